@@ -1,0 +1,5 @@
+"""`python -m aggregator`."""
+
+from aggregator.cli import main
+
+main()

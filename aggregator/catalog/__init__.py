@@ -1,0 +1,1 @@
+"""What the upstreams offer, vetted and named, as frozen snapshots."""

@@ -1,0 +1,164 @@
+"""One upstream's tool list -> tools fit to show: what can be mended is mended, what cannot costs that tool only.
+
+Law: a definition is passed on as it came wherever hosts can live with it.
+"""
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from aggregator.config.model import ServerConfig
+from aggregator.domain.names import folded, listed_canonical, listed_compatible
+from aggregator.domain.records import ToolRecord
+from aggregator.wire.headers import Path, param_headers
+
+# S/basic/index, JSON Schema Usage: 2020-12 is the default, the older ones are named by their URI.
+_DIALECTS: Final = frozenset(
+    {
+        "https://json-schema.org/draft/2020-12/schema",
+        "https://json-schema.org/draft/2019-09/schema",
+        "http://json-schema.org/draft-07/schema",
+        "http://json-schema.org/draft-06/schema",
+        "http://json-schema.org/draft-04/schema",
+    }
+)
+_DEPTH_LIMIT: Final = 200
+
+
+class Unfit(ValueError):
+    """The tool cannot be shown; the message says why."""
+
+
+def vet(
+    server: ServerConfig, definitions: list[Any], *, ambiguous: bool, name_limit: int
+) -> tuple[tuple[ToolRecord, ...], list[str]]:
+    """The tools of one server in its order, and a warning for each that was mended or left out.
+
+    `ambiguous`: another configured server's names could equal these when `.` is read as `_`.
+    """
+    records: dict[str, ToolRecord] = {}
+    warnings: list[str] = []
+    names = [d["name"] for d in definitions if isinstance(d, dict) and isinstance(d.get("name"), str)]
+    plain = {name for name in names if "." not in name}
+    for definition in definitions:
+        try:
+            name = _own_name(definition)
+            if not _wanted(server, name):
+                continue
+            if name in records:
+                raise Unfit("the server lists it twice; the first one counts")
+            mended, headers, notes = _mend(definition, over_http=server.type != "stdio")
+        except Unfit as problem:
+            warnings.append(f"{server.id}: tool {_shown(definition)} is left out: {problem}")
+            continue
+        warnings += [f"{server.id}: tool {name!r} was mended: {note}" for note in notes]
+        clashes = ambiguous or ("." in name and folded(name) in plain)
+        records[name] = ToolRecord(
+            server=server.id,
+            prefix=server.prefix,
+            own_name=name,
+            definition=mended,
+            listed={
+                "canonical": listed_canonical(server.prefix, name, ambiguous=clashes),
+                "compatible": listed_compatible(server.prefix, name, name_limit),
+            },
+            timeout=_timeout(server, name),
+            param_headers=headers,
+        )
+    return tuple(records.values()), warnings
+
+
+def _own_name(definition: Any) -> str:
+    if not isinstance(definition, dict):
+        raise Unfit("it is not an object")
+    name = definition.get("name")
+    if not isinstance(name, str) or not name:
+        raise Unfit("it has no name")
+    return name
+
+
+def _wanted(server: ServerConfig, name: str) -> bool:
+    tools = server.tools
+    included = not tools.include or any(fnmatchcase(name, pattern) for pattern in tools.include)
+    return included and not any(fnmatchcase(name, pattern) for pattern in tools.exclude)
+
+
+def _timeout(server: ServerConfig, name: str) -> float:
+    own = (seconds for pattern, seconds in server.tools.timeout.items() if fnmatchcase(name, pattern))
+    return min(next(own, server.timeout), server.max_timeout)
+
+
+def _mend(definition: dict[str, Any], *, over_http: bool) -> tuple[dict[str, Any], dict[Path, str], list[str]]:
+    notes: list[str] = []
+    schema = definition.get("inputSchema")
+    if schema is None:
+        notes.append("it has no inputSchema; any object is taken")
+        schema = {"type": "object"}
+    elif not isinstance(schema, dict):
+        raise Unfit("its inputSchema is not an object")
+    elif "type" not in schema:
+        notes.append('its inputSchema has no type; "object" was added')
+        schema = {"type": "object", **schema}
+    elif schema["type"] != "object":
+        raise Unfit(f"its inputSchema is of type {schema['type']!r}, not 'object'")
+    _check_schema(schema, "inputSchema")
+    headers: dict[Path, str] = {}
+    try:
+        headers = param_headers(schema)
+    except ValueError as problem:
+        if over_http:
+            # SH, Custom Headers: a client over HTTP must leave such a tool out.
+            raise Unfit(str(problem)) from problem
+        schema = _without(schema, "x-mcp-header")
+        notes.append(f"{problem}; the annotation was taken out")
+    mended = definition if schema is definition.get("inputSchema") else {**definition, "inputSchema": schema}
+    output = definition.get("outputSchema")
+    if output is not None:
+        try:
+            if not isinstance(output, dict):
+                raise Unfit("its outputSchema is not an object")
+            _check_schema(output, "outputSchema")
+        except Unfit as problem:
+            mended = {key: value for key, value in mended.items() if key != "outputSchema"}
+            notes.append(f"{problem}; it is shown without outputSchema")
+    return mended, headers, notes
+
+
+def _check_schema(schema: Mapping[str, Any], what: str) -> None:
+    dialect = schema.get("$schema")
+    if dialect is not None and (not isinstance(dialect, str) or dialect.rstrip("#") not in _DIALECTS):
+        raise Unfit(f"the $schema of its {what}, {dialect!r:.120}, is not supported")
+    own_ids = {schema.get("$id"), *(node.get("$id") for node in _nodes(schema, what))}
+    for node in _nodes(schema, what):
+        for keyword in ("$ref", "$dynamicRef"):
+            target = node.get(keyword)
+            if isinstance(target, str) and not target.startswith("#") and target.partition("#")[0] not in own_ids:
+                raise Unfit(f"its {what} refers to {target!r:.120} outside itself, which is never fetched")
+
+
+def _nodes(schema: Mapping[str, Any], what: str) -> Iterator[Mapping[str, Any]]:
+    """Every object inside; data such as `const` and `enum` is left alone."""
+    stack: list[tuple[Any, int]] = [(schema, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if depth > _DEPTH_LIMIT:
+            raise Unfit(f"its {what} is nested more than {_DEPTH_LIMIT} levels deep")
+        if isinstance(node, dict):
+            yield node
+            children = [value for key, value in node.items() if key not in ("const", "enum", "default", "examples")]
+            stack.extend((child, depth + 1) for child in children)
+        elif isinstance(node, list):
+            stack.extend((child, depth + 1) for child in node)
+
+
+def _without(schema: Any, keyword: str) -> Any:
+    if isinstance(schema, dict):
+        return {key: _without(value, keyword) for key, value in schema.items() if key != keyword}
+    if isinstance(schema, list):
+        return [_without(part, keyword) for part in schema]
+    return schema
+
+
+def _shown(definition: Any) -> str:
+    name = definition.get("name") if isinstance(definition, dict) else definition
+    return f"{name!r:.80}"

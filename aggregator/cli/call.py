@@ -1,0 +1,86 @@
+"""`aggregator call`."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from aggregator.app import App
+from aggregator.cli.setup import load_config, run_loop
+from aggregator.config.model import Config
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.records import ToolRecord
+from aggregator.domain.versions import LATEST_LEGACY
+from aggregator.gateway.host import Host
+
+
+def run(path: Path | None, name: str, pairs: list[str], json_arguments: str | None) -> int:
+    """Call the tool over the whole road and print what it answers; 1 if that is an error.
+
+    Raises:
+        OperatorError: the arguments cannot be read.
+        RpcError: there is no such tool, or the server answered with an error.
+    """
+    if pairs and json_arguments is not None:
+        raise OperatorError("Give the arguments as key=value or with --json, not both.")
+    result = run_loop(_call(load_config(path, log_level="error").config, name, pairs, json_arguments))
+    for block in result.get("content", []):
+        if block.get("type") == "text":
+            print(block.get("text", ""))
+        else:
+            print(json.dumps(block, ensure_ascii=False))
+    if not result.get("content") and "structuredContent" in result:
+        print(json.dumps(result["structuredContent"], ensure_ascii=False, indent=2))
+    return 1 if result.get("isError") else 0
+
+
+async def _call(config: Config, name: str, pairs: list[str], json_arguments: str | None) -> Mapping[str, Any]:
+    app = App(config)
+    async with app.running():
+        await app.supervisor.tried(name.partition(".")[0])
+        tool = app.gateway.called(name)
+        arguments = _parse_json(json_arguments) if json_arguments is not None else _parse_pairs(pairs, tool)
+        host = Host("cli", "canonical", version=LATEST_LEGACY)
+        return await app.gateway.answer(host, "tools/call", {"name": name, "arguments": arguments}, _Silent())
+
+
+class _Silent:
+    request_id = "cli"
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Progress, for whoever watches."""
+        if "message" in params:
+            print(params["message"], file=sys.stderr)
+
+
+def _parse_json(text: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(text)
+    except ValueError as error:
+        raise OperatorError(f"--json is not JSON: {error}.") from error
+    if not isinstance(arguments, dict):
+        raise OperatorError('--json must be an object, such as \'{"city": "Beijing"}\'.')
+    return arguments
+
+
+def _parse_pairs(pairs: list[str], tool: ToolRecord | None) -> dict[str, Any]:
+    properties = tool.definition.get("inputSchema", {}).get("properties", {}) if tool is not None else {}
+    arguments = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise OperatorError(f"{pair!r} is not key=value; quote it if the value holds spaces.")
+        schema = properties.get(key)
+        arguments[key] = _value(value, schema.get("type") if isinstance(schema, dict) else None)
+    return arguments
+
+
+def _value(text: str, kind: Any) -> Any:
+    """The text itself where the schema wants a string, else as JSON where it is JSON."""
+    if kind == "string":
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

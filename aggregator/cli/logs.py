@@ -1,0 +1,57 @@
+"""The log: stderr, for people or as JSON lines, with known secrets taken out of everything."""
+
+import json
+import logging
+import re
+import sys
+import time
+from collections.abc import Iterable
+from typing import Final
+
+_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+# Shorter values would take half of every line with them.
+_SECRET_LENGTH: Final = 6
+REDACTED: Final = "[redacted]"
+
+
+def start_logging(level: str, as_json: bool, secrets: Iterable[str]) -> logging.Logger:
+    """Set up the root logger for the life of the process; returns the program's own."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines(secrets, as_json=as_json))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(max(_LEVELS[level], logging.INFO))
+    log = logging.getLogger("aggregator")
+    log.setLevel(_LEVELS[level])
+    for chatty in ("uvicorn.error", "aiohttp.access", "mcp"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    return log
+
+
+class Lines(logging.Formatter):
+    """One line per event; an exception adds its own below, or in the JSON object."""
+
+    def __init__(self, secrets: Iterable[str], *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+        known = sorted({s for s in secrets if len(s) >= _SECRET_LENGTH}, key=len, reverse=True)
+        self._secrets = re.compile("|".join(map(re.escape, known))) if known else None
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = self._clean(record.getMessage())
+        trace = self._clean(self.formatException(record.exc_info)) if record.exc_info else ""
+        at = time.localtime(record.created)
+        if self._as_json:
+            event = {
+                "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', at)}.{int(record.msecs):03d}{time.strftime('%z', at)}",
+                "level": record.levelname.lower(),
+                "logger": record.name,
+                "message": message,
+            }
+            return json.dumps(event | ({"exception": trace} if trace else {}), ensure_ascii=False)
+        clock = f"{time.strftime('%H:%M:%S', at)}.{int(record.msecs):03d}"
+        line = f"{clock} {record.levelname:<7} {record.name.removeprefix('aggregator.')}: {message}"
+        return f"{line}\n{trace}" if trace else line
+
+    def _clean(self, text: str) -> str:
+        return self._secrets.sub(REDACTED, text) if self._secrets is not None else text

@@ -1,0 +1,1 @@
+"""What the operator wrote, checked: `aggregator.json`, the environment, and the defaults."""

@@ -1,0 +1,156 @@
+"""What other hosts write in an entry: the same things under other names, and things that mean nothing here.
+
+Sources: the `mcp.json` references of VS Code, Cursor, Claude Code, Windsurf, Cline, Roo Code, Gemini CLI, GitHub
+Copilot CLI, Zed, Cherry Studio and LM Studio.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aggregator.config.model import ServerConfig, ServerType
+
+# Another host's key -> ours, with the type it stands for where the host means one.
+RENAMED: dict[str, tuple[str, ServerType | None]] = {
+    "serverUrl": ("url", None),  # Windsurf
+    "httpUrl": ("url", "http"),  # Gemini CLI
+    "baseUrl": ("url", None),  # Cherry Studio
+    "transport": ("type", None),
+    "transportType": ("type", None),  # Cline
+}
+
+# Switches -> whether true means enabled.
+SWITCHES: dict[str, bool] = {"disabled": False, "isActive": True}  # Cline, Windsurf, Roo Code; Cherry Studio
+
+# Lists of tool names -> the part of `tools` they belong to.
+TOOL_LISTS: dict[str, str] = {
+    "disabledTools": "exclude",  # Windsurf, Roo Code, Cherry Studio
+    "excludeTools": "exclude",  # Gemini CLI
+    "enabledTools": "include",
+    "includeTools": "include",  # Gemini CLI
+}
+
+ENV_FILE = "envFile"  # VS Code, Cursor
+
+# Keys with a meaning to their host alone: who writes them.
+IGNORED: dict[str, str] = {
+    "id": "several hosts",
+    "name": "several hosts",
+    "icon": "several hosts",
+    "metadata": "several hosts",
+    "tags": "several hosts",
+    "alwaysAllow": "Cline, Roo Code",
+    "autoApprove": "Cline, Kiro",
+    "trust": "Gemini CLI",
+    "extension": "Gemini CLI",
+    "authProviderType": "Gemini CLI",
+    "oauth": "Claude Code, Gemini CLI",
+    "headersHelper": "Claude Code",
+    "alwaysLoad": "Claude Code",
+    "auth": "Cursor",
+    "dev": "VS Code",
+    "gallery": "VS Code",
+    "version": "VS Code",
+    "sandbox": "VS Code",
+    "sandboxEnabled": "VS Code",
+    "networkTimeout": "Cline",
+    "watchPaths": "Roo Code",
+    "source": "Zed",
+    "settings": "Zed",
+    "provider": "Cherry Studio",
+    "providerUrl": "Cherry Studio",
+    "logoUrl": "Cherry Studio",
+    "registryUrl": "Cherry Studio",
+    "isTrusted": "Cherry Studio",
+    "longRunning": "Cherry Studio",
+    "installSource": "Cherry Studio",
+}
+
+# The same, at the root of the file.
+IGNORED_ROOT: dict[str, str] = {
+    "inputs": "VS Code: questions to the person; `${input:id}` is answered by the environment variable ID instead",
+    "sandbox": "VS Code",
+    "globalShortcut": "Claude Desktop",
+    "preferences": "Claude Desktop",
+    "isUsingBuiltInNodeForMcp": "Claude Desktop",
+    "isDxtAutoUpdatesEnabled": "Claude Desktop",
+    "scale": "Claude Desktop",
+    "locale": "Claude Desktop",
+    "userThemeMode": "Claude Desktop",
+}
+
+HTTP_SPELLINGS = ("streamable-http", "streamableHttp", "streamable_http")
+COMMENT_PREFIXES = ("_", "//")
+
+WORKED_OUT = frozenset({"id", "key", "disabled_reason"})
+OWN_KEYS = tuple(name for name in ServerConfig.model_fields if name not in WORKED_OUT)
+# Keys of an entry that are read; the others are remarks, another host's business, or mistakes.
+MEANT = frozenset({*OWN_KEYS, *RENAMED, *SWITCHES, *TOOL_LISTS, ENV_FILE})
+_TRUTH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Translated:
+    """An entry in our own words."""
+
+    fields: dict[str, object]
+    written: dict[str, str]  # our field -> the key the file has it under
+    unknown: tuple[str, ...]
+
+
+def is_comment(key: str) -> bool:
+    """Keys that people use for remarks, since JSON has none."""
+    return key.startswith(COMMENT_PREFIXES)
+
+
+def translate(entry: Mapping[str, object]) -> Translated:
+    """An entry of any host in our own words; nulls mean `not set`, our own keys go before foreign ones."""
+    fields: dict[str, object] = {}
+    written: dict[str, str] = {}
+    unknown: list[str] = []
+    implied: ServerType | None = None
+    for key, value in entry.items():
+        if value is None or key in IGNORED or key == ENV_FILE or is_comment(key):
+            continue
+        if key in OWN_KEYS:
+            fields[key], written[key] = value, key
+        elif key in RENAMED:
+            field, meant = RENAMED[key]
+            if field not in fields:
+                fields[field], written[field], implied = value, key, meant or implied
+        elif key not in SWITCHES and key not in TOOL_LISTS:
+            unknown.append(key)
+    if implied:
+        fields.setdefault("type", implied)
+    if "type" in fields:
+        fields["type"] = _type(fields["type"])
+    _switch(entry, fields, written)
+    _tool_lists(entry, fields, written)
+    return Translated(fields, written, tuple(unknown))
+
+
+def _type(value: object) -> object:
+    """`streamable-http` and its spellings are `http`; capitals do not matter."""
+    if not isinstance(value, str):
+        return value
+    folded = value.strip().lower()
+    return "http" if folded in {spelling.lower() for spelling in HTTP_SPELLINGS} else folded
+
+
+def _switch(entry: Mapping[str, object], fields: dict[str, object], written: dict[str, str]) -> None:
+    for key, means_enabled in SWITCHES.items():
+        value = entry.get(key)
+        if value is not None and "enabled" not in fields:
+            truth = _TRUTH.get(value.lower()) if isinstance(value, str) else value
+            fields["enabled"] = truth is means_enabled if isinstance(truth, bool) else None
+            written["enabled"] = key
+
+
+def _tool_lists(entry: Mapping[str, object], fields: dict[str, object], written: dict[str, str]) -> None:
+    tools = fields.get("tools")
+    if isinstance(tools, list):  # GitHub Copilot: "tools": ["*"]
+        tools = fields["tools"] = {"include": tools}
+    for key, part in TOOL_LISTS.items():
+        names = entry.get(key)
+        if names and isinstance(tools, dict | None) and part not in (tools or {}):
+            tools = fields["tools"] = {**(tools or {}), part: names}
+            written.setdefault("tools", key)

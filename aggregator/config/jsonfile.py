@@ -1,0 +1,117 @@
+"""JSON as people keep it: with comments and trailing commas (VS Code's files have them), and with doubled keys."""
+
+import codecs
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+from aggregator.config.errors import ConfigError
+
+_LARGEST = 16 * 2**20
+_COMMENT = r'(?s)("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/'
+_TRAILING_COMMA = r'("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])'
+
+
+class JsonObject(dict[str, object]):
+    """A JSON object that knows which of its keys were written more than once; the last one counts."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def read_object(path: Path) -> JsonObject:
+    """The object a file holds. Raises ConfigError, naming line and column where it is not JSON."""
+    root = _parse(path, _read(path))
+    if not isinstance(root, JsonObject):
+        raise ConfigError(f'{path}: expected an object at the root, such as {{"mcpServers": {{}}}}, got {kind(root)}.')
+    return root
+
+
+def kind(value: object) -> str:
+    """What a JSON value is, without saying what is in it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    names: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
+    return next((name for known, name in names.items() if isinstance(value, known)), "a number")
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+    except IsADirectoryError:
+        raise ConfigError(f"{path} is a folder. Name the file in it.") from None
+    except FileNotFoundError:
+        raise ConfigError(f"There is no file {path}. Create it, or name another with --config.") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+    if len(content) > _LARGEST:
+        raise ConfigError(f"{path} is larger than 16 MiB, which no configuration is.")
+    try:
+        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return content.decode("utf-16")
+        return content.decode("utf-8-sig")
+    except ValueError:
+        raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
+
+
+def _parse(path: Path, text: str) -> object:
+    try:
+        try:
+            return _loads(text)
+        except json.JSONDecodeError:
+            return _loads(_plain(text))
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{path}, line {error.lineno}, column {error.colno}: {_sentence(error)}") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is nested too deeply to be read.") from None
+    except ValueError as error:
+        raise ConfigError(f"{path} holds a number that cannot be used: {error}.") from None
+
+
+def _loads(text: str) -> object:
+    return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
+
+
+def _object(pairs: list[tuple[str, object]]) -> JsonObject:
+    made = JsonObject(pairs)
+    if len(made) < len(pairs):
+        made.repeated = tuple(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+    return made
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _plain(text: str) -> str:
+    """Without comments and trailing commas; every other character keeps its line and column."""
+    return re.sub(_TRAILING_COMMA, _blank, re.sub(_COMMENT, _blank, text))
+
+
+def _blank(found: re.Match[str]) -> str:
+    return found[1] or "".join(c if c == "\n" else " " for c in found[0])
+
+
+def _sentence(error: json.JSONDecodeError) -> str:
+    """The parser's complaint with what to do about it."""
+    if not error.doc.strip():
+        return 'the file is empty. Write at least {"mcpServers": {}}.'
+    for start, fix in _FIXES.items():
+        if error.msg.startswith(start):
+            return fix
+    return f"{error.msg[:1].lower()}{error.msg[1:]}. Correct the JSON there."
+
+
+_FIXES = {
+    "Expecting ',' delimiter": "this is not JSON. Put a comma before this place, or close the bracket that is open.",
+    "Expecting ':' delimiter": "this is not JSON. Put a colon between the key and its value.",
+    "Expecting property name": "this is not JSON. Write a key in double quotes here, or close the object with }.",
+    "Expecting value": "this is not JSON. Write a value here: a text in double quotes, a number, true, false, [ or {.",
+    "Unterminated string": "this is not JSON. The text that begins here has no closing double quote.",
+    "Invalid \\escape": "this is not JSON. Write each backslash twice (C:\\\\Users), or use forward slashes.",
+    "Invalid control character": "this is not JSON. A text must end on the line where it begins (\\n breaks it).",
+    "Extra data": "this is not JSON. The file goes on after its last closing bracket; remove what follows.",
+}

@@ -1,0 +1,117 @@
+"""Read the configuration: the file, the environment, and the defaults.
+
+Law: one bad entry costs that entry, and nothing else.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aggregator.config.errors import ConfigError
+from aggregator.config.expand import Expander
+from aggregator.config.find import find_config
+from aggregator.config.foreign import IGNORED_ROOT, is_comment
+from aggregator.config.jsonfile import JsonObject, kind, read_object
+from aggregator.config.model import Config, ServerConfig
+from aggregator.config.names import folded
+from aggregator.config.overrides import Override, read_overrides
+from aggregator.config.report import Report, did_you_mean
+from aggregator.config.sections import SETTINGS, read_sections
+from aggregator.config.server import ServerReader
+from aggregator.domain.problems import Problem
+
+__all__ = ["ConfigError", "Loaded", "find_config", "load"]
+
+ROOTS = ("mcpServers", "servers")  # the second is VS Code's
+ROOT_KEYS = (*ROOTS, *SETTINGS, "$schema")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A configuration that can be used as it is, what is wrong with its file, and what must never be shown."""
+
+    config: Config
+    problems: tuple[Problem, ...]
+    path: Path | None
+    secrets: frozenset[str] = field(repr=False)
+
+
+def load(path: Path | None, environ: Mapping[str, str]) -> Loaded:
+    """Read a file (None: the environment alone). Raises ConfigError when it cannot be read or is not a JSON object."""
+    root = JsonObject() if path is None else read_object(path)
+    report = Report(str(path) if path else "environment")
+    expander = Expander(environ, path.absolute().parent if path else Path.cwd(), _inputs(root))
+    _note_keys(root, report)
+    config = read_sections(root, expander, report)
+    servers = tuple(_servers(root, expander, report))
+    if path and not servers and not report.problems:
+        report.warning((), "The file lists no servers.", 'Add some under "mcpServers".')
+    config = config.model_copy(update={"servers": servers})
+    return Loaded(config, tuple(report.problems), path, frozenset(expander.secrets))
+
+
+def _servers(root: JsonObject, expander: Expander, report: Report) -> Iterator[ServerConfig]:
+    environment = Report("environment", report.problems)
+    overrides = read_overrides(expander.environ, environment)
+    expander.secrets.update(o.address for o in overrides.values() if o.address)
+    reader = ServerReader(expander, environment)
+    used: set[str] = set()
+    for where in ROOTS:
+        for key, raw in _entries(root, where, report):
+            used.add(folded(key))
+            if server := reader.read(key, raw, (where, key), report, overrides.get(folded(key))):
+                yield server
+    for name, override in overrides.items():
+        if name not in used and (server := _from_environment(name, override, reader)):
+            yield server
+
+
+def _from_environment(name: str, override: Override, reader: ServerReader) -> ServerConfig | None:
+    if override.address is None:
+        set_alone = "TIMEOUT" if override.timeout is not None else "TRANSPORT"
+        reader.environment.warning(
+            (f"{name}_MCP_{set_alone}",),
+            f"No server is called {name.lower()}, so there is nothing to change.",
+            f"Set {name}_MCP_SERVER_URL as well, or unset it.",
+        )
+        return None
+    return reader.read(name.lower(), {}, (f"{name}_MCP_SERVER_URL",), reader.environment, override)
+
+
+def _entries(root: JsonObject, where: str, report: Report) -> Iterator[tuple[str, object]]:
+    entries = root.get(where)
+    if entries is None:
+        return
+    if not isinstance(entries, JsonObject):
+        report.error(
+            (where,), f"Expected an object in {{ }}, got {kind(entries)}.", 'Write {"name": {"command": ...}}.'
+        )
+        return
+    for key in entries.repeated:
+        report.warning(
+            (where, key), "This server is there more than once; the last one counts.", "Rename or remove it."
+        )
+    yield from ((key, raw) for key, raw in entries.items() if not is_comment(key) or isinstance(raw, dict))
+
+
+def _note_keys(root: JsonObject, report: Report) -> None:
+    for key in root.repeated:
+        report.warning((key,), "This key is there more than once; the last one counts.", "Put them together.")
+    for key, value in root.items():
+        if key in ROOT_KEYS or key in IGNORED_ROOT or is_comment(key):
+            continue
+        fix = did_you_mean(key, ROOT_KEYS) or "Remove it."
+        if isinstance(value, dict) and not {"command", "url", "serverUrl"}.isdisjoint(value):
+            fix = 'It looks like a server: put it inside "mcpServers".'
+        report.warning((key,), "This key is not known and has no effect.", fix)
+
+
+def _inputs(root: JsonObject) -> dict[str, str | None]:
+    """VS Code's `inputs`, by id, with their defaults."""
+    listed = root.get("inputs")
+    found: dict[str, str | None] = {}
+    for item in listed if isinstance(listed, list) else ():
+        if isinstance(item, dict) and isinstance(item.get("id"), str):
+            default = item.get("default")
+            found[item["id"]] = default if isinstance(default, str) else None
+    return found

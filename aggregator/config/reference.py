@@ -1,0 +1,102 @@
+"""The reference of every field, as Markdown made from the models.
+
+`python -m aggregator.config.reference docs/configuration.md` puts it between the marks of that file.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator
+from pydantic.fields import FieldInfo
+
+from aggregator.config.durations import format_duration, parse_duration, parse_size
+from aggregator.config.foreign import WORKED_OUT
+from aggregator.config.model import MIB, Config, LaunchConfig, ServerConfig, ToolsConfig
+
+BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
+_WRITTEN_DEFAULTS = ("prefix", "type", "description", "max_timeout")  # said in the description
+
+
+def rendered() -> str:
+    """A heading per field, by section."""
+    parts = ["## Fields of a server\n", _section(ServerConfig, "", WORKED_OUT | {"tools", "launch"})]
+    parts += [_heading("launch", ServerConfig.model_fields["launch"]), _section(LaunchConfig, "launch.", frozenset())]
+    parts += [_heading("tools", ServerConfig.model_fields["tools"]), _section(ToolsConfig, "tools.", frozenset())]
+    parts += ["## Fields at the root\n"]
+    for name, field in Config.model_fields.items():
+        if name == "servers":
+            continue
+        parts.append(_heading(name, field))
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            parts.append(_section(field.annotation, f"{name}.", frozenset()))
+    return "\n".join(parts)
+
+
+def inserted(text: str) -> str:
+    """A document with the reference between its marks."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{rendered()}\n{END}{after}"
+
+
+def _section(model: type[BaseModel], prefix: str, without: frozenset[str]) -> str:
+    fields = model.model_fields
+    return "\n".join(_heading(f"{prefix}{name}", fields[name]) for name in fields if name not in without)
+
+
+def _heading(name: str, field: FieldInfo) -> str:
+    return "\n".join((f"### `{name}`\n", *_facts(name, field)))
+
+
+def _facts(name: str, field: FieldInfo) -> Iterator[str]:
+    line = _type(field)
+    if field.is_required() and name not in _WRITTEN_DEFAULTS:
+        line += ", required"
+    elif name not in _WRITTEN_DEFAULTS and not isinstance(field.default, BaseModel):
+        line += f", default {_default(field)}"
+    yield f"*{line}.* {field.description}\n"
+    for example in field.examples or ():
+        spelled = json.dumps({name.rsplit(".", 1)[-1]: example}, ensure_ascii=False)
+        yield f"Example: `{spelled[1:-1]}`\n"
+
+
+def _type(field: FieldInfo) -> str:
+    validators = [item.func for item in field.metadata if isinstance(item, BeforeValidator)]
+    if parse_duration in validators:
+        return "Duration"
+    if parse_size in validators:
+        return "Size"
+    kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]
+    annotation: Any = field.annotation
+    if get_origin(annotation) is Literal:
+        return "One of " + ", ".join(f'`"{word}"`' for word in kinds)
+    if get_origin(annotation) is tuple:
+        return "List of texts"
+    if isinstance(get_origin(annotation), type) and issubclass(get_origin(annotation), Mapping):
+        return "Object of durations" if "float" in str(kinds[1]) else "Object of texts"
+    names = {str: "Text", bool: "true or false", int: "Whole number"}
+    return names.get(kinds[0] if kinds else annotation, "Object")
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    validators = [item.func for item in field.metadata if isinstance(item, BeforeValidator)]
+    if parse_duration in validators:
+        return f'`"{format_duration(value)}"`'
+    if parse_size in validators:
+        return f'`"{value // MIB}MiB"`'
+    if value in (None, (), {}):
+        return "none"
+    return f"`{json.dumps(value)}`"
+
+
+def main(document: Path) -> None:
+    """Bring one document up to date."""
+    document.write_text(inserted(document.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,60 @@
+"""The settings outside `mcpServers`: each that is wrong takes its default, and the rest counts."""
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ValidationError
+
+from aggregator.config.complete import complete
+from aggregator.config.expand import Expander
+from aggregator.config.foreign import is_comment
+from aggregator.config.jsonfile import JsonObject
+from aggregator.config.model import Config, DoorConfig, HttpConfig, LogConfig, StdioConfig
+from aggregator.config.report import Report, did_you_mean
+from aggregator.config.wording import complaints
+
+SECTIONS: dict[str, type[BaseModel]] = {"http": HttpConfig, "sse": DoorConfig, "stdio": StdioConfig, "log": LogConfig}
+SETTINGS = tuple(name for name in Config.model_fields if name != "servers")
+
+
+def read_sections(root: Mapping[str, object], expander: Expander, report: Report) -> Config:
+    """The configuration without its servers. Never raises."""
+    values: dict[str, object] = {}
+    for name in SETTINGS:
+        if root.get(name) is not None:
+            values[name] = _section(name, root[name], expander, report)
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        for fault in complaints(error, root):
+            report.error(fault.where, f"{fault.message} The default is used.", fault.fix)
+        for location in (detail["loc"] for detail in error.errors(include_input=False, include_url=False)):
+            _drop(values, str(location[0]), str(location[1]) if len(location) > 1 else None)
+    return Config.model_validate(values)
+
+
+def _section(name: str, raw: object, expander: Expander, report: Report) -> object:
+    """With variables filled in, and without what is not known or has a variable missing."""
+    value, gaps = complete(raw, expander, (name,))
+    for gap in gaps:
+        report.error(gap.where, f"{gap.error.message} The default is used.", gap.error.fix)
+    without = {str(gap.where[1]) for gap in gaps if len(gap.where) > 1}
+    if name not in SECTIONS:
+        return Config.model_fields[name].default if gaps else value
+    if not isinstance(value, dict):
+        return {} if gaps else value
+    known = SECTIONS[name].model_fields
+    for key in value:
+        if key not in known and not is_comment(key):
+            hint = did_you_mean(key, known)
+            report.warning((name, key), "This key is not known and has no effect.", hint or "Remove it.")
+    for key in raw.repeated if isinstance(raw, JsonObject) else ():
+        report.warning((name, key), "This key is there more than once; the last one counts.", "Remove the others.")
+    return {key: item for key, item in value.items() if key in known and key not in without and item is not None}
+
+
+def _drop(values: dict[str, object], name: str, key: str | None) -> None:
+    section = values.get(name)
+    if key is not None and isinstance(section, dict):
+        section.pop(key, None)
+    else:
+        values.pop(name, None)

@@ -1,0 +1,152 @@
+"""Everything that can go wrong, sorted by whose fault it is, and the one place that puts it on the wire."""
+
+from typing import Any, Final
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+HEADER_MISMATCH: Final = -32020
+MISSING_CAPABILITY: Final = -32021
+UNSUPPORTED_VERSION: Final = -32022
+
+# The machine-readable half of a refusal lives under this key of a result's `_meta`.
+ERROR_META_KEY: Final = "aggregator/error"
+
+# Codes that speak of one hop (headers, version): an upstream's must never look like ours to a host.
+_HOP_LOCAL_CODES: Final = frozenset({HEADER_MISMATCH, UNSUPPORTED_VERSION})
+
+
+class AggregatorError(Exception):
+    """The root: anything raised that is not below this is a bug of ours."""
+
+
+class RpcError(AggregatorError):
+    """A JSON-RPC error object: `code`, `message` and, where there is any, `data` (JSON-RPC 2.0, section 5.1)."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def to_wire(self) -> dict[str, Any]:
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            error["data"] = self.data
+        return error
+
+
+class HostError(RpcError):
+    """The host sent something that cannot be served."""
+
+
+class UnknownTool(HostError):
+    """No tool goes by that name (S/server/tools: -32602)."""
+
+    def __init__(self, name: str, nearest: list[str]) -> None:
+        hint = f" Did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
+        super().__init__(INVALID_PARAMS, f"Unknown tool: {name!r}.{hint}", {"name": name, "nearest": nearest})
+
+
+class OperatorError(AggregatorError):
+    """Something the person who runs the aggregator has to mend: a file, a flag, a port."""
+
+
+class UpstreamError(AggregatorError):
+    """An upstream could not do what it was asked. `server` is its id."""
+
+    code = "upstream_error"
+    retryable = False
+
+    def __init__(self, server: str, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.server = server
+        self.message = message
+        self.details = details
+
+    def to_object(self) -> dict[str, Any]:
+        """The machine-readable form: code, server, message, retryable and what else is known."""
+        return {
+            "code": self.code,
+            "server": self.server,
+            "message": self.message,
+            "retryable": self.retryable,
+            **self.details,
+        }
+
+
+class UpstreamUnavailable(UpstreamError):
+    """It is not connected: nothing was sent."""
+
+    code = "upstream_unavailable"
+    retryable = True
+
+
+class UpstreamTimeout(UpstreamError):
+    """It did not answer in time; the request was cancelled."""
+
+    code = "upstream_timeout"
+    retryable = True
+
+
+class UpstreamLost(UpstreamError):
+    """The connection ended while a request was running: whether it took effect is unknown."""
+
+    code = "outcome_unknown"
+
+
+class UpstreamBadAnswer(UpstreamError):
+    """It answered something that is not MCP, or more than we take."""
+
+    code = "upstream_bad_answer"
+
+
+class UpstreamHttpStatus(UpstreamError):
+    """It answered with an HTTP status that is no MCP answer; `details["status"]` is the number."""
+
+    code = "upstream_http_error"
+    retryable = True
+
+
+class UpstreamRefused(UpstreamError):
+    """It will not let us in (401, 403) or is not there (404): trying again soon is no use."""
+
+    code = "upstream_refused"
+
+
+class UpstreamRpcError(RpcError):
+    """The upstream answered with a JSON-RPC error, which the host is to get whole."""
+
+    def __init__(self, server: str, code: int, message: str, data: Any = None) -> None:
+        super().__init__(code, message, data)
+        self.server = server
+
+    def to_wire(self) -> dict[str, Any]:
+        if self.code not in _HOP_LOCAL_CODES:
+            return super().to_wire()
+        return {
+            "code": INTERNAL_ERROR,
+            "message": f"{self.server} refused the aggregator's request: {self.message}",
+            "data": {"server": self.server, "error": super().to_wire()},
+        }
+
+
+def to_wire(error: BaseException) -> dict[str, Any]:
+    """The JSON-RPC error object for whatever was raised; a bug of ours says nothing of its insides."""
+    if isinstance(error, RpcError):
+        return error.to_wire()
+    if isinstance(error, UpstreamError):
+        return {"code": INTERNAL_ERROR, "message": error.message, "data": error.to_object()}
+    return {"code": INTERNAL_ERROR, "message": "Internal error in the aggregator; its log says more."}
+
+
+def to_tool_result(error: UpstreamError) -> dict[str, Any]:
+    """The `tools/call` result a model can act on (SEP-1303): text, `isError`, and the object under our `_meta` key."""
+    advice = "You may try again." if error.retryable else "Do not simply repeat the call."
+    return {
+        "content": [{"type": "text", "text": f"{error.message} {advice}"}],
+        "isError": True,
+        "_meta": {ERROR_META_KEY: error.to_object()},
+    }

@@ -1,0 +1,84 @@
+"""Exposed names: `server.tool` and its spellings. Each is a pure function of (prefix, tool), never of who is connected.
+
+Rule 1: no two tools share a listed name, also when a host reads `.` as `_`.
+Rule 2: every spelling a host may send leads back by a map, never by parsing alone.
+"""
+
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Final, Literal
+
+Style = Literal["canonical", "compatible"]
+
+# S/server/tools, Tool Names: 1-128 characters of this set.
+CANONICAL_LIMIT: Final = 128
+# What Claude Desktop, claude.ai and the Anthropic and OpenAI APIs take.
+COMPATIBLE_LIMIT: Final = 64
+# 64 less the `mcp__aggregator__` that hosts put in front.
+DEFAULT_NAME_LIMIT: Final = 47
+
+_NOT_CANONICAL: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_NOT_COMPATIBLE: Final = re.compile(r"[^A-Za-z0-9_-]")
+_DIGEST_LENGTH: Final = 8
+_DIGEST_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz234567"
+# Spellings of the separator that calls may use, the canonical one first.
+_SEPARATORS: Final = (".", "__", "/", ":")
+
+
+def canonical(prefix: str, tool: str) -> str:
+    """`server.tool`: the id used in policies, meta tools, logs and the audit. Any tool name, any length."""
+    return f"{prefix}.{tool}"
+
+
+def folded(name: str) -> str:
+    """The name as hosts see it that read `.` as `_` (Claude Code, Codex, VS Code)."""
+    return name.replace(".", "_")
+
+
+def listed_canonical(prefix: str, tool: str, *, ambiguous: bool = False) -> str:
+    """`server.tool` as listed on the HTTP and SSE doors; a digest marks what cannot be listed as it is.
+
+    `ambiguous` says that another configured name reads the same once `.` becomes `_`.
+    """
+    name = canonical(prefix, tool)
+    clean = _NOT_CANONICAL.sub("_", name)
+    if clean == name and len(name) <= CANONICAL_LIMIT and not ambiguous:
+        return name
+    return _with_digest(clean, prefix, tool, CANONICAL_LIMIT)
+
+
+def listed_compatible(prefix: str, tool: str, limit: int = DEFAULT_NAME_LIMIT) -> str:
+    """`server__tool` in `[A-Za-z0-9_-]`, at most `limit` characters; a digest where the plain form could be another's.
+
+    The plain form is used only when its first `__` is surely ours: then it reads back in one way.
+    """
+    plain = f"{prefix}__{tool}"
+    clean = _NOT_COMPATIBLE.sub("_", plain)
+    reads_back = "__" not in prefix and not prefix.endswith("_")
+    if clean == plain and len(plain) <= limit and reads_back:
+        return plain
+    return _with_digest(clean, prefix, tool, limit)
+
+
+def shadowed(prefixes: Iterable[str]) -> frozenset[str]:
+    """The prefixes whose names could equal another's when `.` is read as `_`: `a_b` beside `a` (`a.b_c`, `a_b.c`)."""
+    known = set(prefixes)
+    return frozenset(p for p in known if any(p[:at] in known for at, char in enumerate(p) if char == "_"))
+
+
+def spellings(name: str) -> list[tuple[str, str]]:
+    """The (prefix, tool) pairs a called name may stand for, likeliest first."""
+    pairs = []
+    for separator in _SEPARATORS:
+        prefix, found, tool = name.partition(separator)
+        if found and prefix and tool:
+            pairs.append((prefix, tool))
+    return pairs
+
+
+def _with_digest(clean: str, prefix: str, tool: str, limit: int) -> str:
+    # The NUL keeps (a, bc) and (ab, c) apart.
+    raw = int.from_bytes(blake2b(f"{prefix}\0{tool}".encode("utf-8", "surrogatepass"), digest_size=5).digest(), "big")
+    digest = "".join(_DIGEST_ALPHABET[(raw >> (5 * i)) & 31] for i in range(_DIGEST_LENGTH))
+    return f"{clean[: limit - _DIGEST_LENGTH - 1]}_{digest}"

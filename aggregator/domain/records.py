@@ -1,0 +1,30 @@
+"""What the catalog knows: one record per tool, made once when the upstream lists it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aggregator.domain.names import Style, canonical
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRecord:
+    """A tool as exposed.
+
+    `definition` is the upstream's own JSON object, unknown fields included; only `name` differs in what hosts see.
+    `param_headers` maps a property path of the arguments to the `Mcp-Param-*` header that mirrors it.
+    """
+
+    server: str
+    prefix: str
+    own_name: str
+    definition: Mapping[str, Any]
+    listed: Mapping[Style, str]
+    timeout: float
+    param_headers: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    rendered: dict[Style, bytes] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The canonical `server.tool`."""
+        return canonical(self.prefix, self.own_name)

@@ -1,0 +1,119 @@
+"""One request over HTTP and its answer: plain JSON if it comes quickly and alone, an event stream if not.
+
+Rule 1: a quick call costs no task and no stream.
+Rule 2: in the modern era a closed connection cancels the request; before that it says nothing (S, L basic/transports).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final
+
+from aggregator.domain.tasks import Tasks
+from aggregator.doors.guard import Receive, Send, respond_bytes
+from aggregator.doors.stream import KEEP_ALIVE_INTERVAL, EventStream
+from aggregator.wire.codec import encode
+from aggregator.wire.peer import error_message
+
+# A request that runs this long gets someone who watches its connection.
+SLOW: Final = 0.05
+
+# JSON-RPC code -> HTTP status, modern era (SH). Every other error is a 200, as results are.
+_STATUS: Final[Mapping[int, int]] = {
+    -32700: 400,
+    -32600: 400,
+    -32602: 400,
+    -32020: 400,
+    -32021: 400,
+    -32022: 400,
+    -32601: 404,
+}
+
+
+class Exchange:
+    """The way back of one request (a `Channel`). `run` is called once, in the task that owns the response."""
+
+    def __init__(self, request_id: str | int, receive: Receive, send: Send, tasks: Tasks, *, modern: bool) -> None:
+        self.request_id = request_id
+        self._receive = receive
+        self._send = send
+        self._tasks = tasks
+        self._modern = modern
+        self._stream: EventStream | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[Any] | None = None
+        self._cancelled = False
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Say something before the answer; from here on the response is a stream."""
+        self._open().push(encode({"jsonrpc": "2.0", "method": method, "params": params}))
+
+    def cancel(self) -> None:
+        """The host no longer wants the answer, and gets none."""
+        if self._running is not None and not self._cancelled:
+            self._cancelled = True
+            self._running.cancel()
+
+    async def run(self, answer: Awaitable[Any], headers: Mapping[bytes, bytes] | None = None) -> bool:
+        """Carry out the request and send what comes of it; returns whether it was a result."""
+        self._running = running = asyncio.current_task()
+        timer = asyncio.get_running_loop().call_later(SLOW, self._watch)
+        succeeded = False
+        status = 200
+        body = b""
+        try:
+            body = encode({"jsonrpc": "2.0", "id": self.request_id, "result": await answer})
+            succeeded = True
+        except asyncio.CancelledError:
+            if not self._cancelled or running is None:
+                raise
+            running.uncancel()
+        except Exception as error:
+            message = error_message(self.request_id, error)
+            body = encode(message)
+            if self._modern:
+                status = _STATUS.get(message["error"]["code"], 200)
+        finally:
+            self._running = None
+            timer.cancel()
+            if self._watching is not None:
+                self._watching.cancel()
+        if self._stream is None and body:
+            await respond_bytes(self._send, status, body, headers)
+        else:
+            await self._finish(body)
+        return succeeded
+
+    async def _finish(self, body: bytes) -> None:
+        stream = self._open()
+        if body:
+            stream.push(body)
+        stream.end()
+        assert self._writing is not None
+        await self._writing
+
+    def _open(self) -> EventStream:
+        if self._stream is None:
+            self._stream = EventStream()
+            self._writing = self._tasks.start(self._stream.run(self._send))
+        return self._stream
+
+    def _watch(self) -> None:
+        self._watching = self._tasks.start(self._attend())
+
+    async def _attend(self) -> None:
+        try:
+            async with asyncio.timeout(KEEP_ALIVE_INTERVAL):
+                await self._gone()
+        except TimeoutError:
+            # Keep-alives need a stream, and proxies cut what stays silent.
+            self._open()
+            await self._gone()
+        if self._modern:
+            self.cancel()
+        elif self._stream is not None:
+            self._stream.end()
+
+    async def _gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass

@@ -1,0 +1,294 @@
+"""The Streamable HTTP door: 2026-07-28 without sessions and the handshake eras with them, on one endpoint."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from aggregator.domain.errors import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    HostError,
+)
+from aggregator.domain.tasks import Tasks
+from aggregator.domain.versions import LEGACY_VERSIONS, META_CLIENT_CAPABILITIES, META_VERSION, MODERN_VERSIONS
+from aggregator.doors.exchange import Exchange
+from aggregator.doors.guard import BodyTooLarge, Receive, Scope, Send, read_body, respond
+from aggregator.doors.sessions import HttpSession, Mute, Sessions
+from aggregator.doors.stream import end_when_gone
+from aggregator.gateway.eras import unsupported
+from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.host import Host
+from aggregator.wire import headers as wire_headers
+from aggregator.wire.codec import decode
+from aggregator.wire.peer import error_message
+
+_ROUTING: Final = (wire_headers.VERSION, wire_headers.METHOD, wire_headers.NAME)
+_BATCHES: Final = "2025-03-26"
+
+Headers = dict[str, list[str]]
+
+
+class HttpDoor:
+    """ASGI for one endpoint. `running` owns everything that outlives a request."""
+
+    def __init__(self, gateway: Gateway, new_host: Callable[[], Host], max_body: int, sessions: Sessions) -> None:
+        self._gateway = gateway
+        self._new_host = new_host
+        self._max_body = max_body
+        self._sessions = sessions
+        self._tasks = Tasks("the HTTP door")
+
+    async def close(self) -> None:
+        """End every session and stream."""
+        self._sessions.close()
+        await self._tasks.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = _headers(scope)
+        if scope["method"] == "POST":
+            await self._post(scope, headers, receive, send)
+        elif scope["method"] not in ("GET", "DELETE") or _first(headers, wire_headers.VERSION) in MODERN_VERSIONS:
+            await respond(send, 405, {"error": "Messages are posted here."}, {b"allow": b"POST"})
+        else:
+            session = await self._session(headers, send)
+            if session is not None and scope["method"] == "DELETE":
+                self._sessions.end(session)
+                await respond(send, 204)
+            elif session is not None:
+                await self._stand(session, headers, receive, send)
+
+    # -- posts
+
+    async def _post(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        try:
+            message = decode(await self._body(scope, headers, receive))
+        except BodyTooLarge:
+            await respond(send, 413, {"error": f"A message may have {self._max_body} bytes at most."})
+            return
+        except HostError as error:
+            await respond(send, 415 if error.code == INVALID_REQUEST else 406, error_message(None, error))
+            return
+        except ValueError as problem:
+            await respond(send, 400, error_message(None, HostError(PARSE_ERROR, f"Parse error: {problem}")))
+            return
+        if isinstance(message, dict) and _is_modern(message, headers):
+            await self._post_modern(message, headers, receive, send)
+        else:
+            await self._post_legacy(message, headers, receive, send)
+
+    async def _body(self, scope: Scope, headers: Headers, receive: Receive) -> bytes:
+        if not (_first(headers, "content-type") or "").lower().startswith("application/json"):
+            raise HostError(INVALID_REQUEST, "Content-Type must be application/json.")
+        accept = _first(headers, "accept") or "*/*"
+        if "application/json" not in accept and "*/*" not in accept and "application/*" not in accept:
+            raise HostError(INVALID_PARAMS, "Accept must allow application/json (and text/event-stream).")
+        return await read_body(scope, receive, self._max_body)
+
+    async def _post_modern(self, message: dict[str, Any], headers: Headers, receive: Receive, send: Send) -> None:
+        method, params, request_id = message.get("method"), message.get("params"), message.get("id")
+        if "id" not in message and isinstance(method, str):
+            # No notification of a client means anything here: closing the stream is what cancels.
+            version = _first(headers, wire_headers.VERSION)
+            if version in MODERN_VERSIONS:
+                await respond(send, 202)
+            else:
+                await respond(send, 400, error_message(None, unsupported(str(version))))
+            return
+        if not isinstance(method, str) or not isinstance(request_id, str | int) or isinstance(request_id, bool):
+            await respond(send, 400, error_message(None, _not_a_message()))
+            return
+        exchange = Exchange(request_id, receive, send, self._tasks, modern=True)
+        await exchange.run(self._answer_modern(method, params, headers, exchange))
+
+    async def _answer_modern(self, method: str, params: Any, headers: Headers, exchange: Exchange) -> Mapping[str, Any]:
+        _check_envelope(method, params, headers)
+        if method == "tools/call":
+            self._check_params(params, headers)
+        return await self._gateway.answer(self._new_host(), method, params, exchange)
+
+    def _check_params(self, params: Mapping[str, Any], headers: Headers) -> None:
+        tool = self._gateway.called(str(params.get("name")))
+        arguments = params.get("arguments") or {}
+        if tool is None or not tool.param_headers or not isinstance(arguments, dict):
+            return
+        problem = wire_headers.mismatch(tool.param_headers, arguments, headers)
+        if problem is not None:
+            raise HostError(HEADER_MISMATCH, problem)
+
+    async def _post_legacy(self, message: Any, headers: Headers, receive: Receive, send: Send) -> None:
+        if isinstance(message, dict) and message.get("method") == "initialize":
+            await self._initialize(message, receive, send)
+            return
+        session = await self._session(headers, send)
+        if session is None:
+            return
+        with session.in_use():
+            if isinstance(message, list) and message and session.host.version == _BATCHES:
+                await self._post_batch(session, message, send)
+            elif not isinstance(message, dict):
+                await respond(send, 400, error_message(None, _not_a_message()))
+            elif "method" in message and "id" in message:
+                await self._ask(session, message, receive, send)
+            else:
+                self._hear(session, message)
+                await respond(send, 202)
+
+    async def _initialize(self, message: dict[str, Any], receive: Receive, send: Send) -> None:
+        request_id, params = message.get("id"), message.get("params")
+        if not isinstance(request_id, str | int) or isinstance(request_id, bool) or not isinstance(params, dict):
+            await respond(send, 400, error_message(None, _not_a_message()))
+            return
+        session = self._sessions.open(self._new_host())
+        if session is None:
+            full = HostError(INTERNAL_ERROR, "Too many open sessions; try again later.")
+            await respond(send, 503, error_message(request_id, full))
+            return
+        exchange = Exchange(request_id, receive, send, self._tasks, modern=False)
+        answer = self._gateway.answer(session.host, "initialize", params, exchange)
+        if not await exchange.run(answer, {b"mcp-session-id": session.id.encode()}):
+            self._sessions.end(session)
+
+    async def _ask(self, session: HttpSession, message: dict[str, Any], receive: Receive, send: Send) -> None:
+        method, params, request_id = message["method"], message.get("params") or {}, message["id"]
+        sane = isinstance(request_id, str | int) and not isinstance(request_id, bool)
+        if not sane or not isinstance(method, str) or not isinstance(params, dict):
+            await respond(send, 400, error_message(request_id if sane else None, _not_a_message()))
+        elif request_id in session.running:
+            twice = HostError(INVALID_REQUEST, f"A request with id {request_id!r} is still running.")
+            await respond(send, 400, error_message(request_id, twice))
+        else:
+            exchange = session.running[request_id] = Exchange(request_id, receive, send, self._tasks, modern=False)
+            try:
+                await exchange.run(self._gateway.answer(session.host, method, params, exchange))
+            finally:
+                session.running.pop(request_id, None)
+
+    async def _post_batch(self, session: HttpSession, batch: list[Any], send: Send) -> None:
+        """2025-03-26 allows several messages in one post; their answers come back in one."""
+        asked = [part for part in batch if isinstance(part, dict) and "method" in part and "id" in part]
+        for part in batch:
+            if isinstance(part, dict) and part not in asked:
+                self._hear(session, part)
+        answers = await asyncio.gather(*(self._answer_part(session, part) for part in asked))
+        if answers:
+            await respond(send, 200, answers)
+        else:
+            await respond(send, 202)
+
+    async def _answer_part(self, session: HttpSession, part: dict[str, Any]) -> dict[str, Any]:
+        request_id, params = part["id"], part.get("params") or {}
+        try:
+            if not isinstance(part["method"], str) or not isinstance(params, dict):
+                raise _not_a_message()
+            result = await self._gateway.answer(session.host, part["method"], params, Mute(request_id))
+            return {"jsonrpc": "2.0", "id": request_id, "result": result}
+        except Exception as error:
+            return error_message(request_id, error)
+
+    def _hear(self, session: HttpSession, message: dict[str, Any]) -> None:
+        method, params = message.get("method"), message.get("params") or {}
+        if not isinstance(method, str) or not isinstance(params, dict):
+            return
+        if method == "notifications/cancelled":
+            exchange = session.running.get(params.get("requestId", ""))
+            if exchange is not None:
+                exchange.cancel()
+        else:
+            self._gateway.hear(session.host, method, params)
+
+    # -- sessions
+
+    async def _session(self, headers: Headers, send: Send) -> HttpSession | None:
+        """The session a legacy request names; answers the request itself when there is none."""
+        session_id = _first(headers, wire_headers.SESSION)
+        if session_id is None:
+            missing = HostError(
+                INVALID_REQUEST, "Mcp-Session-Id is missing: send `initialize` first and repeat its id."
+            )
+            await respond(send, 400, error_message(None, missing))
+            return None
+        session = self._sessions.get(session_id)
+        if session is None:
+            gone = HostError(INVALID_REQUEST, "Session not found: it ended or never was; send `initialize` again.")
+            await respond(send, 404, error_message(None, gone))
+        return session
+
+    async def _stand(self, session: HttpSession, headers: Headers, receive: Receive, send: Send) -> None:
+        """`GET`: the standing stream of a session, for what belongs to no request."""
+        accept = _first(headers, "accept") or "*/*"
+        if "text/event-stream" not in accept and "*/*" not in accept:
+            await respond(send, 406, {"error": "Accept must allow text/event-stream."})
+            return
+        stream = session.stand()
+        if stream is None:
+            await respond(send, 409, {"error": "This session has its standing stream already."})
+            return
+        watching = self._tasks.start(end_when_gone(receive, stream))
+        try:
+            with session.in_use():
+                await stream.run(send)
+        finally:
+            watching.cancel()
+            session.sit(stream)
+
+
+def _check_envelope(method: str, params: Any, headers: Headers) -> None:
+    """The modern ladder, first failure wins (SH, Server Validation).
+
+    Raises:
+        HostError: with the code the spec gives that failure.
+    """
+    for name in _ROUTING:
+        if len(headers.get(name, ())) > 1:
+            raise HostError(HEADER_MISMATCH, f"header {name} stands more than once")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    if not isinstance(meta, dict):
+        raise HostError(INVALID_PARAMS, f"`params._meta` must carry {META_VERSION!r} and {META_CLIENT_CAPABILITIES!r}.")
+    missing = [key for key in (META_VERSION, META_CLIENT_CAPABILITIES) if key not in meta]
+    if missing:
+        raise HostError(INVALID_PARAMS, f"`params._meta` lacks {' and '.join(missing)}.")
+    version = meta[META_VERSION]
+    expected = {wire_headers.VERSION: version, wire_headers.METHOD: method}
+    named_by = wire_headers.NAMED_BY.get(method)
+    if named_by is not None and params.get(named_by) is not None:
+        expected[wire_headers.NAME] = params[named_by]
+    for name, value in expected.items():
+        sent = _first(headers, name)
+        decoded = wire_headers.decode_value(sent) if sent is not None and name == wire_headers.NAME else sent
+        if decoded != value:
+            raise HostError(HEADER_MISMATCH, f"header {name} does not match the request body")
+    if not isinstance(version, str):
+        raise HostError(INVALID_PARAMS, f"{META_VERSION!r} must be a string.")
+    if version not in MODERN_VERSIONS:
+        raise unsupported(version)
+
+
+def _is_modern(message: Mapping[str, Any], headers: Headers) -> bool:
+    """Whether the message opens the modern way: by its header, or by the envelope in it."""
+    version = _first(headers, wire_headers.VERSION)
+    if version is not None and version not in LEGACY_VERSIONS:
+        return True
+    if message.get("method") == "initialize":
+        return False
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return isinstance(meta, dict) and META_VERSION in meta
+
+
+def _headers(scope: Scope) -> Headers:
+    headers: Headers = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+    return headers
+
+
+def _first(headers: Headers, name: str) -> str | None:
+    values = headers.get(name)
+    return values[0] if values else None
+
+
+def _not_a_message() -> HostError:
+    return HostError(INVALID_REQUEST, "The body must be one JSON-RPC request, notification or response.")

@@ -1,0 +1,136 @@
+"""Sessions of the handshake eras over Streamable HTTP (L/basic/transports, Session Management)."""
+
+import asyncio
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aggregator.doors.exchange import Exchange
+from aggregator.doors.stream import EventStream
+from aggregator.gateway.changes import Changes
+from aggregator.gateway.host import Host
+from aggregator.wire.codec import encode
+
+
+class HttpSession:
+    """One handshake and what hangs on it."""
+
+    def __init__(self, session_id: str, host: Host) -> None:
+        self.id = session_id
+        self.host = host
+        self.running: dict[str | int, Exchange] = {}
+        self._standing: EventStream | None = None
+        self._uses = 0
+        self._idle_since = asyncio.get_running_loop().time()
+        host.notify = self._notify
+
+    def __repr__(self) -> str:
+        return f"<HttpSession {self.host.version}, {len(self.running)} running>"
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """The session is not idle inside."""
+        self._uses += 1
+        try:
+            yield
+        finally:
+            self._uses -= 1
+            self._idle_since = asyncio.get_running_loop().time()
+
+    def idle(self, now: float) -> float:
+        """Seconds without any request, now."""
+        return 0.0 if self._uses else now - self._idle_since
+
+    def stand(self) -> EventStream | None:
+        """The standing stream, if it is free to be opened."""
+        if self._standing is not None:
+            return None
+        self._standing = EventStream()
+        return self._standing
+
+    def sit(self, stream: EventStream) -> None:
+        """The standing stream was closed."""
+        if self._standing is stream:
+            self._standing = None
+
+    def end(self) -> None:
+        """Cancel what runs and close the standing stream."""
+        for exchange in list(self.running.values()):
+            exchange.cancel()
+        self.end_stream()
+
+    def end_stream(self) -> None:
+        """Close the standing stream; what runs goes on."""
+        if self._standing is not None:
+            self._standing.end()
+
+    def _notify(self, method: str, params: Mapping[str, Any]) -> None:
+        if self._standing is not None:
+            self._standing.push(encode({"jsonrpc": "2.0", "method": method, "params": params}))
+
+
+@dataclass(frozen=True, slots=True)
+class Mute:
+    """A channel nobody listens to."""
+
+    request_id: str | int
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Dropped."""
+
+
+class Sessions:
+    """All of them, by id: unguessable, bounded in number, ended when idle."""
+
+    def __init__(self, changes: Changes, at_most: int, idle_timeout: float) -> None:
+        self._changes = changes
+        self._at_most = at_most
+        self._idle_timeout = idle_timeout
+        self._sessions: dict[str, HttpSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, session_id: str) -> HttpSession | None:
+        return self._sessions.get(session_id)
+
+    def open(self, host: Host) -> HttpSession | None:
+        """A new session, or None when there are too many even without the idle ones."""
+        if len(self._sessions) >= self._at_most:
+            self._sweep()
+        if len(self._sessions) >= self._at_most:
+            return None
+        session = HttpSession(secrets.token_urlsafe(24), host)
+        self._sessions[session.id] = session
+        self._changes.attach(host)
+        return session
+
+    def end(self, session: HttpSession) -> None:
+        """From now on its id is unknown; what runs in it is cancelled."""
+        if self._sessions.pop(session.id, None) is not None:
+            self._changes.detach(session.host)
+            session.end()
+
+    def close_streams(self) -> None:
+        """End the standing streams: we are about to stop."""
+        for session in self._sessions.values():
+            session.end_stream()
+
+    def close(self) -> None:
+        """End them all."""
+        for session in list(self._sessions.values()):
+            self.end(session)
+
+    async def sweep(self) -> None:
+        """End idle sessions, for ever."""
+        while True:
+            await asyncio.sleep(self._idle_timeout / 4)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for session in list(self._sessions.values()):
+            if session.idle(now) > self._idle_timeout:
+                self.end(session)

@@ -1,0 +1,90 @@
+"""The SSE door (HTTP+SSE, 2024-11-05): `GET` opens the stream and names where to post; answers come on the stream."""
+
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs
+
+from aggregator.domain.tasks import Tasks
+from aggregator.doors.guard import BodyTooLarge, Receive, Scope, Send, read_body, respond
+from aggregator.doors.stream import EventStream, end_when_gone
+from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.host import Host
+from aggregator.wire.codec import decode
+from aggregator.wire.peer import Channel, Peer
+
+log = logging.getLogger(__name__)
+
+
+class SseDoor:
+    """Every stream is one session of one host."""
+
+    def __init__(
+        self, gateway: Gateway, new_host: Callable[[], Host], messages_path: str, max_body: int, max_sessions: int
+    ) -> None:
+        self._gateway = gateway
+        self._new_host = new_host
+        self._messages_path = messages_path
+        self._max_body = max_body
+        self._max_sessions = max_sessions
+        self._peers: dict[str, Peer] = {}
+        self._streams: set[EventStream] = set()
+
+    def close(self) -> None:
+        """End every stream."""
+        for stream in self._streams:
+            stream.end()
+
+    async def stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI: `GET /sse`."""
+        if scope["method"] != "GET":
+            await respond(send, 405, {"error": "GET opens the event stream."}, {b"allow": b"GET"})
+            return
+        if len(self._peers) >= self._max_sessions:
+            await respond(send, 503, {"error": f"{self._max_sessions} sessions are open already."})
+            return
+        session_id, stream, host = secrets.token_urlsafe(24), EventStream(), self._new_host()
+
+        async def answer(method: str, params: dict[str, Any], channel: Channel) -> Any:
+            return await self._gateway.answer(host, method, params, channel)
+
+        def hear(method: str, params: dict[str, Any]) -> None:
+            self._gateway.hear(host, method, params)
+
+        async with Tasks("an SSE session") as tasks:
+            peer = self._peers[session_id] = Peer(lambda data, _: stream.push(data), tasks, answer, hear)
+            host.notify = peer.notify
+            self._gateway.changes.attach(host)
+            self._streams.add(stream)
+            path = f"{scope.get('root_path', '')}{self._messages_path}?session_id={session_id}"
+            stream.push(path.encode(), "endpoint")
+            tasks.start(end_when_gone(receive, stream))
+            try:
+                await stream.run(send)
+            finally:
+                self._streams.discard(stream)
+                self._gateway.changes.detach(host)
+                del self._peers[session_id]
+                peer.close("the host closed its stream")
+
+    async def message(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI: `POST` of one message to the address the stream named."""
+        if scope["method"] != "POST":
+            await respond(send, 405, {"error": "Messages are posted here."}, {b"allow": b"POST"})
+            return
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        peer = self._peers.get(query.get("session_id", [""])[0])
+        if peer is None:
+            await respond(send, 404, {"error": "No such session; open the event stream first."})
+            return
+        try:
+            message = decode(await read_body(scope, receive, self._max_body))
+        except BodyTooLarge:
+            await respond(send, 413, {"error": f"A message may have {self._max_body} bytes at most."})
+            return
+        except ValueError as error:
+            await respond(send, 400, {"error": f"Not JSON: {error}"})
+            return
+        await respond(send, 202)
+        peer.feed(message)

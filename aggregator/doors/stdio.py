@@ -1,0 +1,171 @@
+"""The stdio door: newline-delimited JSON-RPC on our own stdin and stdout, both eras (S/basic/transports/stdio).
+
+Law: nothing but messages is ever written to stdout; whatever else prints lands on stderr.
+"""
+
+import asyncio
+import logging
+import os
+import stat
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, BinaryIO, Final
+
+from aggregator.domain.errors import PARSE_ERROR, RpcError
+from aggregator.domain.tasks import Tasks
+from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.host import Host
+from aggregator.wire.codec import decode, encode
+from aggregator.wire.peer import Channel, Peer, error_message
+
+log = logging.getLogger(__name__)
+
+# After stdin ended: how long calls that still run may take to answer.
+DRAIN: Final = 5.0
+# Above this many requests in flight stdin is left unread until some are answered.
+IN_FLIGHT_LIMIT: Final = 1_000
+MESSAGE_LIMIT: Final = 64 * 1024 * 1024
+
+_READ_SIZE: Final = 256 * 1024
+
+
+class StdioDoor:
+    """One host on the two pipes we were started with."""
+
+    def __init__(self, gateway: Gateway, host: Host, tasks: Tasks, write: Callable[[bytes], None]) -> None:
+        self._gateway = gateway
+        self._host = host
+        self._write = write
+        self.peer = Peer(self._send, tasks, self._answer, self._hear)
+        self._partial = bytearray()
+        host.notify = self.peer.notify
+
+    def take(self, data: bytes) -> None:
+        """Bytes from stdin, cut anywhere."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            whole = bytes(self._partial) + line if self._partial else line
+            self._partial.clear()
+            if whole.strip():
+                self._take_line(whole)
+        self._partial += rest
+        if len(self._partial) > MESSAGE_LIMIT:
+            self._partial.clear()
+            self._refuse(f"a message of more than {MESSAGE_LIMIT} bytes")
+
+    def _take_line(self, line: bytes) -> None:
+        try:
+            message = decode(line)
+        except ValueError as error:
+            self._refuse(f"not JSON: {error}")
+        else:
+            self.peer.feed(message)
+
+    def _refuse(self, why: str) -> None:
+        self._send(encode(error_message(None, RpcError(PARSE_ERROR, f"Parse error: {why}"))), None)
+
+    def _send(self, data: bytes, request_id: int | None) -> None:
+        self._write(data + b"\n")
+
+    async def _answer(self, method: str, params: dict[str, Any], channel: Channel) -> Any:
+        return await self._gateway.answer(self._host, method, params, channel)
+
+    def _hear(self, method: str, params: dict[str, Any]) -> None:
+        self._gateway.hear(self._host, method, params)
+
+
+async def serve_stdio(gateway: Gateway, host: Host, stdin: BinaryIO, stdout: BinaryIO) -> None:
+    """Serve one host until its stdin ends and what runs has been answered."""
+    async with Tasks("the stdio door") as tasks, _writer(stdout) as write:
+        door = StdioDoor(gateway, host, tasks, write)
+        gateway.changes.attach(host)
+        try:
+            async for data in _chunks(stdin):
+                door.take(data)
+                await door.peer.at_most(IN_FLIGHT_LIMIT)
+            gateway.changes.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DRAIN):
+                    await door.peer.at_most(0)
+        finally:
+            gateway.changes.detach(host)
+            door.peer.close("the host closed stdin")
+
+
+@contextmanager
+def standard_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Our stdin and stdout for the protocol alone: meanwhile fd 0 is empty and fd 1 is stderr."""
+    sys.stdout.flush()
+    own_in, own_out = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        with os.fdopen(own_in, "rb", buffering=0) as stdin, os.fdopen(own_out, "wb", buffering=0) as stdout:
+            yield stdin, stdout
+    finally:
+        os.close(nothing)
+
+
+async def _chunks(stdin: BinaryIO) -> AsyncIterator[bytes]:
+    loop = asyncio.get_running_loop()
+    if _is_pipe(stdin):
+        reader = asyncio.StreamReader(limit=_READ_SIZE)
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdin)
+        try:
+            while data := await reader.read(_READ_SIZE):
+                yield data
+        finally:
+            transport.close()
+        return
+    # Files and terminals cannot be waited for: a thread reads them, a few chunks ahead at most.
+    queue: asyncio.Queue[bytes] = asyncio.Queue()
+    room = threading.Semaphore(4)
+
+    def read() -> None:
+        data = b"start"
+        while data:
+            room.acquire()
+            data = stdin.read(_READ_SIZE)
+            loop.call_soon_threadsafe(queue.put_nowait, data)
+
+    threading.Thread(target=read, daemon=True, name="stdin").start()
+    while data := await queue.get():
+        room.release()
+        yield data
+
+
+@asynccontextmanager
+async def _writer(stdout: BinaryIO) -> AsyncIterator[Callable[[bytes], None]]:
+    if not _is_pipe(stdout):
+
+        def write(data: bytes) -> None:
+            stdout.write(data)
+
+        yield write
+        return
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_write_pipe(_Flushing, stdout)
+    try:
+        yield transport.write
+    finally:
+        transport.close()
+        await asyncio.wait([protocol.closed], timeout=DRAIN)
+
+
+class _Flushing(asyncio.BaseProtocol):
+    def __init__(self) -> None:
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+def _is_pipe(stream: BinaryIO) -> bool:
+    if os.name != "posix":
+        return False
+    mode = os.fstat(stream.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

@@ -1,0 +1,135 @@
+"""The web process: Streamable HTTP, SSE and the health pages behind one guard, on one address."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from typing import Any, Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from aggregator.config.model import Config
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.tasks import Tasks
+from aggregator.doors.guard import App, Guard, Receive, Scope, Send
+from aggregator.doors.http import HttpDoor
+from aggregator.doors.sessions import Sessions
+from aggregator.doors.sse import SseDoor
+from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.host import Host
+
+SSE_PATH: Final = "/sse"
+MESSAGES_PATH: Final = "/messages"
+
+# How long requests may still take once we are asked to stop.
+DRAIN: Final = 10.0
+
+Report = Callable[[], tuple[bool, Mapping[str, Any]]]
+"""Whether we are ready, and the details that say so."""
+
+
+class Web:
+    """ASGI: the doors by path, everything else to the pages."""
+
+    def __init__(self, gateway: Gateway, config: Config, report: Report) -> None:
+        http, sse = config.http, config.sse
+        self._sessions = Sessions(gateway.changes, http.max_sessions, http.session_idle_timeout)
+        self._http = HttpDoor(gateway, lambda: Host("http", http.names), http.max_body_bytes, self._sessions)
+        self._sse = SseDoor(
+            gateway, lambda: Host("sse", sse.names), MESSAGES_PATH, http.max_body_bytes, http.max_sessions
+        )
+        self._changes = gateway.changes
+        self._doors: dict[str, App] = {}
+        if http.enabled:
+            self._doors[http.path] = self._http
+        if sse.enabled:
+            self._doors |= {SSE_PATH: self._sse.stream, MESSAGES_PATH: self._sse.message}
+        self._pages = _pages(report)
+        self.app = Guard(self._route, http.host, http.allowed_hosts, http.allowed_origins)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Idle sessions are ended inside; on the way out, all of them."""
+        async with Tasks("the web doors") as tasks:
+            tasks.start(self._sessions.sweep())
+            try:
+                yield
+            finally:
+                await self._http.close()
+
+    def hang_up(self) -> None:
+        """End what would otherwise stay open for ever, so that the rest can drain."""
+        self._changes.close()
+        self._sessions.close_streams()
+        self._sse.close()
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._doors.get(scope["path"], self._pages)(scope, receive, send)
+
+
+def _pages(report: Report) -> App:
+    async def alive(request: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok"})
+
+    async def ready(request: Request) -> JSONResponse:
+        is_ready, details = report()
+        return JSONResponse(dict(details), status_code=200 if is_ready else 503)
+
+    return Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready)])
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket bound to the address; port 0 takes a free one.
+
+    Raises:
+        OperatorError: the address cannot be had.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise OperatorError(f"Cannot listen on {host}: {error.strerror or error}.") from error
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        hint = " Another program has that port; choose one with --port." if "in use" in str(error) else ""
+        raise OperatorError(f"Cannot listen on {host}:{port}: {error.strerror}.{hint}") from error
+    return bound
+
+
+async def serve_web(web: Web, bound: socket.socket, stopping: asyncio.Event) -> None:
+    """Serve until `stopping` is set, then finish what runs."""
+    config = uvicorn.Config(
+        web.app,
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=int(DRAIN),
+    )
+    server = _Server(config)
+    async with web.running(), Tasks("the web server") as tasks:
+        serving = tasks.start(server.serve(sockets=[bound]))
+        waiting = tasks.start(stopping.wait())
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        web.hang_up()
+        server.should_exit = True
+        await serving
+
+
+class _Server(uvicorn.Server):
+    """Signals are the program's business, not the web server's."""
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()

@@ -1,0 +1,91 @@
+"""The envelope of each era: which one a request speaks, and what an answer carries for it."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aggregator import __version__
+from aggregator.domain.errors import INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION, HostError
+from aggregator.domain.versions import (
+    HOP_LOCAL_META_PREFIX,
+    LATEST_MODERN,
+    META_CLIENT_CAPABILITIES,
+    META_SERVER_INFO,
+    META_VERSION,
+    MODERN_VERSIONS,
+    SUPPORTED_VERSIONS,
+)
+from aggregator.gateway.host import Host
+
+SERVER_INFO: Final = {"name": "aggregator", "title": "Aggregator", "version": __version__}
+
+# What a legacy host may ask before its handshake (L/basic/lifecycle).
+_BEFORE_HANDSHAKE: Final = frozenset({"initialize", "ping"})
+
+
+def version_spoken(host: Host, method: str, params: Mapping[str, Any]) -> str | None:
+    """The revision this request speaks; None only for what is allowed before a handshake.
+
+    Raises:
+        HostError: a modern envelope that is incomplete or names another revision; a legacy request without handshake.
+    """
+    meta = params.get("_meta")
+    enveloped = isinstance(meta, dict) and META_VERSION in meta
+    if method == "initialize" or (not enveloped and host.version is not None):
+        return host.version
+    if not enveloped:
+        if method in _BEFORE_HANDSHAKE:
+            return None
+        if method == "server/discover":
+            raise HostError(INVALID_PARAMS, f"`_meta` must carry {META_VERSION!r} and {META_CLIENT_CAPABILITIES!r}.")
+        raise HostError(INVALID_REQUEST, f"Send `initialize` before {method}, or a {LATEST_MODERN} `_meta` with it.")
+    assert isinstance(meta, dict)
+    version = meta[META_VERSION]
+    if META_CLIENT_CAPABILITIES not in meta or not isinstance(version, str):
+        missing = META_CLIENT_CAPABILITIES if isinstance(version, str) else META_VERSION
+        raise HostError(INVALID_PARAMS, f"`_meta` must carry {missing!r} (2026-07-28, basic/index).")
+    if version not in MODERN_VERSIONS:
+        raise unsupported(version)
+    return version
+
+
+def unsupported(version: str) -> HostError:
+    """The error that tells a host which revisions it may speak here."""
+    data = {"supported": list(reversed(SUPPORTED_VERSIONS)), "requested": version}
+    return HostError(UNSUPPORTED_VERSION, f"Unsupported protocol version {version!r}", data)
+
+
+def for_modern(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result as 2026-07-28 has it: `resultType`, and our own `serverInfo` whatever the upstream put there."""
+    meta = result.get("_meta")
+    kept = _without_hop_local(meta) if isinstance(meta, dict) else {}
+    return {"resultType": "complete", **result, "_meta": {**kept, META_SERVER_INFO: SERVER_INFO}}
+
+
+def for_legacy(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A result as the handshake eras have it: nothing only 2026-07-28 knows, structured content only as an object."""
+    shaped = result
+    if "resultType" in result:
+        shaped = {key: value for key, value in result.items() if key not in ("resultType", "ttlMs", "cacheScope")}
+    meta = shaped.get("_meta")
+    if isinstance(meta, dict) and any(key.startswith(HOP_LOCAL_META_PREFIX) for key in meta):
+        kept = _without_hop_local(meta)
+        shaped = {
+            **{key: value for key, value in shaped.items() if key != "_meta"},
+            **({"_meta": kept} if kept else {}),
+        }
+    if "structuredContent" in shaped and not isinstance(shaped["structuredContent"], dict):
+        shaped = {key: value for key, value in shaped.items() if key != "structuredContent"}
+    return shaped
+
+
+def onward(meta: Any) -> dict[str, Any]:
+    """The part of a request's `_meta` that goes on to the upstream: vendor keys and the trace context."""
+    if not isinstance(meta, dict):
+        return {}
+    kept = _without_hop_local(meta)
+    kept.pop("progressToken", None)
+    return kept
+
+
+def _without_hop_local(meta: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in meta.items() if not key.startswith(HOP_LOCAL_META_PREFIX)}

@@ -1,0 +1,28 @@
+"""The program at a door, as far as answers depend on it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aggregator.domain.names import Style
+from aggregator.domain.principal import LOCAL, Principal
+
+Notify = Callable[[str, Mapping[str, Any]], None]
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """One connection or session; for 2026-07-28 over HTTP, one request.
+
+    `version` is None until the handshake, and set per request by a modern envelope. `notify` is the standing way to
+    the host, for what belongs to no request; a host without a session has none.
+    """
+
+    door: str
+    names: Style
+    principal: Principal = LOCAL
+    version: str | None = None
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    client_info: Mapping[str, Any] = field(default_factory=dict)
+    initialized: bool = False
+    notify: Notify | None = None

@@ -1,0 +1,68 @@
+"""The port between a link and whatever carries its messages."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from aggregator.config.model import ServerConfig
+from aggregator.upstream.process import Warden
+from aggregator.wire.peer import OnNotification, OnProgress, OnRequest
+
+
+class Connection(Protocol):
+    """An open way to one upstream. Leaving the context that opened it closes everything it holds."""
+
+    ended: asyncio.Future[str]
+    """Done when the connection is over, with the reason in words an operator understands."""
+
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Any],
+        on_progress: OnProgress | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """One request and its result; cancelling the wait cancels it upstream in the way of the era.
+
+        `headers` are for transports that have some (`Mcp-Param-*`).
+
+        Raises:
+            RpcError: the upstream's error response.
+            PeerGone: the connection ended before an answer.
+            SessionExpired: the upstream forgot our session; nothing was run.
+            UpstreamError: the transport's own verdict (refused, unavailable, not MCP).
+        """
+        ...
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Say something that has no answer; a connection that is gone swallows it."""
+        ...
+
+    def speak(self, version: str) -> None:
+        """From now on the connection speaks this revision (HTTP puts it in headers and cancels by its rules)."""
+        ...
+
+
+class SessionExpired(Exception):
+    """HTTP 404 for our session id: a new session has to be initialized (L/basic/transports)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inbound:
+    """What a link does with what its upstream says on its own account."""
+
+    on_request: OnRequest
+    on_notification: OnNotification
+
+
+Open = Callable[[ServerConfig, Inbound, Warden], AbstractAsyncContextManager[Connection]]
+
+# Named, not imported: a transport's libraries are loaded when the first server needs it.
+TRANSPORTS: Final[Mapping[str, str]] = {
+    "stdio": "aggregator.upstream.transports.stdio:open_stdio",
+    "http": "aggregator.upstream.transports.http:open_http",
+    "sse": "aggregator.upstream.transports.sse:open_sse",
+    "local": "aggregator.upstream.transports.local:open_local",
+}

@@ -1,0 +1,38 @@
+"""Draining a paged list, with an end to it whatever the upstream does (S/server/utilities/pagination)."""
+
+from typing import Any, Final
+
+from aggregator.domain.errors import UpstreamBadAnswer
+from aggregator.upstream.connection import Connection
+
+PAGE_LIMIT: Final = 1_000
+ITEM_LIMIT: Final = 20_000
+
+
+async def drain(server: str, connection: Connection, method: str, key: str, meta: dict[str, Any]) -> list[Any]:
+    """Every item of every page, in the upstream's order.
+
+    Raises:
+        UpstreamBadAnswer: a page without the list, a cursor seen before, or no end in sight.
+    """
+    items: list[Any] = []
+    params: dict[str, Any] = {"_meta": meta} if meta else {}
+    seen: set[str] = set()
+    for _ in range(PAGE_LIMIT):
+        page = await connection.request(method, params)
+        part = page.get(key)
+        if not isinstance(part, list):
+            raise UpstreamBadAnswer(server, f"{server} answered `{method}` without a list of {key}.")
+        items += part
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            return items
+        if not isinstance(cursor, str) or cursor in seen:
+            raise UpstreamBadAnswer(
+                server, f"{server} pages in circles: its `{method}` names cursor {cursor!r:.80} again."
+            )
+        if len(items) > ITEM_LIMIT:
+            break
+        seen.add(cursor)
+        params = {**params, "cursor": cursor}
+    raise UpstreamBadAnswer(server, f"{server} does not stop paging: {len(items)} {key} after {len(seen)} pages.")

@@ -1,0 +1,154 @@
+"""Which era an upstream speaks, found by asking (S/basic/versioning, Backward Compatibility).
+
+Law: only a good `server/discover` result, or an error that names modern versions, is evidence of a modern server.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aggregator import __version__
+from aggregator.config.model import Protocol
+from aggregator.domain.errors import (
+    UNSUPPORTED_VERSION,
+    RpcError,
+    UpstreamBadAnswer,
+    UpstreamHttpStatus,
+    UpstreamRefused,
+)
+from aggregator.domain.versions import (
+    LATEST_LEGACY,
+    LATEST_MODERN,
+    LEGACY_VERSIONS,
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_SERVER_INFO,
+    META_VERSION,
+    MODERN_VERSIONS,
+    Era,
+    era_of,
+)
+from aggregator.upstream.connection import Connection
+
+# A silent legacy server must not cost the whole connect time-out.
+PROBE_TIMEOUT: Final = 5.0
+
+CLIENT_INFO: Final = {"name": "aggregator", "version": __version__}
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What an upstream said of itself."""
+
+    version: str
+    server_info: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    instructions: str | None = None
+
+    @property
+    def era(self) -> Era:
+        return era_of(self.version)
+
+    def envelope(self) -> dict[str, Any]:
+        """The `_meta` every request to this upstream carries: empty for a legacy one."""
+        return envelope(self.version) if self.era == "modern" else {}
+
+
+def envelope(version: str) -> dict[str, Any]:
+    """The modern request `_meta` (S/basic/index); we ask for no client capability, so none is declared."""
+    return {META_VERSION: version, META_CLIENT_INFO: CLIENT_INFO, META_CLIENT_CAPABILITIES: {}}
+
+
+async def negotiate(server: str, connection: Connection, protocol: Protocol) -> Greeting:
+    """Greet an upstream in the era it speaks.
+
+    Raises:
+        UpstreamRefused: it speaks no revision that we do, or not the era the config asks for.
+        RpcError, PeerGone, UpstreamError: as the connection has it.
+    """
+    if protocol == "legacy":
+        return await _initialize(server, connection)
+    version = LATEST_MODERN
+    for last in (False, True):
+        try:
+            return await _discover(server, connection, version, bounded=protocol == "auto")
+        except RpcError as error:
+            mutual = _mutual(error)
+            if mutual is not None and not last:
+                version = mutual
+                continue
+            if protocol == "modern":
+                raise UpstreamRefused(
+                    server, f"{server} does not speak the modern protocol ({error.message}); set `protocol` to auto."
+                ) from error
+            _not_disjoint(server, error)
+        except (TimeoutError, UpstreamHttpStatus):
+            if protocol == "modern":
+                raise
+        try:
+            return await _initialize(server, connection)
+        except RpcError as error:
+            # A slow modern server took our late probe as its opening: it names its versions.
+            mutual = _mutual(error)
+            if mutual is None or last:
+                raise
+            version = mutual
+    raise UpstreamRefused(server, f"{server} names a modern revision and then refuses it.")
+
+
+async def _discover(server: str, connection: Connection, version: str, *, bounded: bool) -> Greeting:
+    connection.speak(version)
+    asking = connection.request("server/discover", {"_meta": envelope(version)})
+    result = await asyncio.wait_for(asking, PROBE_TIMEOUT if bounded else None)
+    offered = result.get("supportedVersions")
+    shared = [v for v in MODERN_VERSIONS if isinstance(offered, list) and v in offered]
+    if not shared:
+        raise RpcError(UNSUPPORTED_VERSION, "no modern revision offered", {"supported": offered})
+    meta = result.get("_meta")
+    info = meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None
+    connection.speak(shared[-1])
+    return _greeting(shared[-1], info, result)
+
+
+async def _initialize(server: str, connection: Connection) -> Greeting:
+    asked = {"protocolVersion": LATEST_LEGACY, "capabilities": {}, "clientInfo": CLIENT_INFO}
+    result = await connection.request("initialize", asked)
+    version = result.get("protocolVersion")
+    if not isinstance(version, str):
+        raise UpstreamBadAnswer(server, f"{server} answered `initialize` without a protocolVersion.")
+    if version not in LEGACY_VERSIONS:
+        raise UpstreamRefused(server, f"{server} speaks protocol {version!r}, which the aggregator does not.")
+    connection.speak(version)
+    await connection.notify("notifications/initialized")
+    return _greeting(version, result.get("serverInfo"), result)
+
+
+def _greeting(version: str, info: Any, result: Mapping[str, Any]) -> Greeting:
+    capabilities, instructions = result.get("capabilities"), result.get("instructions")
+    return Greeting(
+        version,
+        info if isinstance(info, dict) else {},
+        capabilities if isinstance(capabilities, dict) else {},
+        instructions if isinstance(instructions, str) else None,
+    )
+
+
+def _supported(error: RpcError) -> list[Any] | None:
+    if error.code != UNSUPPORTED_VERSION or not isinstance(error.data, dict):
+        return None
+    supported = error.data.get("supported")
+    return supported if isinstance(supported, list) else None
+
+
+def _mutual(error: RpcError) -> str | None:
+    shared = [v for v in MODERN_VERSIONS if v in (_supported(error) or ())]
+    return shared[-1] if shared else None
+
+
+def _not_disjoint(server: str, error: RpcError) -> None:
+    supported = _supported(error)
+    if supported and not any(version in LEGACY_VERSIONS for version in supported):
+        raise UpstreamRefused(
+            server, f"{server} speaks only protocol {', '.join(map(str, supported))}, which the aggregator does not."
+        ) from error

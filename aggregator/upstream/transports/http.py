@@ -1,0 +1,326 @@
+"""Streamable HTTP (S/basic/transports/streamable-http; sessions and resumption: L/basic/transports)."""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiohttp
+
+from aggregator.config.model import ServerConfig
+from aggregator.domain.errors import UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
+from aggregator.domain.tasks import Tasks
+from aggregator.domain.versions import MODERN_VERSIONS
+from aggregator.upstream.connection import Connection, Inbound, SessionExpired
+from aggregator.upstream.process import Warden
+from aggregator.upstream.transports.web import (
+    RETRY_DELAY,
+    client_session,
+    describe,
+    read_bounded,
+    refusal,
+)
+from aggregator.wire import headers as wire_headers
+from aggregator.wire.codec import decode, encode
+from aggregator.wire.peer import OnProgress, PeerGone, error_message, error_of
+from aggregator.wire.sse import EventReader, EventTooLarge
+
+log = logging.getLogger(__name__)
+
+_ACCEPT: Final = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+_RESUME_ATTEMPTS: Final = 3
+
+
+class HttpConnection:
+    """One endpoint: every request is a POST of its own, so any number run side by side."""
+
+    def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks, http: aiohttp.ClientSession) -> None:
+        assert server.url is not None
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._server = server
+        self._url = server.url
+        self._inbound = inbound
+        self._tasks = tasks
+        self._http = http
+        self._ids = itertools.count(1)
+        self._version: str | None = None
+        self._session: str | None = None
+        self._standing: asyncio.Task[None] | None = None
+
+    @property
+    def _modern(self) -> bool:
+        return self._version in MODERN_VERSIONS
+
+    def speak(self, version: str) -> None:
+        self._version = version
+
+    def end(self, reason: str) -> None:
+        if not self.ended.done():
+            self.ended.set_result(reason)
+
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Any],
+        on_progress: OnProgress | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        request_id = next(self._ids)
+        if on_progress is not None:
+            params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
+        if method == "initialize":
+            self._version = self._session = None
+        body = encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+        sent = self._headers() | self._routing(method, params) | dict(headers or {})
+        answer = _Answer(self, request_id, on_progress)
+        try:
+            async with self._http.post(
+                self._url, data=body, headers=sent, proxy=self._server.proxy, allow_redirects=False
+            ) as response:
+                result = await answer.read(response, keeps_session=method == "initialize")
+            return result if result is not None else await self._resume(answer)
+        except asyncio.CancelledError:
+            # A closed stream is the modern way to cancel; before that a disconnect said nothing.
+            if not self._modern and method not in ("initialize", "server/discover"):
+                gone = {"requestId": request_id, "reason": "no longer waited for"}
+                self._tasks.start(self.notify("notifications/cancelled", gone))
+            raise
+        except EventTooLarge as error:
+            raise self._too_large(str(error)) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._lost(error) from error
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        await self._post(message)
+        if method == "notifications/initialized" and self._standing is None:
+            self._standing = self._tasks.start(self._listen())
+
+    async def _post(self, message: Mapping[str, Any]) -> None:
+        """Send what has no answer; whether it arrived shows elsewhere."""
+        try:
+            async with self._http.post(
+                self._url,
+                data=encode(message),
+                headers=self._headers(),
+                proxy=self._server.proxy,
+                allow_redirects=False,
+            ) as response:
+                response.release()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            log.debug("%s did not take %s: %s", self._server.id, message.get("method", "an answer"), describe(error))
+
+    async def forget_session(self) -> None:
+        """Tell the server that its session is over (L/basic/transports, Session Management)."""
+        if self._session is not None:
+            async with self._http.delete(
+                self._url, headers=self._headers(), proxy=self._server.proxy, timeout=aiohttp.ClientTimeout(total=2)
+            ) as response:
+                response.release()
+
+    # -- headers
+
+    def _headers(self) -> dict[str, str]:
+        headers = dict(_ACCEPT)
+        if self._version is not None:
+            headers[wire_headers.VERSION] = self._version
+        if self._session is not None:
+            headers[wire_headers.SESSION] = self._session
+        return headers
+
+    def _routing(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        if not self._modern:
+            return {}
+        routing = {wire_headers.METHOD: method}
+        named_by = wire_headers.NAMED_BY.get(method)
+        if named_by is not None:
+            routing[wire_headers.NAME] = wire_headers.encode_value(str(params.get(named_by, "")))
+        return routing
+
+    # -- answers
+
+    def hear(self, message: dict[str, Any]) -> None:
+        """A request or notification that came on some stream."""
+        method, params, request_id = message.get("method"), message.get("params") or {}, message.get("id")
+        if not isinstance(method, str) or not isinstance(params, dict):
+            return
+        if request_id is None:
+            self._inbound.on_notification(method, params)
+        else:
+            self._tasks.start(self._answer(request_id, method, params))
+
+    async def _answer(self, request_id: str | int, method: str, params: dict[str, Any]) -> None:
+        try:
+            result = await self._inbound.on_request(method, params, _NoChannel(request_id))
+            await self._post({"jsonrpc": "2.0", "id": request_id, "result": result})
+        except Exception as error:
+            await self._post(error_message(request_id, error))
+
+    def keep_session(self, response: aiohttp.ClientResponse) -> None:
+        self._session = response.headers.get(wire_headers.SESSION)
+
+    async def judge(self, response: aiohttp.ClientResponse) -> dict[str, Any]:
+        """The JSON-RPC message in a response that is not 200, or the error it amounts to."""
+        body = await read_bounded(response, self._server)
+        message = _message(body)
+        session_gone = response.status == 404 or (response.status == 400 and b"session" in body.lower())
+        if self._session is not None and session_gone:
+            raise SessionExpired
+        if isinstance(message.get("error"), dict) and response.status not in (401, 403):
+            raise error_of(message)
+        raise refusal(self._server, response)
+
+    async def _resume(self, answer: "_Answer") -> dict[str, Any]:
+        """The stream broke off: take it up where it stopped, as far as the server numbered its events."""
+        for attempt in range(_RESUME_ATTEMPTS):
+            if answer.last_event is None or self._modern:
+                break
+            await asyncio.sleep(answer.retry if answer.retry is not None else RETRY_DELAY * attempt)
+            headers = self._headers() | {"accept": "text/event-stream", "last-event-id": answer.last_event}
+            try:
+                async with self._http.get(
+                    self._url, headers=headers, proxy=self._server.proxy, allow_redirects=False
+                ) as response:
+                    if response.status != 200:
+                        break
+                    result = await answer.read(response)
+                    if result is not None:
+                        return result
+            except (aiohttp.ClientError, OSError) as error:
+                log.debug("%s: the stream could not be resumed: %s", self._server.id, describe(error))
+        raise PeerGone("the response stream ended without an answer")
+
+    async def _listen(self) -> None:
+        """The standing GET stream of a legacy session; servers that have none say 405."""
+        last_event: str | None = None
+        while not self.ended.done():
+            headers = self._headers() | {"accept": "text/event-stream"}
+            if last_event is not None:
+                headers["last-event-id"] = last_event
+            delay = RETRY_DELAY
+            try:
+                async with self._http.get(
+                    self._url, headers=headers, proxy=self._server.proxy, allow_redirects=False
+                ) as response:
+                    if response.status != 200 or "text/event-stream" not in response.content_type:
+                        return
+                    reader = EventReader(self._server.max_message_bytes)
+                    async for chunk in response.content.iter_any():
+                        for event in reader.feed(chunk):
+                            last_event = event.id or last_event
+                            delay = event.retry / 1000 if event.retry is not None else delay
+                            self.hear(_message(event.data))
+            except EventTooLarge as error:
+                log.warning("%s: %s on its standing stream; it is opened anew", self._server.id, error)
+            except aiohttp.ClientConnectorError as error:
+                self.end(f"cannot be reached: {describe(error)}")
+            except (aiohttp.ClientError, OSError) as error:
+                log.debug("%s: its standing stream broke off: %s", self._server.id, describe(error))
+            await asyncio.sleep(delay)
+
+    def _too_large(self, what: str) -> UpstreamError:
+        return UpstreamBadAnswer(
+            self._server.id, f"{self._server.id} sent {what} (`max_message_bytes` in its config raises the limit)."
+        )
+
+    def _lost(self, error: Exception) -> Exception:
+        if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientProxyConnectionError):
+            reason = f"cannot be reached: {describe(error)}"
+            self.end(reason)
+            return UpstreamUnavailable(self._server.id, f"{self._server.id} {reason}.")
+        if isinstance(error, aiohttp.InvalidURL):
+            return UpstreamRefused(self._server.id, f"{self._server.id}: its url is not one.")
+        return PeerGone(describe(error))
+
+
+class _Answer:
+    """Reads the response to one request, over as many streams as it takes."""
+
+    def __init__(self, connection: HttpConnection, request_id: int, on_progress: OnProgress | None) -> None:
+        self._connection = connection
+        self._id = request_id
+        self._on_progress = on_progress
+        self.last_event: str | None = None
+        self.retry: float | None = None
+
+    async def read(self, response: aiohttp.ClientResponse, *, keeps_session: bool = False) -> dict[str, Any] | None:
+        """The result; None when a stream ended before it came."""
+        connection = self._connection
+        server = connection._server
+        if response.status != 200:
+            if response.status == 202:
+                raise UpstreamBadAnswer(server.id, f"{server.id} accepted the request (202) but will not answer it.")
+            return await connection.judge(response)
+        if keeps_session:
+            connection.keep_session(response)
+        if response.content_type == "application/json":
+            message = _message(await read_bounded(response, server))
+            if not message:
+                raise UpstreamBadAnswer(server.id, f"{server.id} answered something that is not JSON-RPC.")
+            return self._result(message)
+        if response.content_type != "text/event-stream":
+            kind = response.content_type
+            raise UpstreamBadAnswer(server.id, f"{server.id} answered with {kind}, which is not MCP.")
+        reader = EventReader(server.max_message_bytes)
+        async for chunk in response.content.iter_any():
+            for event in reader.feed(chunk):
+                self.last_event = event.id or self.last_event
+                self.retry = event.retry / 1000 if event.retry is not None else self.retry
+                message = _message(event.data)
+                if "method" in message:
+                    self._hear(message)
+                elif message and (result := self._result(message)) is not None:
+                    return result
+        return None
+
+    def _result(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        if message.get("id") not in (self._id, str(self._id), None):
+            log.debug("dropped an answer nobody waits for")
+            return None
+        if isinstance(result := message.get("result"), dict):
+            return result
+        raise error_of(message)
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        params = message.get("params")
+        if message["method"] == "notifications/progress" and isinstance(params, dict):
+            if self._on_progress is not None and params.get("progressToken") == self._id:
+                self._on_progress({key: value for key, value in params.items() if key != "progressToken"})
+        else:
+            self._connection.hear(message)
+
+
+@dataclass(frozen=True, slots=True)
+class _NoChannel:
+    request_id: str | int
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """A client has nothing to say beside its answer."""
+
+
+def _message(data: bytes) -> dict[str, Any]:
+    try:
+        message = decode(data) if data else None
+    except ValueError:
+        message = None
+    return message if isinstance(message, dict) else {}
+
+
+@asynccontextmanager
+async def open_http(server: ServerConfig, inbound: Inbound, warden: Warden) -> AsyncIterator[Connection]:
+    """Talk to a Streamable HTTP endpoint; nothing is sent before the first request."""
+    async with client_session(server) as http, Tasks(f"server {server.id}") as tasks:
+        connection = HttpConnection(server, inbound, tasks, http)
+        try:
+            yield connection
+        finally:
+            connection.end("closed")
+            try:
+                await connection.forget_session()
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                log.debug("%s: its session could not be ended: %s", server.id, describe(error))

@@ -1,0 +1,111 @@
+"""local: a Python MCP server object in this process, over the SDK's in-memory streams. It never goes away."""
+
+import asyncio
+import pkgutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from mcp.server import Server
+from mcp.shared.memory import create_client_server_memory_streams
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from aggregator.config.model import ServerConfig
+from aggregator.domain.errors import UpstreamRefused
+from aggregator.domain.tasks import Tasks
+from aggregator.upstream.connection import Connection, Inbound
+from aggregator.upstream.process import Warden
+from aggregator.wire.codec import decode
+from aggregator.wire.peer import OnProgress, Peer
+
+
+class LocalConnection:
+    """A peer over memory streams."""
+
+    def __init__(self, inbound: Inbound, tasks: Tasks, outbox: asyncio.Queue[bytes]) -> None:
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.peer = Peer(lambda data, _: outbox.put_nowait(data), tasks, inbound.on_request, inbound.on_notification)
+
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Any],
+        on_progress: OnProgress | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        return await self.peer.request(method, params, on_progress, cancellable=method != "initialize")
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        self.peer.notify(method, params)
+
+    def speak(self, version: str) -> None:
+        """Nothing on this wire depends on it."""
+
+    def end(self, reason: str) -> None:
+        """The server's loop is over; everyone who waits is told."""
+        self.peer.close(reason)
+        if not self.ended.done():
+            self.ended.set_result(reason)
+
+
+@asynccontextmanager
+async def open_local(server: ServerConfig, inbound: Inbound, warden: Warden) -> AsyncIterator[Connection]:
+    """Run the server object named by `target` in this process.
+
+    Raises:
+        UpstreamRefused: there is no such object, or it is not an MCP server.
+    """
+    lowlevel = _find(server)
+    outbox: asyncio.Queue[bytes] = asyncio.Queue()
+    async with Tasks(f"server {server.id}") as tasks, create_client_server_memory_streams() as (ours, theirs):
+        connection = LocalConnection(inbound, tasks, outbox)
+
+        async def serve() -> None:
+            try:
+                await lowlevel.run(*theirs, lowlevel.create_initialization_options())
+                connection.end("its server returned")
+            except Exception as error:
+                connection.end(f"its server failed: {type(error).__name__}: {error}")
+                raise
+
+        async def write() -> None:
+            while True:
+                message = jsonrpc_message_adapter.validate_python(decode(await outbox.get()), by_name=False)
+                await ours[1].send(SessionMessage(message))
+
+        async def read() -> None:
+            try:
+                async for item in ours[0]:
+                    if isinstance(item, SessionMessage):
+                        connection.peer.feed(item.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
+            except anyio.ClosedResourceError:
+                connection.end("its streams closed")
+
+        for work in (serve, write, read):
+            tasks.start(work())
+        try:
+            yield connection
+        finally:
+            connection.end("closed")
+            await tasks.cancel()
+
+
+def _find(server: ServerConfig) -> Server[Any]:
+    assert server.target is not None
+    try:
+        found = pkgutil.resolve_name(server.target)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UpstreamRefused(
+            server.id, f"{server.id}: `target` {server.target!r} cannot be imported: {error}."
+        ) from error
+    if callable(found) and not isinstance(found, Server) and not hasattr(found, "_lowlevel_server"):
+        found = found()
+    # MCPServer keeps the server that can be run over streams to itself; the SDK's own in-memory client takes it there too.
+    lowlevel = getattr(found, "_lowlevel_server", found)
+    if not isinstance(lowlevel, Server):
+        raise UpstreamRefused(
+            server.id, f"{server.id}: `target` {server.target!r} is a {type(found).__name__}, not an MCP server."
+        )
+    return lowlevel

@@ -1,0 +1,167 @@
+"""HTTP+SSE of revision 2024-11-05: one GET stream down, POSTs up. A stream that falls silent is asked with a ping."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+
+from aggregator.config.model import ServerConfig
+from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
+from aggregator.domain.tasks import Tasks
+from aggregator.upstream.connection import Connection, Inbound
+from aggregator.upstream.process import Warden
+from aggregator.upstream.transports.web import client_session, describe, refusal
+from aggregator.wire.codec import decode
+from aggregator.wire.peer import OnProgress, Peer, PeerGone
+from aggregator.wire.sse import EventReader, EventTooLarge
+
+log = logging.getLogger(__name__)
+
+
+class SseConnection:
+    """A peer whose messages come as events and go as POSTs to the address the stream named."""
+
+    def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks, http: aiohttp.ClientSession) -> None:
+        assert server.url is not None
+        loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[str] = loop.create_future()
+        self.endpoint: asyncio.Future[str] = loop.create_future()
+        self._server = server
+        self._url = server.url
+        self._tasks = tasks
+        self._http = http
+        self._peer = Peer(self._send, tasks, inbound.on_request, inbound.on_notification)
+        self._silent_since = loop.time()
+
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Any],
+        on_progress: OnProgress | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        return await self._peer.request(method, params, on_progress, cancellable=method != "initialize")
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        self._peer.notify(method, params)
+
+    def speak(self, version: str) -> None:
+        """This transport is older than the header that would say it."""
+
+    def end(self, reason: str) -> None:
+        """The connection is over; everyone who waits is told."""
+        self._peer.close(reason)
+        if not self.ended.done():
+            self.ended.set_result(reason)
+
+    async def read(self) -> None:
+        """Read the stream until it ends."""
+        try:
+            async with self._http.get(
+                self._url, headers={"accept": "text/event-stream"}, proxy=self._server.proxy, allow_redirects=False
+            ) as response:
+                if response.status != 200:
+                    raise refusal(self._server, response)
+                if response.content_type != "text/event-stream":
+                    kind = response.content_type
+                    raise UpstreamBadAnswer(
+                        self._server.id, f"{self._server.id} answered with {kind}, not with events."
+                    )
+                reader = EventReader(self._server.max_message_bytes)
+                async for chunk in response.content.iter_any():
+                    self._silent_since = asyncio.get_running_loop().time()
+                    for event in reader.feed(chunk):
+                        self._take(event.event, event.data)
+            raise UpstreamUnavailable(self._server.id, f"{self._server.id} closed its event stream.")
+        except EventTooLarge as error:
+            self._fail(UpstreamBadAnswer(self._server.id, f"{self._server.id} sent {error}."))
+        except UpstreamError as error:
+            self._fail(error)
+        except (aiohttp.ClientError, OSError) as error:
+            self._fail(UpstreamUnavailable(self._server.id, f"{self._server.id} cannot be reached: {describe(error)}."))
+
+    async def watch(self) -> None:
+        """Count a stream lost that was silent for `heartbeat` and does not answer a ping in the same time."""
+        loop = asyncio.get_running_loop()
+        heartbeat = self._server.heartbeat
+        while not self.ended.done():
+            silent = loop.time() - self._silent_since
+            if silent < heartbeat:
+                await asyncio.sleep(heartbeat - silent)
+                continue
+            try:
+                async with asyncio.timeout(heartbeat):
+                    await self._peer.request("ping", {})
+            except TimeoutError:
+                self.end(f"its event stream was silent for {heartbeat:g} s and a ping got no answer")
+            except (RpcError, PeerGone, UpstreamError):
+                # Even an error is a sign of life; a connection that is gone shows in `ended`.
+                self._silent_since = loop.time()
+
+    def _take(self, kind: str, data: bytes) -> None:
+        if kind == "endpoint":
+            self._take_endpoint(data.decode("utf-8", "replace"))
+        elif kind == "message" and data:
+            try:
+                self._peer.feed(decode(data))
+            except ValueError:
+                log.warning("%s sent an event that is not JSON: %.200r", self._server.id, data)
+
+    def _take_endpoint(self, said: str) -> None:
+        endpoint = urljoin(self._url, said)
+        ours, theirs = urlsplit(self._url), urlsplit(endpoint)
+        # Anywhere else and our headers would go to a stranger.
+        if (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc):
+            raise UpstreamRefused(self._server.id, f"{self._server.id} wants its messages sent to another origin.")
+        if not self.endpoint.done():
+            self.endpoint.set_result(endpoint)
+
+    def _fail(self, error: UpstreamError) -> None:
+        if not self.endpoint.done():
+            self.endpoint.set_exception(error)
+        self.end(error.message.rstrip("."))
+
+    def _send(self, data: bytes, request_id: int | None) -> None:
+        self._tasks.start(self._post(data, request_id))
+
+    async def _post(self, data: bytes, request_id: int | None) -> None:
+        try:
+            async with self._http.post(
+                self.endpoint.result(),
+                data=data,
+                headers={"content-type": "application/json"},
+                proxy=self._server.proxy,
+                allow_redirects=False,
+            ) as response:
+                if response.status < 300:
+                    return
+                error = refusal(self._server, response)
+        except (aiohttp.ClientError, OSError) as cause:
+            error = UpstreamUnavailable(self._server.id, f"{self._server.id} cannot be reached: {describe(cause)}.")
+            self.end(error.message.rstrip("."))
+        if error.details.get("status") == 404:
+            self.end("it no longer knows our session (HTTP 404)")
+        if request_id is not None:
+            self._peer.fail(request_id, error)
+
+
+@asynccontextmanager
+async def open_sse(server: ServerConfig, inbound: Inbound, warden: Warden) -> AsyncIterator[Connection]:
+    """Open the event stream and learn where to send.
+
+    Raises:
+        UpstreamError: no event stream there.
+    """
+    async with client_session(server) as http, Tasks(f"server {server.id}") as tasks:
+        connection = SseConnection(server, inbound, tasks, http)
+        tasks.start(connection.read())
+        try:
+            await connection.endpoint
+            tasks.start(connection.watch())
+            yield connection
+        finally:
+            connection.end("closed")

@@ -1,0 +1,86 @@
+"""What both HTTP transports share: the client session, bounded bodies, and what a status means."""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+
+from aggregator.config.model import ServerConfig
+from aggregator.domain.errors import UpstreamBadAnswer, UpstreamError, UpstreamHttpStatus, UpstreamRefused
+
+# Before a broken stream is opened again, when the server named no delay of its own.
+RETRY_DELAY: Final = 1.0
+
+
+@asynccontextmanager
+async def client_session(server: ServerConfig) -> AsyncIterator[aiohttp.ClientSession]:
+    """A session with the operator's headers; no cookies, no redirects, no environment (only `proxy` of the config)."""
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=server.connect_timeout)
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30, family=socket.AF_UNSPEC)
+    async with aiohttp.ClientSession(
+        headers=server.headers,
+        timeout=timeout,
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+    ) as session:
+        yield session
+
+
+async def read_bounded(response: aiohttp.ClientResponse, server: ServerConfig) -> bytes:
+    """The body, if it is not larger than the server may send."""
+    limit = server.max_message_bytes
+    parts, size = [], 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > limit:
+            raise UpstreamBadAnswer(
+                server.id,
+                f"{server.id} sent a message of more than {limit} bytes "
+                "(`max_message_bytes` in its config raises the limit).",
+            )
+        parts.append(part)
+    return b"".join(parts)
+
+
+def refusal(server: ServerConfig, response: aiohttp.ClientResponse) -> UpstreamError:
+    """What a status other than 200 means for the operator."""
+    status = response.status
+    if status in (401, 403):
+        return UpstreamRefused(
+            server.id,
+            f"{server.id} refused our credentials (HTTP {status}); check `headers` or the key in `url` of its config.",
+            status=status,
+        )
+    if 300 <= status < 400:
+        target = without_query(response.headers.get("location", "nowhere"))
+        return UpstreamRefused(
+            server.id,
+            f"{server.id} redirects to {target}; if that is the server meant, put it into `url` of its config.",
+            status=status,
+        )
+    return UpstreamHttpStatus(server.id, f"{server.id} answered HTTP {status}.", status=status)
+
+
+def without_query(url: str) -> str:
+    """The address with its query, fragment and user info left out: keys travel in those."""
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit((parts.scheme, host, parts.path, "", ""))
+    except ValueError:
+        return "an address that cannot be read"
+
+
+def describe(error: BaseException) -> str:
+    """An exception of the HTTP library in words, without the address it was for."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return error.os_error.strerror or str(error.os_error) or type(error.os_error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    return type(error).__name__

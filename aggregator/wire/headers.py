@@ -1,0 +1,143 @@
+"""The HTTP headers of revision 2026-07-28 (SEP-2243): values HTTP can carry, and arguments mirrored in `Mcp-Param-*`."""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+VERSION: Final = "mcp-protocol-version"
+METHOD: Final = "mcp-method"
+NAME: Final = "mcp-name"
+SESSION: Final = "mcp-session-id"
+PARAM_PREFIX: Final = "mcp-param-"
+
+# The params key that `Mcp-Name` repeats, by method.
+NAMED_BY: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+_ANNOTATION: Final = "x-mcp-header"
+_WRAPPED: Final = re.compile(r"=\?base64\?(.*)\?=")
+_PLAIN: Final = re.compile(r"[\x20-\x7e]*")
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,400}(\.0+)?")
+_MIRRORED_TYPES: Final = ("string", "integer", "boolean")
+_ONE_SCHEMA: Final = frozenset(
+    {"items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties"}
+    | {"not", "if", "then", "else", "contentSchema"}
+)
+_SCHEMA_LIST: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SCHEMA_MAP: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
+
+Path = tuple[str, ...]
+
+
+def encode_value(value: str) -> str:
+    """The header form: as it is, or `=?base64?...?=` when HTTP would not carry it whole."""
+    if _PLAIN.fullmatch(value) and value == value.strip() and not _WRAPPED.fullmatch(value):
+        return value
+    return f"=?base64?{base64.b64encode(value.encode()).decode()}?="
+
+
+def decode_value(value: str) -> str | None:
+    """Inverse of `encode_value`; None for a wrapper that does not hold canonical base64 of UTF-8."""
+    wrapped = _WRAPPED.fullmatch(value)
+    if wrapped is None:
+        return value
+    try:
+        raw = base64.b64decode(wrapped[1], validate=True)
+        return raw.decode() if base64.b64encode(raw).decode() == wrapped[1] else None
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def param_headers(schema: object) -> dict[Path, str]:
+    """The annotated properties of an input schema: path of `properties` keys -> header name in lower case.
+
+    Raises:
+        ValueError: an annotation the spec does not allow (SH, Custom Headers); a client must then leave the tool out.
+    """
+    found: dict[Path, str] = {}
+    for path, position in _positions(schema):
+        if _ANNOTATION not in position:
+            continue
+        token = position[_ANNOTATION]
+        where = ".".join(path or ())
+        if not path:
+            raise ValueError(f"{_ANNOTATION} stands where no plain chain of properties leads")
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+            raise ValueError(f"{_ANNOTATION} of {where!r} is not an HTTP token")
+        if position.get("type") not in _MIRRORED_TYPES:
+            raise ValueError(f"{_ANNOTATION} of {where!r} is not on a string, integer or boolean")
+        header = PARAM_PREFIX + token.lower()
+        if header in found.values():
+            raise ValueError(f"{_ANNOTATION} {token!r} stands twice")
+        found[path] = header
+    return found
+
+
+def mirror(headers: Mapping[Path, str], arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The `Mcp-Param-*` headers of one call; absent and null arguments have none."""
+    mirrored = {}
+    for path, header in headers.items():
+        text = _rendered(_value_at(arguments, path))
+        if text is not None:
+            mirrored[header] = encode_value(text)
+    return mirrored
+
+
+def mismatch(headers: Mapping[Path, str], arguments: Mapping[str, Any], sent: Mapping[str, list[str]]) -> str | None:
+    """What is wrong with the `Mcp-Param-*` headers `sent` (lower-case name -> every value), or None."""
+    for path, header in headers.items():
+        values = sent.get(header, [])
+        argument = _value_at(arguments, path)
+        expected = _rendered(argument)
+        if len(values) > 1:
+            return f"header {header} stands more than once"
+        if expected is None:
+            if values:
+                return f"header {header} is present but the argument {'.'.join(path)!r} is not"
+        elif not values:
+            return f"header {header} is missing but the argument {'.'.join(path)!r} is present"
+        elif not _agrees(decode_value(values[0]), expected, argument):
+            return f"header {header} does not match the argument {'.'.join(path)!r}"
+    return None
+
+
+def _agrees(decoded: str | None, expected: str, argument: Any) -> bool:
+    if decoded == expected:
+        return True
+    # Integers compare as numbers: 42 and 42.0 are one value (SH, Server Validation).
+    whole = not isinstance(argument, bool) and isinstance(argument, int | float) and argument == argument // 1
+    return bool(whole and decoded and _DECIMAL.fullmatch(decoded) and int(decoded.partition(".")[0]) == argument)
+
+
+def _rendered(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float) else None
+
+
+def _value_at(arguments: Mapping[str, Any], path: Path) -> Any:
+    node: Any = arguments
+    for key in path:
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node
+
+
+def _positions(schema: object) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
+    """Every schema position; the path is None once anything but `properties` was crossed. Loops, never recurses."""
+    stack: list[tuple[Path | None, object]] = [((), schema)]
+    while stack:
+        path, node = stack.pop()
+        if not isinstance(node, Mapping):
+            continue
+        yield path, node
+        for keyword, value in node.items():
+            if keyword == "properties" and isinstance(value, Mapping):
+                stack.extend((None if path is None else (*path, name), part) for name, part in value.items())
+            elif keyword in _ONE_SCHEMA:
+                stack.append((None, value))
+            elif keyword in _SCHEMA_LIST and isinstance(value, list):
+                stack.extend((None, part) for part in value)
+            elif keyword in _SCHEMA_MAP and isinstance(value, Mapping):
+                stack.extend((None, part) for part in value.values())

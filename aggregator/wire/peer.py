@@ -1,0 +1,241 @@
+"""One end of a duplex JSON-RPC 2.0 connection: stdio and SSE, towards hosts and towards upstreams.
+
+Ids, progress tokens and cancellations are this hop's own: minted here, matched here, never copied on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from aggregator.domain.errors import INVALID_REQUEST, RpcError, to_wire
+from aggregator.domain.tasks import Tasks
+from aggregator.wire.codec import encode
+
+log = logging.getLogger(__name__)
+
+OnProgress = Callable[[dict[str, Any]], None]
+"""Called with the params of each `notifications/progress` of one request, token removed."""
+
+
+class Channel(Protocol):
+    """The way back of one running request: what it says before its answer goes here."""
+
+    @property
+    def request_id(self) -> str | int: ...
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None: ...
+
+
+Send = Callable[[bytes, int | None], None]
+"""Puts one message on the wire; the number is the id of our own request in it, so that a failed write can fail it."""
+
+OnRequest = Callable[[str, dict[str, Any], Channel], Awaitable[Any]]
+OnNotification = Callable[[str, dict[str, Any]], None]
+
+
+class PeerGone(Exception):
+    """The connection ended before an answer came."""
+
+
+class Peer:
+    """Matches answers to requests, runs what the other side asks, and cancels what it cancels."""
+
+    def __init__(
+        self,
+        send: Send,
+        tasks: Tasks,
+        on_request: OnRequest,
+        on_notification: OnNotification,
+    ) -> None:
+        self._send = send
+        self._tasks = tasks
+        self._on_request = on_request
+        self._on_notification = on_notification
+        self._next_id = 0
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._progress: dict[int, OnProgress] = {}
+        self._running: dict[str | int, asyncio.Task[None]] = {}
+        self._answered = asyncio.Event()
+        self._gone: str | None = None
+
+    def __repr__(self) -> str:
+        state = self._gone or "open"
+        return f"<Peer {state}, {len(self._waiting)} waiting, {len(self._running)} running>"
+
+    @property
+    def waiting(self) -> int:
+        """Requests sent and not answered yet."""
+        return len(self._waiting)
+
+    async def at_most(self, running: int) -> None:
+        """Wait until no more than so many received requests are still being answered."""
+        while len(self._running) > running:
+            self._answered.clear()
+            await self._answered.wait()
+
+    # -- outwards
+
+    async def request(
+        self, method: str, params: dict[str, Any], on_progress: OnProgress | None = None, *, cancellable: bool = True
+    ) -> dict[str, Any]:
+        """Ask and wait; cancelling the wait tells the other side (`notifications/cancelled`).
+
+        Raises:
+            RpcError: the other side answered with an error.
+            PeerGone: the connection ended first.
+        """
+        if self._gone is not None:
+            raise PeerGone(self._gone)
+        self._next_id = request_id = self._next_id + 1
+        if on_progress is not None:
+            params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
+            self._progress[request_id] = on_progress
+        message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = answer
+        try:
+            self._send(encode(message), request_id)
+            return await answer
+        except asyncio.CancelledError:
+            if cancellable and self._gone is None:
+                self.notify("notifications/cancelled", {"requestId": request_id, "reason": "no longer waited for"})
+            raise
+        finally:
+            del self._waiting[request_id]
+            self._progress.pop(request_id, None)
+
+    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Say something that has no answer."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        self._send(encode(message), None)
+
+    def fail(self, request_id: int, error: Exception) -> None:
+        """End one waiting request with an error of our own."""
+        answer = self._waiting.get(request_id)
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+
+    def close(self, reason: str) -> None:
+        """End every waiting request with `PeerGone` and every running one by cancelling it. May be called twice."""
+        if self._gone is not None:
+            return
+        self._gone = reason
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(PeerGone(reason))
+        for task in self._running.values():
+            task.cancel()
+
+    # -- inwards
+
+    def feed(self, message: Any) -> None:
+        """Take one decoded message, or a batch of them (2025-03-26). Never raises for what a peer sends."""
+        if isinstance(message, dict):
+            if "method" in message:
+                self._hear(message)
+            else:
+                self._settle(message)
+        elif isinstance(message, list) and message:
+            for part in message:
+                self.feed(part)
+        else:
+            self._send(encode(error_message(None, RpcError(INVALID_REQUEST, "A message must be a JSON object."))), None)
+
+    def _settle(self, message: dict[str, Any]) -> None:
+        request_id = message.get("id")
+        if isinstance(request_id, str) and request_id.isdecimal():
+            request_id = int(request_id)
+        answer = self._waiting.get(request_id) if isinstance(request_id, int) else None
+        if answer is None or answer.done():
+            log.debug("dropped an answer nobody waits for: id %.40r", request_id)
+        elif isinstance(result := message.get("result"), dict):
+            answer.set_result(result)
+        else:
+            answer.set_exception(error_of(message))
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        method, params, request_id = message["method"], message.get("params"), message.get("id")
+        if params is None:
+            params = {}
+        if not isinstance(method, str) or not isinstance(params, dict):
+            if "id" in message:
+                wrong = RpcError(INVALID_REQUEST, "`method` must be a string and `params` an object.")
+                self._send(encode(error_message(_sane(request_id), wrong)), None)
+        elif "id" not in message:
+            self._hear_notification(method, params)
+        elif (request_id := _sane(request_id)) is None:
+            self._send(
+                encode(error_message(None, RpcError(INVALID_REQUEST, "`id` must be a string or an integer."))), None
+            )
+        elif request_id in self._running:
+            twice = RpcError(INVALID_REQUEST, f"A request with id {request_id!r} is still running.")
+            self._send(encode(error_message(request_id, twice)), None)
+        else:
+            task = self._tasks.start(self._run(request_id, method, params))
+            self._running[request_id] = task
+
+    def _hear_notification(self, method: str, params: dict[str, Any]) -> None:
+        if method == "notifications/progress":
+            token = params.get("progressToken")
+            listener = self._progress.get(token) if isinstance(token, int) else None
+            if listener is not None:
+                listener({key: value for key, value in params.items() if key != "progressToken"})
+        elif method == "notifications/cancelled":
+            task = self._running.get(params.get("requestId", ""))
+            if task is not None:
+                task.cancel()
+        else:
+            self._on_notification(method, params)
+
+    async def _run(self, request_id: str | int, method: str, params: dict[str, Any]) -> None:
+        try:
+            result = await self._on_request(method, params, _PeerChannel(self, request_id))
+            answer = {"jsonrpc": "2.0", "id": request_id, "result": result}
+        except asyncio.CancelledError:
+            # Cancelled by the other side, or the connection is closing: neither wants an answer.
+            return
+        except Exception as error:
+            answer = error_message(request_id, error)
+        finally:
+            self._running.pop(request_id, None)
+            self._answered.set()
+        if self._gone is None:
+            self._send(encode(answer), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _PeerChannel:
+    peer: Peer
+    request_id: str | int
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        self.peer.notify(method, params)
+
+
+def error_message(request_id: str | int | None, error: Exception) -> dict[str, Any]:
+    """The error response for `request_id`; what is not one of our errors is logged, not told."""
+    wire = to_wire(error)
+    if wire["code"] == -32603 and not hasattr(error, "server"):
+        log.error("a request failed by a fault of the aggregator's own", exc_info=error)
+    return {"jsonrpc": "2.0", "id": request_id, "error": wire}
+
+
+def _sane(request_id: Any) -> str | int | None:
+    return request_id if isinstance(request_id, str | int) and not isinstance(request_id, bool) else None
+
+
+def error_of(message: dict[str, Any]) -> RpcError:
+    """The error a response carries, or the one it is for carrying neither result nor error."""
+    error = message.get("error")
+    if not isinstance(error, dict):
+        return RpcError(INVALID_REQUEST, "The answer holds neither a result object nor an error.")
+    code = error.get("code")
+    return RpcError(
+        code if isinstance(code, int) and not isinstance(code, bool) else -32603,
+        str(error.get("message", "")),
+        error.get("data"),
+    )

@@ -1,0 +1,86 @@
+"""Server-sent events as bytes (WHATWG HTML, section 9.2): one function to write them, one class to read them."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+KEEP_ALIVE: Final = b": ping\r\n\r\n"
+
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+
+
+class EventTooLarge(ValueError):
+    """One event grew past the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event as it was dispatched; `retry` in milliseconds."""
+
+    event: str
+    data: bytes
+    id: str | None = None
+    retry: int | None = None
+
+
+def format_event(data: bytes, event: str = "message") -> bytes:
+    """One event; `data` holds no line break, as JSON written by `encode` never does."""
+    return b"event: %b\r\ndata: %b\r\n\r\n" % (event.encode(), data)
+
+
+class EventReader:
+    """Feed it chunks, get whole events: any line ending, comments ignored, `limit` bytes in one event at most."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._line: list[bytes] = []  # the pieces of a line whose end has not come yet
+        self._data: list[bytes] = []
+        self._size = 0
+        self._event = ""
+        self._id: str | None = None
+        self._retry: int | None = None
+        self._at_start = True
+        self._after_return = False
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that `chunk` completes.
+
+        Raises:
+            EventTooLarge: an event grows past the limit.
+        """
+        if self._after_return:
+            chunk = chunk.removeprefix(b"\n")
+        self._after_return = chunk.endswith(b"\r")
+        head, *lines = _LINE_END.split(chunk)
+        self._line.append(head)
+        self._grow(len(head))
+        events: list[Event] = []
+        for line in lines:
+            self._take(b"".join(self._line), events)
+            self._line = [line]
+            self._grow(len(line))
+        return events
+
+    def _take(self, line: bytes, events: list[Event]) -> None:
+        if self._at_start:
+            self._at_start = False
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if not line:
+            if self._data or self._id is not None or self._retry is not None:
+                events.append(Event(self._event or "message", b"\n".join(self._data), self._id, self._retry))
+            self._data, self._size, self._event, self._id, self._retry = [], 0, "", None, None
+        elif field == b"data":
+            self._data.append(value)
+        elif field == b"event":
+            self._event = value.decode("utf-8", "replace")
+        elif field == b"id" and b"\0" not in value:
+            self._id = value.decode("utf-8", "replace")
+        elif field == b"retry" and value.isdigit():
+            self._retry = int(value)
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > self._limit:
+            raise EventTooLarge(f"an event of more than {self._limit} bytes")

@@ -1,0 +1,148 @@
+"""Loading as a whole: whatever the file holds, there is a configuration or a ConfigError."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aggregator.config.foreign import ENV_FILE, IGNORED_ROOT, MEANT
+from aggregator.config.load import ROOT_KEYS, ConfigError, load
+from aggregator.config.model import Config, HttpConfig, LaunchConfig, LogConfig, ToolsConfig
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.problems import Problem
+
+from .conftest import Load
+
+
+def test_a_file_that_lists_no_servers(load_file: Load, tmp_path: Path) -> None:
+    loaded = load_file({"$schema": "x"})
+    assert loaded.config == Config()
+    assert loaded.path == tmp_path / "aggregator.json"
+    assert [str(problem) for problem in loaded.problems] == [
+        f'warning: {loaded.path}: The file lists no servers. Add some under "mcpServers".'
+    ]
+
+
+def test_both_roots_are_read_in_order(load_file: Load) -> None:
+    entry = {"command": "x"}
+    loaded = load_file({"servers": {"b": entry}, "mcpServers": {"z": entry, "a": entry}})
+    assert [server.id for server in loaded.config.servers] == ["z", "a", "b"]
+
+
+def test_servers_that_are_no_object(load_file: Load) -> None:
+    loaded = load_file({"mcpServers": [], "servers": {"b": {"command": "x"}}})
+    assert [server.id for server in loaded.config.servers] == ["b"]
+    assert "mcpServers: Expected an object in { }, got a list." in str(loaded.problems[0])
+
+
+def test_a_file_that_is_no_json(load_file: Load) -> None:
+    with pytest.raises(OperatorError, match="line 1, column 2"):
+        load_file("{")
+
+
+def test_a_problem_is_one_line_without_escapes() -> None:
+    problem = Problem("f", 'mcpServers["\x1b[31m\n\ud800地"]', "No.", "Mend it.", "error")
+    assert str(problem) == 'error: f: mcpServers["\\x1b[31m\\n\\ud800地"]: No. Mend it.'
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+texts = st.sampled_from(
+    [
+        "${A}",
+        "${B:-x}",
+        "${file:x}",
+        "http://a",
+        "https://a:b@c/?d=e",
+        "30s",
+        "stdio",
+        "http",
+        "sse",
+        "local",
+        "a.b:c",
+        "",
+    ]
+)
+keys = st.sampled_from(
+    [
+        *sorted(MEANT),
+        *ROOT_KEYS,
+        *IGNORED_ROOT,
+        *HttpConfig.model_fields,
+        *LaunchConfig.model_fields,
+        *ToolsConfig.model_fields,
+        *LogConfig.model_fields,
+        ENV_FILE,
+    ]
+)
+values = st.recursive(
+    scalars | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys | st.text(max_size=5), inner, max_size=5),
+    max_leaves=15,
+)
+entries = st.dictionaries(st.text(max_size=5), values | st.dictionaries(keys, values, max_size=6), max_size=3)
+roots = st.dictionaries(keys | st.text(max_size=5), values, max_size=4) | st.fixed_dictionaries(
+    {"mcpServers": entries}, optional={name: values for name in ROOT_KEYS if name != "mcpServers"}
+)
+environs = st.dictionaries(
+    st.sampled_from(["A", "X_MCP_SERVER_URL", "X_MCP_TRANSPORT", "X_MCP_TIMEOUT", "URL_MCP_TIMEOUT"]),
+    st.text() | texts,
+    max_size=4,
+)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(roots, environs)
+def test_any_object_is_a_configuration(tmp_path: Path, root: dict[str, object], environ: dict[str, str]) -> None:
+    path = tmp_path / "aggregator.json"
+    path.write_text(json.dumps(root))
+    loaded = load(path, environ)
+    assert isinstance(loaded.config, Config)
+    assert len({server.id for server in loaded.config.servers}) == len(loaded.config.servers)
+    assert len({server.prefix for server in loaded.config.servers}) == len(loaded.config.servers)
+    for problem in loaded.problems:
+        assert str(problem).isprintable()
+        assert problem.message.endswith((".", "?"))
+        assert problem.fix
+    for server in loaded.config.servers:
+        assert not server.enabled or server.command or server.url or server.target
+    repr(loaded)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=50) | st.text(alphabet='{}[]:,"/*\\ab1 \n').map(str.encode))
+def test_any_bytes_are_a_configuration_or_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "aggregator.json"
+    path.write_bytes(content)
+    said = str(path)
+    try:
+        load(path, {})
+    except ConfigError as error:
+        said = str(error)
+    assert str(path) in said
+
+
+def test_deep_nesting_costs_its_place_alone(load_file: Load) -> None:
+    deep = "[" * 400 + "]" * 400
+    loaded = load_file(f'{{"mcpServers": {{"a": {{"command": "x", "args": {deep}}}, "b": {{"command": "x"}}}}}}')
+    assert [server.id for server in loaded.config.servers] == ["b"]
+
+
+def test_loading_brings_in_nothing_heavy() -> None:
+    code = "import sys, aggregator.config.load; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    heavy = {
+        "asyncio",
+        "difflib",
+        "mcp",
+        "starlette",
+        "aiohttp",
+        "typer",
+        "rich",
+        "jsonschema",
+        "aggregator.config.schema",
+    }
+    assert not heavy & set(loaded.stdout.split())

@@ -1,0 +1,60 @@
+"""docs/configuration.md says something about every field, and its examples work."""
+
+import json
+import re
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from aggregator.config.foreign import ENV_FILE, OWN_KEYS, RENAMED, SWITCHES, TOOL_LISTS
+from aggregator.config.load import ROOTS
+from aggregator.config.model import Config, DoorConfig, HttpConfig, LaunchConfig, LogConfig, ToolsConfig
+from aggregator.config.reference import inserted
+
+from .conftest import Load
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
+URL_FIELDS = {"url", "headers", "proxy", "launch", "heartbeat", "type"}
+ENVIRON = {"EXAMPLE_KEY": "a", "EXAMPLE_TOKEN": "b", "GITHUB_TOKEN": "c"}
+TEXT = DOCUMENT.read_text(encoding="utf-8")
+
+
+def test_the_reference_is_fresh() -> None:
+    assert inserted(TEXT) == TEXT, "run: python -m aggregator.config.reference docs/configuration.md"
+
+
+def test_every_field_has_its_heading() -> None:
+    parts: dict[str, type[BaseModel]] = {"http": HttpConfig, "sse": DoorConfig, "stdio": DoorConfig, "log": LogConfig}
+    parts |= {"launch": LaunchConfig, "tools": ToolsConfig}
+    fields = {*OWN_KEYS, *(name for name in Config.model_fields if name != "servers")}
+    fields |= {f"{part}.{name}" for part, model in parts.items() for name in model.model_fields}
+    headings = re.findall(r"^### `(.+)`$", TEXT, re.MULTILINE)
+    assert set(headings) == fields
+    assert len(headings) == len(fields)
+
+
+def test_other_hosts_keys_are_told() -> None:
+    for key in (*ROOTS, *RENAMED, *SWITCHES, *TOOL_LISTS, ENV_FILE):
+        assert f"`{key}`" in TEXT
+
+
+def test_the_example_loads(load_file: Load) -> None:
+    (example,) = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
+    loaded = load_file(example, {"MAPS_KEY": "k"})
+    assert not loaded.problems
+    assert [server.id for server in loaded.config.servers] == ["time", "maps"]
+
+
+def test_the_examples_of_fields_load(load_file: Load) -> None:
+    servers = re.search(r"## Fields of a server\n(.*?)\n## Fields at the root\n", TEXT, re.DOTALL)
+    assert servers
+    for number, snippet in enumerate(re.findall(r"^Example: `(.*)`$", servers[1], re.MULTILINE)):
+        example: dict[str, object] = json.loads(f"{{{snippet}}}")
+        entry: dict[str, object] = {"url": "http://a"} if example.keys() & URL_FIELDS else {}
+        if not entry and "target" not in example:
+            entry = {"command": "x"}
+        in_tools = example.keys() & {"include", "exclude"} or isinstance(example.get("timeout"), dict)
+        entry |= {"tools": example} if in_tools else example
+        loaded = load_file({"mcpServers": {f"s{number}": entry}}, ENVIRON)
+        assert not loaded.problems, snippet
+        assert len(loaded.config.servers) == 1

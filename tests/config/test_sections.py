@@ -1,0 +1,95 @@
+"""The settings outside `mcpServers`."""
+
+import pytest
+
+from aggregator.config.model import Config
+
+from .conftest import Load
+
+SERVERS = {"mcpServers": {"a": {"command": "x"}}}
+
+
+def test_defaults(load_file: Load) -> None:
+    loaded = load_file(SERVERS)
+    config = loaded.config
+    assert not loaded.problems
+    assert config.model_copy(update={"servers": ()}) == Config()
+    assert (config.http.names, config.sse.names, config.stdio.names) == ("canonical", "canonical", "compatible")
+    assert (config.http.host, config.http.port, config.http.path) == ("127.0.0.1", 8642, "/mcp")
+    assert (config.startup_wait, config.name_limit, config.log.level, config.log.json) == (10, 47, "info", False)
+
+
+def test_what_is_written_counts(load_file: Load) -> None:
+    sections = {
+        "http": {
+            "port": "${PORT}",
+            "allowed_hosts": ["a"],
+            "max_body_bytes": "1MiB",
+            "session_idle_timeout": "1h",
+            "_": 1,
+        },
+        "sse": {"enabled": False, "_why": 1},
+        "stdio": {"enabled": True},
+        "log": {"level": "debug", "json": True},
+        "startup_wait": "3s",
+        "name_limit": 64,
+    }
+    loaded = load_file(SERVERS | sections, {"PORT": "9000"})
+    config = loaded.config
+    assert not loaded.problems
+    assert (config.http.port, config.http.allowed_hosts, config.http.max_body_bytes) == (9000, ("a",), 2**20)
+    assert (config.http.session_idle_timeout, config.sse.enabled, config.stdio.names) == (3600, False, "compatible")
+    assert (config.log.level, config.log.json, config.startup_wait, config.name_limit) == ("debug", True, 3, 64)
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ({"http": []}, "http: Expected an object in { }, got a list. The default is used."),
+        ({"http": "${PORT}"}, "http: The environment variable PORT is not set. The default is used."),
+        ({"http": {"port": True}}, "http.port: Expected a whole number, got true."),
+        ({"http": {"port": 99999}}, "http.port: Expected a number up to 65535, got 99999."),
+        ({"http": {"port": "${PORT}"}}, "http.port: The environment variable PORT is not set. The default is used."),
+        ({"http": {"path": "mcp"}}, 'http.path: Expected a path such as "/mcp", got "mcp".'),
+        ({"http": {"names": "canonicl"}}, "Did you mean `canonical`?"),
+        ({"http": {"allowed_hosts": [1]}}, "http.allowed_hosts[0]: Expected a text in double quotes, got 1."),
+        ({"http": {"max_body_bytes": 0}}, "http.max_body_bytes: Expected a size of at least one byte, got 0."),
+        ({"log": {"level": "loud"}}, 'log.level: Expected one of "debug", "info", "warning" or "error", got "loud".'),
+        ({"startup_wait": True}, "startup_wait: Expected a number of seconds"),
+        ({"startup_wait": "${NONE}"}, "startup_wait: The environment variable NONE is not set."),
+        ({"name_limit": 5}, "name_limit: Expected a number from 24 up, got 5."),
+    ],
+)
+def test_what_is_wrong_takes_its_default(load_file: Load, section: dict[str, object], said: str) -> None:
+    loaded = load_file(SERVERS | section)
+    assert loaded.config.model_copy(update={"servers": ()}) == Config()
+    assert [problem.severity for problem in loaded.problems] == ["error"]
+    assert said in str(loaded.problems[0])
+
+
+def test_one_bad_field_does_not_cost_the_others(load_file: Load) -> None:
+    loaded = load_file(SERVERS | {"http": {"port": 9000, "host": 3, "enabled": []}})
+    assert (loaded.config.http.port, loaded.config.http.host, loaded.config.http.enabled) == (9000, "127.0.0.1", True)
+    assert [problem.where for problem in loaded.problems] == ["http.enabled", "http.host"]
+
+
+@pytest.mark.parametrize(
+    ("content", "where", "said"),
+    [
+        ({"htpp": {}}, "htpp", "Did you mean `http`?"),
+        ({"mcpservers": {}}, "mcpservers", "Did you mean `mcpServers`?"),
+        ({"github": {"command": "x"}}, "github", 'put it inside "mcpServers"'),
+        ({"zzzz": 1}, "zzzz", "Remove it."),
+        ({"http": {"prot": 1}}, "http.prot", "Did you mean `port`?"),
+    ],
+)
+def test_keys_that_are_not_known(load_file: Load, content: dict[str, object], where: str, said: str) -> None:
+    loaded = load_file(SERVERS | content)
+    assert [(problem.where, problem.severity) for problem in loaded.problems] == [(where, "warning")]
+    assert said in loaded.problems[0].fix
+
+
+def test_doubled_keys(load_file: Load) -> None:
+    loaded = load_file('{"mcpServers": {}, "mcpServers": {"a": {"command": "x"}}, "http": {"port": 1, "port": 2}}')
+    assert [problem.where for problem in loaded.problems] == ["mcpServers", "http.port"]
+    assert loaded.config.http.port == 2

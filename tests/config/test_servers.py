@@ -1,0 +1,268 @@
+"""One entry: what it becomes, what is said about it, and that it never costs another."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.config.model import ServerConfig
+
+from .conftest import Load
+
+GOOD: dict[str, Any] = {"command": "true"}
+
+
+def one(load_file: Load, entry: object, key: str = "it", **environ: str) -> tuple[ServerConfig | None, list[str]]:
+    """The server an entry becomes beside a good one, and its problems as lines."""
+    loaded = load_file({"mcpServers": {key: entry, "good": GOOD}}, environ)
+    assert loaded.config.servers[-1].id == "good"
+    found = [server for server in loaded.config.servers if server.key == key]
+    return (found[0] if found else None), [str(problem) for problem in loaded.problems]
+
+
+def test_what_is_not_written_has_its_default(load_file: Load) -> None:
+    server, problems = one(load_file, {"command": "npx", "args": ["-y", 3, True], "env": {"PORT": 8080, "GONE": None}})
+    assert not problems
+    assert server
+    assert (server.id, server.key, server.prefix, server.type, server.description) == ("it", "it", "it", "stdio", "it")
+    assert server.args == ("-y", "3", "true")
+    assert server.env == {"PORT": "8080"}
+    assert (server.timeout, server.max_timeout, server.connect_timeout, server.heartbeat) == (30, 600, 30, 60)
+    assert (server.enabled, server.protocol, server.max_message_bytes) == (True, "auto", 64 * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"url": "http://a"}, {"type": "auto"}),
+        ({"url": "http://a", "type": "sse"}, {"type": "sse"}),
+        ({"target": "my.servers:weather"}, {"type": "local"}),
+        ({"command": "x", "url": ""}, {"type": "stdio", "url": None}),
+        ({"command": "x", "url": None, "headers": None}, {"type": "stdio"}),
+        ({"url": "http://a", "type": "HTTP"}, {"type": "http"}),
+        ({"command": "x", "enabled": "false"}, {"enabled": False, "disabled_reason": None}),
+        ({"command": "x", "timeout": "2m", "connect_timeout": 5}, {"timeout": 120, "connect_timeout": 5}),
+        ({"command": "x", "timeout": "15m"}, {"timeout": 900, "max_timeout": 900}),
+        ({"command": "x", "tools": {"timeout": {"big_*": "1h"}}}, {"max_timeout": 3600}),
+        ({"command": "x", "max_timeout": "5s", "timeout": "5s"}, {"max_timeout": 5}),
+        ({"command": "x", "prefix": "px"}, {"id": "it", "prefix": "px"}),
+        ({"command": "x", "max_message_bytes": "8MiB"}, {"max_message_bytes": 8 * 2**20}),
+        ({"command": "x", "_why": "a remark", "//": 1}, {"command": "x"}),
+    ],
+)
+def test_an_entry_without_a_word(load_file: Load, entry: object, expected: dict[str, object]) -> None:
+    server, problems = one(load_file, entry)
+    assert not problems
+    assert server
+    assert {name: getattr(server, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ([], "mcpServers.it: Expected an object in { }, got a list."),
+        ({}, "mcpServers.it: The entry has neither `command` nor `url`."),
+        ({"command": "x", "url": "http://a"}, "mcpServers.it: The entry has both `command` and `url`"),
+        ({"type": "http", "command": "x"}, "mcpServers.it.url: A server of type `http` needs `url`."),
+        ({"type": "stdio", "url": "http://a"}, "mcpServers.it.command: A server of type `stdio` needs `command`."),
+        ({"transport": "htpp", "url": "http://a"}, 'mcpServers.it.transport: Expected one of "stdio", "sse"'),
+        ({"type": "htpp", "url": "http://a"}, 'got "htpp". Did you mean `http`?'),
+        ({"type": 3, "url": "http://a"}, "mcpServers.it.type: Expected one of"),
+        ({"url": "ftp://a"}, "mcpServers.it.url: The address does not begin with http:// or https://."),
+        ({"serverUrl": "a.example"}, "mcpServers.it.serverUrl: The address does not begin"),
+        ({"url": "http://"}, "mcpServers.it.url: The address has no host."),
+        ({"url": "http://a:99999"}, "mcpServers.it.url: The address has a host or a port that cannot be."),
+        ({"url": "http://[a"}, "mcpServers.it.url: The address has a host or a port that cannot be."),
+        ({"url": "http://a b"}, "mcpServers.it.url: The address holds a space"),
+        ({"url": "http://a", "proxy": "socks5://b"}, "mcpServers.it.proxy: The address does not begin"),
+        ({"url": "http://a", "headers": {"a b": "c"}}, 'mcpServers.it.headers["a b"]: This is not the name'),
+        ({"url": "http://a", "headers": {"A": "b\nc"}}, "mcpServers.it.headers.A: The value holds a line break"),
+        ({"url": "http://a", "headers": {"A": "地"}}, "a character that HTTP cannot carry"),
+        ({"url": "http://a", "headers": "A: b"}, "mcpServers.it.headers: Expected an object in { }, got a text."),
+        ({"url": "http://a", "launch": {}}, "mcpServers.it.launch.command: Expected a value. Add it."),
+        ({"url": "http://a", "launch": {"command": "a\0"}}, "mcpServers.it.launch.command: A NUL character"),
+        ({"command": "x", "args": "-y"}, "mcpServers.it.args: Expected a list in [ ], got a text."),
+        ({"command": "x", "args": [[]]}, "mcpServers.it.args[0]: Expected a text in double quotes, got a list."),
+        ({"command": ["x"]}, "mcpServers.it.command: Expected a text in double quotes, got a list."),
+        ({"command": "x", "env": {"A=B": "c"}}, 'mcpServers.it.env["A=B"]: This is not the name of a variable.'),
+        ({"command": "x", "args": ["a\0b"]}, "mcpServers.it.args: A NUL character"),
+        ({"command": "x\ud800"}, "without broken characters"),
+        ({"command": "x", "timeout": True}, 'Expected a number of seconds or a text like "30s" or "1m30s", got true.'),
+        ({"command": "x", "timeout": -5}, "mcpServers.it.timeout: Expected a length of time above zero, got -5."),
+        ({"command": "x", "timeout": "soon"}, 'got "soon".'),
+        ({"command": "x", "max_message_bytes": "big"}, 'Expected a number of bytes or a text like "4MiB", got "big".'),
+        ({"command": "x", "enabled": "perhaps"}, 'mcpServers.it.enabled: Expected true or false, got "perhaps".'),
+        ({"command": "x", "disabled": "perhaps"}, 'mcpServers.it.disabled: Expected true or false, got "perhaps".'),
+        ({"command": "x", "protocol": "modren"}, 'got "modren". Did you mean `modern`?'),
+        ({"command": "x", "tools": 3}, "mcpServers.it.tools: Expected an object in { }, got 3."),
+        ({"command": "x", "tools": [3]}, "mcpServers.it.tools[0]: Expected a text in double quotes, got 3."),
+        ({"command": "x", "disabledTools": [3]}, "mcpServers.it.disabledTools[0]: Expected a text"),
+        ({"command": "x", "tools": {"timeout": {"a": 0}}}, "mcpServers.it.tools.timeout.a: Expected a length"),
+        ({"target": "no-colon"}, 'mcpServers.it.target: Expected "package.module:attribute", got "no-colon".'),
+        ({"command": "x", "prefix": "。"}, "mcpServers.it.prefix: The prefix has no letter or digit"),
+        ({"command": "x", "prefix": 3}, "mcpServers.it.prefix: Expected a text in double quotes, got 3."),
+    ],
+)
+def test_a_bad_entry_is_left_out_with_the_place_and_the_fix(load_file: Load, entry: object, said: str) -> None:
+    server, problems = one(load_file, entry)
+    assert server is None
+    assert len(problems) == 1
+    assert said in problems[0]
+    assert problems[0].startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        (
+            {"command": "x", "timout": 3},
+            "mcpServers.it.timout: This key is not known and has no effect. Did you",
+        ),
+        ({"command": "x", "trigger-keywords": []}, "Did you mean `trigger_keywords`?"),
+        ({"command": "x", "zzz": 3}, "mcpServers.it.zzz: This key is not known and has no effect. Remove it."),
+        ({"command": "x", "tools": {"exlude": []}}, "mcpServers.it.tools.exlude: This key is not known"),
+        ({"url": "http://a", "launch": {"command": "x", "arg": []}}, "mcpServers.it.launch.arg: This key"),
+        (
+            {"command": "x", "headers": {"A": "b"}},
+            "mcpServers.it.headers: `headers` has no effect on a server",
+        ),
+        ({"url": "http://a", "env": {"A": "b"}}, "put it into `launch`"),
+        ({"type": "http", "url": "http://a", "command": "x"}, "mcpServers.it.command: `command` has no effect"),
+        (
+            {"command": "x", "timeout": 60000},
+            'which is 16h40m. Write "16h40m" if that is right, or "1m"',
+        ),
+        ({"command": "x", "max_timeout": 5}, "mcpServers.it.max_timeout: A time-out of 30s is above the maximum"),
+        (
+            {"command": "x", "prefix": "my maps"},
+            "Tool names cannot hold this prefix; it is `my-maps`",
+        ),
+    ],
+)
+def test_an_odd_entry_runs_with_a_warning(load_file: Load, entry: object, said: str) -> None:
+    server, problems = one(load_file, entry)
+    assert server
+    assert server.enabled
+    assert len(problems) == 1
+    assert said in problems[0]
+    assert problems[0].startswith("warning: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "server_id"),
+    [("awslabs.aws-docs", "awslabs-aws-docs"), ("My Server", "My-Server"), ("@scope/name", "scope-name")],
+)
+def test_a_key_that_tool_names_cannot_hold(load_file: Load, key: str, server_id: str) -> None:
+    server, problems = one(load_file, GOOD, key)
+    assert server
+    assert server.id == server.prefix == server_id
+    assert len(problems) == 1
+    assert f"called `{server_id}` here" in problems[0]
+    server, problems = one(load_file, GOOD | {"prefix": "p"}, key)
+    assert server
+    assert (server.id, server.prefix) == (server_id, "p")
+    assert not problems
+
+
+def test_a_key_without_a_usable_character_needs_a_prefix(load_file: Load) -> None:
+    server, problems = one(load_file, GOOD, "高德")
+    assert server is None
+    assert "has no letter or digit" in problems[0]
+    server, problems = one(load_file, GOOD | {"prefix": "amap"}, "高德")
+    assert server
+    assert (server.id, server.prefix, server.description) == ("amap", "amap", "高德")
+    assert not problems
+
+
+def test_of_two_with_one_name_the_first_stays(load_file: Load) -> None:
+    loaded = load_file({"mcpServers": {"a b": GOOD, "a-b": GOOD, "c": GOOD | {"prefix": "a-b"}, "d": GOOD}})
+    assert [server.key for server in loaded.config.servers] == ["a b", "d"]
+    errors = [problem for problem in loaded.problems if problem.severity == "error"]
+    assert [(problem.where, problem.server) for problem in errors] == [
+        ("mcpServers.a-b", "a-b"),
+        ("mcpServers.c.prefix", "c"),
+    ]
+
+
+def test_a_server_that_is_there_twice(load_file: Load) -> None:
+    loaded = load_file('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y", "cwd": "b", "cwd": "c"}}}')
+    assert [server.command for server in loaded.config.servers] == ["y"]
+    assert [problem.where for problem in loaded.problems] == ["mcpServers.a", "mcpServers.a.cwd"]
+
+
+def test_folders_are_relative_to_the_file(load_file: Load, tmp_path: Path) -> None:
+    server, _ = one(load_file, {"command": "x", "cwd": "sub"})
+    assert server
+    assert server.cwd == str(tmp_path / "sub")
+    server, _ = one(load_file, {"url": "http://a", "launch": {"command": "x", "cwd": "~"}})
+    assert server
+    assert server.launch
+    assert server.launch.cwd == str(Path.home())
+
+
+@pytest.mark.parametrize(
+    ("entry", "place"),
+    [
+        ({"url": "https://${NONE}/mcp"}, "url"),
+        ({"url": "${NONE}"}, "url"),
+        ({"url": "http://a", "headers": {"A": "${NONE}"}}, "headers.A"),
+        ({"command": "${NONE}", "args": ["a"]}, "command"),
+        ({"command": "x", "args": ["a", "${NONE}"]}, "args[1]"),
+        ({"command": "x", "timeout": "${NONE}"}, "timeout"),
+        ({"command": "x", "type": "${NONE}"}, "type"),
+        ({"command": "x", "prefix": "${NONE}"}, "prefix"),
+        ({"command": "x", "tools": {"timeout": {"a": "${NONE}"}}}, "tools.timeout.a"),
+        ({"command": "x", "enabled": "${NONE}"}, "enabled"),
+        ({"command": "x", "disabled": "${NONE}"}, "disabled"),
+    ],
+)
+def test_a_missing_variable_switches_the_server_off(load_file: Load, entry: object, place: str) -> None:
+    server, problems = one(load_file, entry)
+    assert server
+    assert not server.enabled
+    assert server.disabled_reason == "The environment variable NONE is not set."
+    assert len(problems) == 1
+    assert problems[0].startswith("warning: ")
+    assert f"mcpServers.it.{place}: The environment variable NONE is not set." in problems[0]
+
+
+def test_one_that_is_switched_off_already_is_not_told_of_variables(load_file: Load) -> None:
+    server, problems = one(load_file, {"url": "http://a?key=${NONE}", "enabled": False})
+    assert server
+    assert not server.enabled
+    assert not problems
+
+
+def test_variables_are_filled_in(load_file: Load) -> None:
+    entry = {
+        "url": "http://a/?key=${K}",
+        "headers": {"A": "Bearer ${K}"},
+        "timeout": "${T:-5s}",
+        "enabled": "${E:-true}",
+    }
+    server, problems = one(load_file, entry, K="k-123")
+    assert server
+    assert not problems
+    assert (server.url, server.headers, server.timeout) == ("http://a/?key=k-123", {"A": "Bearer k-123"}, 5)
+
+
+def test_secrets_are_known_and_in_no_repr_or_message(load_file: Load) -> None:
+    secrets = {"tok-1", "hdr-2", "pw-3", "query-4", "proxy-5", "env-6", "arg-7"}
+    entries = {
+        "a": {
+            "url": "http://u:pw-3@a/?api_key=query-4&q=plain",
+            "headers": {"Authorization": "Bearer hdr-2", "X": "${TOK}"},
+            "proxy": "http://p:proxy-5@b",
+            "launch": {"command": "x", "env": {"API_KEY": "env-6"}, "args": ["arg-7"]},
+        },
+        "b": {"command": "x", "args": [{"a": "arg-7"}], "env": {"API_KEY": ["env-6"]}},
+        "c": {"url": ["http://u:pw-3@a"], "proxy": 5, "headers": ["hdr-2"]},
+        "d": {"url": "ftp://u:pw-3@a/?k=${TOK}", "proxy": "proxy-5", "headers": {"a b": "hdr-2", "A": "hdr-2\n"}},
+        "e": {"url": "http://a", "timeout": "${TOK}"},
+    }
+    loaded = load_file({"mcpServers": entries}, {"TOK": "tok-1"})
+    assert {"tok-1", "hdr-2", "Bearer hdr-2", "pw-3", "query-4", "proxy-5", "env-6"} <= loaded.secrets
+    assert "plain" not in loaded.secrets
+    shown = repr(loaded) + "".join(str(problem) for problem in loaded.problems)
+    assert len(loaded.config.servers) == 1
+    assert not [secret for secret in secrets if secret in shown]

@@ -1,0 +1,1 @@
+"""Tests of the example upstream servers, each through its real door."""

@@ -1,0 +1,35 @@
+"""The examples import nothing else of the product, and importing them does nothing."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted((ROOT / "aggregator" / "examples").rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_imports_only_its_own(file: Path) -> None:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    own = {name for name in imported if name.split(".")[0] == "aggregator"}
+    assert all(name.startswith("aggregator.examples.") for name in own)
+    assert ast.get_docstring(tree)
+
+
+def test_importing_has_no_side_effects() -> None:
+    modules = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in FILES]
+    script = "; ".join(f"import {module}" for module in modules)
+    check = "import logging, signal, threading"
+    check += "; before = signal.getsignal(signal.SIGTERM)"
+    check += f"; {script}"
+    check += "; assert signal.getsignal(signal.SIGTERM) == before and threading.active_count() == 1"
+    check += " and not logging.getLogger().handlers"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", check], cwd=ROOT, capture_output=True, text=True, timeout=10, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
