@@ -59,7 +59,7 @@ def _row(link: Link, app: App) -> dict[str, Any]:
 
 
 def _print(loaded: Loaded, rows: list[dict[str, Any]]) -> None:
-    out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     out.print(escape(str(loaded.path)))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("server", "type", "state", "era", "tools", "time", "what is wrong"):
@@ -79,4 +79,4 @@ def _print(loaded: Loaded, rows: list[dict[str, Any]]) -> None:
         )
     out.print(table)
     for problem in loaded.problems:
-        out.print(f"[{'red' if problem.severity == 'error' else 'yellow'}]{problem.severity}[/] {escape(str(problem))}")
+        out.print(f"[{'red' if problem.severity == 'error' else 'yellow'}]{escape(str(problem))}[/]")

@@ -26,7 +26,9 @@ def load_config(
     """
     environ = {PYTHON_VARIABLE: sys.executable, **os.environ}
     loaded = load(find_config(path, Path.cwd(), environ), environ)
-    log = start_logging(log_level or loaded.config.log.level, log_json or loaded.config.log.json, loaded.secrets)
+    log = start_logging(
+        log_level or loaded.config.log.level, log_json or loaded.config.log.json, loaded.secrets - {sys.executable}
+    )
     for problem in loaded.problems if report else ():
         log.warning("%s", problem)
     return loaded

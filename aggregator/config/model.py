@@ -175,7 +175,7 @@ class ServerConfig(Part):
         default=None,
         description="`http`, `sse`, `auto`: a program to start before connecting to `url`; it is stopped with the "
         "connection.",
-        examples=[{"command": "uvx", "args": ["my-server", "--port", "9000"]}],
+        examples=[{"command": "uvx", "args": ["my-server", "--port", "{port}"]}],
     )
     description: str = Field(
         default="",

@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 class Tasks:
-    """Unlike in `asyncio.TaskGroup`, a failure is logged and harms no other task, and leaving cancels what still runs."""
+    """Unlike in `asyncio.TaskGroup`, a failure is logged and harms no other task, and leaving cancels what is left."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner

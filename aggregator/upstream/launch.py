@@ -3,13 +3,10 @@
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
 
+from aggregator.config.checks import FREE_PORT
 from aggregator.config.model import ServerConfig
 from aggregator.upstream.process import Child, Warden, running
-
-# In `url` and in `launch`: a port that is free when the program is started.
-PORT: Final = "{port}"
 
 
 @asynccontextmanager
@@ -24,9 +21,9 @@ async def launched(server: ServerConfig, warden: Warden) -> AsyncIterator[tuple[
         yield server, None
         return
     port = str(_free_port())
-    args = tuple(arg.replace(PORT, port) for arg in launch.args)
-    env = {name: value.replace(PORT, port) for name, value in launch.env.items()}
-    placed = server.model_copy(update={"url": (server.url or "").replace(PORT, port)})
+    args = tuple(arg.replace(FREE_PORT, port) for arg in launch.args)
+    env = {name: value.replace(FREE_PORT, port) for name, value in launch.env.items()}
+    placed = server.model_copy(update={"url": (server.url or "").replace(FREE_PORT, port)})
     async with running(
         server.id, launch.command, args, env, launch.cwd, lambda data: None, warden, close_grace=0
     ) as child:

@@ -317,7 +317,8 @@ class Link:
         except PeerGone as error:
             raise UpstreamLost(
                 self.config.id,
-                f"The connection to {self.config.id} ended during the call ({error}); whether it took effect is unknown.",
+                f"The connection to {self.config.id} ended during the call ({error}); "
+                "whether it took effect is unknown.",
             ) from error
         except SessionExpired:
             raise UpstreamUnavailable(self.config.id, f"{self.config.id} keeps forgetting its session.") from None

@@ -193,7 +193,7 @@ async def running(
             start_new_session=True,
         )
     except (FileNotFoundError, NotADirectoryError) as error:
-        if cwd is not None and not os.path.isdir(cwd):
+        if cwd is not None and not await asyncio.to_thread(os.path.isdir, cwd):
             raise UpstreamRefused(server, f"{server}: the working folder {cwd!r} does not exist.") from error
         raise UpstreamRefused(
             server, f"{server}: the command {command!r} was not found; install it or give its full path."

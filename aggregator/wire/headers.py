@@ -1,4 +1,4 @@
-"""The HTTP headers of revision 2026-07-28 (SEP-2243): values HTTP can carry, and arguments mirrored in `Mcp-Param-*`."""
+"""The HTTP headers of revision 2026-07-28 (SEP-2243): safe values, and arguments mirrored in `Mcp-Param-*`."""
 
 import base64
 import binascii

@@ -102,7 +102,7 @@ def _find(server: ServerConfig) -> Server[Any]:
         ) from error
     if callable(found) and not isinstance(found, Server) and not hasattr(found, "_lowlevel_server"):
         found = found()
-    # MCPServer keeps the server that can be run over streams to itself; the SDK's own in-memory client takes it there too.
+    # MCPServer keeps the server that runs over streams to itself; the SDK's own in-memory client takes it there too.
     lowlevel = getattr(found, "_lowlevel_server", found)
     if not isinstance(lowlevel, Server):
         raise UpstreamRefused(
