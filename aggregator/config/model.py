@@ -174,7 +174,7 @@ class ServerConfig(Part):
     launch: LaunchConfig | None = Field(
         default=None,
         description="`http`, `sse`, `auto`: a program to start before connecting to `url`; it is stopped with the "
-        "connection.",
+        "connection. `{port}` in `url`, `args` and `env` stands for a port that is free at that moment.",
         examples=[{"command": "uvx", "args": ["my-server", "--port", "{port}"]}],
     )
     description: str = Field(
