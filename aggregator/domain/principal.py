@@ -6,9 +6,12 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The agent behind a request."""
+    """The agent behind a request, and by what it was known: `key_id` is None on stdio and without policy files."""
 
     agent_id: str
+    tenant: str | None = None
+    roles: tuple[str, ...] = ()
+    key_id: str | None = None
 
 
 # Without policy files there is one agent, and it is whoever reaches the loopback door.

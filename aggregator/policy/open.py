@@ -6,7 +6,7 @@ from aggregator.domain.decision import Decision
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 
-_ALLOWED: Final = Decision(allowed=True, rule="open", reason="no policy files: the local agent may call everything")
+_ALLOWED: Final = Decision(verdict="allow", rule="open", reason="no policy files: the local agent may call everything")
 
 
 def decide(principal: Principal, tool: ToolRecord) -> Decision:
