@@ -10,7 +10,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("app",),
     ("doors",),
     ("gateway",),
-    ("policy", "catalog", "upstream"),
-    ("config", "wire"),
+    ("identity", "policy", "catalog", "schemas", "upstream"),
+    ("config", "storage", "wire"),
     ("domain",),
 )
