@@ -13,6 +13,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import LATEST_LEGACY
 from aggregator.gateway.host import Host
+from aggregator.wire.peer import NoWayBack
 
 
 def run(path: Path | None, name: str, pairs: list[str], json_arguments: str | None) -> int:
@@ -52,6 +53,9 @@ class _Silent:
         """Progress, for whoever watches."""
         if "message" in params:
             print(params["message"], file=sys.stderr)
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        raise NoWayBack
 
 
 def _parse_json(text: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from aggregator.domain.tasks import Tasks
 from aggregator.doors.guard import Receive, Send, respond_bytes
 from aggregator.doors.stream import KEEP_ALIVE_INTERVAL, EventStream
 from aggregator.wire.codec import encode
-from aggregator.wire.peer import error_message
+from aggregator.wire.peer import NoWayBack, Peer, error_message
 
 # A request that runs this long gets someone who watches its connection.
 SLOW: Final = 0.05
@@ -32,8 +32,18 @@ _STATUS: Final[Mapping[int, int]] = {
 class Exchange:
     """The way back of one request (a `Channel`). `run` is called once, in the task that owns the response."""
 
-    def __init__(self, request_id: str | int, receive: Receive, send: Send, tasks: Tasks, *, modern: bool) -> None:
+    def __init__(
+        self,
+        request_id: str | int,
+        receive: Receive,
+        send: Send,
+        tasks: Tasks,
+        *,
+        modern: bool,
+        peer: Peer | None = None,
+    ) -> None:
         self.request_id = request_id
+        self._peer = peer
         self._receive = receive
         self._send = send
         self._tasks = tasks
@@ -47,6 +57,13 @@ class Exchange:
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Say something before the answer; from here on the response is a stream."""
         self._open().push(encode({"jsonrpc": "2.0", "method": method, "params": params}))
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask the host on this request's own stream (L/basic/transports); 2026-07-28 has no such requests."""
+        if self._peer is None:
+            raise NoWayBack
+        stream = self._open()
+        return await self._peer.request(method, params, via=lambda data, _: stream.push(data))
 
     def cancel(self) -> None:
         """The host no longer wants the answer, and gets none."""

@@ -32,19 +32,16 @@ Headers = dict[str, list[str]]
 
 
 class HttpDoor:
-    """ASGI for one endpoint. `running` owns everything that outlives a request."""
+    """ASGI for one endpoint. What outlives a request lives in `tasks`."""
 
-    def __init__(self, gateway: Gateway, new_host: Callable[[], Host], max_body: int, sessions: Sessions) -> None:
+    def __init__(
+        self, gateway: Gateway, new_host: Callable[[], Host], max_body: int, sessions: Sessions, tasks: Tasks
+    ) -> None:
         self._gateway = gateway
         self._new_host = new_host
         self._max_body = max_body
         self._sessions = sessions
-        self._tasks = Tasks("the HTTP door")
-
-    async def close(self) -> None:
-        """End every session and stream."""
-        self._sessions.close()
-        await self._tasks.cancel()
+        self._tasks = tasks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
@@ -160,7 +157,9 @@ class HttpDoor:
             twice = HostError(INVALID_REQUEST, f"A request with id {request_id!r} is still running.")
             await respond(send, 400, error_message(request_id, twice))
         else:
-            exchange = session.running[request_id] = Exchange(request_id, receive, send, self._tasks, modern=False)
+            exchange = session.running[request_id] = Exchange(
+                request_id, receive, send, self._tasks, modern=False, peer=session.peer
+            )
             try:
                 await exchange.run(self._gateway.answer(session.host, method, params, exchange))
             finally:
@@ -190,6 +189,8 @@ class HttpDoor:
 
     def _hear(self, session: HttpSession, message: dict[str, Any]) -> None:
         method, params = message.get("method"), message.get("params") or {}
+        if "method" not in message:
+            session.peer.feed(message)
         if not isinstance(method, str) or not isinstance(params, dict):
             return
         if method == "notifications/cancelled":

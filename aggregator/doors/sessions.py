@@ -7,24 +7,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from aggregator.domain.tasks import Tasks
 from aggregator.doors.exchange import Exchange
 from aggregator.doors.stream import EventStream
 from aggregator.gateway.changes import Changes
 from aggregator.gateway.host import Host
-from aggregator.wire.codec import encode
+from aggregator.wire.peer import Channel, NoWayBack, Peer
 
 
 class HttpSession:
     """One handshake and what hangs on it."""
 
-    def __init__(self, session_id: str, host: Host) -> None:
+    def __init__(self, session_id: str, host: Host, tasks: Tasks) -> None:
         self.id = session_id
         self.host = host
+        # Only its requests to the host and their answers go through it; what the host asks are exchanges.
+        self.peer = Peer(self._push, tasks, _never, _ignore)
         self.running: dict[str | int, Exchange] = {}
         self._standing: EventStream | None = None
         self._uses = 0
         self._idle_since = asyncio.get_running_loop().time()
-        host.notify = self._notify
+        host.notify = self.peer.notify
 
     def __repr__(self) -> str:
         return f"<HttpSession {self.host.version}, {len(self.running)} running>"
@@ -57,6 +60,7 @@ class HttpSession:
 
     def end(self) -> None:
         """Cancel what runs and close the standing stream."""
+        self.peer.close("the session ended")
         for exchange in list(self.running.values()):
             exchange.cancel()
         self.end_stream()
@@ -66,26 +70,38 @@ class HttpSession:
         if self._standing is not None:
             self._standing.end()
 
-    def _notify(self, method: str, params: Mapping[str, Any]) -> None:
+    def _push(self, data: bytes, request_id: int | None) -> None:
         if self._standing is not None:
-            self._standing.push(encode({"jsonrpc": "2.0", "method": method, "params": params}))
+            self._standing.push(data)
+
+
+async def _never(method: str, params: dict[str, Any], channel: Channel) -> None:
+    raise NoWayBack
+
+
+def _ignore(method: str, params: dict[str, Any]) -> None:
+    """Notifications of the host are taken by the door."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mute:
-    """A channel nobody listens to."""
+    """The way back of a request in a batch: there is none."""
 
     request_id: str | int
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Dropped."""
 
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        raise NoWayBack
+
 
 class Sessions:
     """All of them, by id: unguessable, bounded in number, ended when idle."""
 
-    def __init__(self, changes: Changes, at_most: int, idle_timeout: float) -> None:
+    def __init__(self, changes: Changes, tasks: Tasks, at_most: int, idle_timeout: float) -> None:
         self._changes = changes
+        self._tasks = tasks
         self._at_most = at_most
         self._idle_timeout = idle_timeout
         self._sessions: dict[str, HttpSession] = {}
@@ -102,7 +118,7 @@ class Sessions:
             self._sweep()
         if len(self._sessions) >= self._at_most:
             return None
-        session = HttpSession(secrets.token_urlsafe(24), host)
+        session = HttpSession(secrets.token_urlsafe(24), host, self._tasks)
         self._sessions[session.id] = session
         self._changes.attach(host)
         return session

@@ -37,8 +37,11 @@ class Web:
 
     def __init__(self, gateway: Gateway, config: Config, report: Report) -> None:
         http, sse = config.http, config.sse
-        self._sessions = Sessions(gateway.changes, http.max_sessions, http.session_idle_timeout)
-        self._http = HttpDoor(gateway, lambda: Host("http", http.names), http.max_body_bytes, self._sessions)
+        self._tasks = Tasks("the web doors")
+        self._sessions = Sessions(gateway.changes, self._tasks, http.max_sessions, http.session_idle_timeout)
+        self._http = HttpDoor(
+            gateway, lambda: Host("http", http.names), http.max_body_bytes, self._sessions, self._tasks
+        )
         self._sse = SseDoor(
             gateway, lambda: Host("sse", sse.names), MESSAGES_PATH, http.max_body_bytes, http.max_sessions
         )
@@ -54,12 +57,12 @@ class Web:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Idle sessions are ended inside; on the way out, all of them."""
-        async with Tasks("the web doors") as tasks:
-            tasks.start(self._sessions.sweep())
+        async with self._tasks:
+            self._tasks.start(self._sessions.sweep())
             try:
                 yield
             finally:
-                await self._http.close()
+                self._sessions.close()
 
     def hang_up(self) -> None:
         """End what would otherwise stay open for ever, so that the rest can drain."""

@@ -7,13 +7,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aggregator.domain.errors import INVALID_REQUEST, RpcError, to_wire
 from aggregator.domain.tasks import Tasks
 from aggregator.wire.codec import encode
 
 log = logging.getLogger(__name__)
+
+_LEFT: Final = "no longer waited for"
 
 OnProgress = Callable[[dict[str, Any]], None]
 """Called with the params of each `notifications/progress` of one request, token removed."""
@@ -27,12 +29,25 @@ class Channel(Protocol):
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None: ...
 
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask the other side something while its request runs.
+
+        Raises:
+            NoWayBack: nothing can be asked here.
+            RpcError, PeerGone: as of any request.
+        """
+        ...
+
 
 Send = Callable[[bytes, int | None], None]
 """Puts one message on the wire; the number is the id of our own request in it, so that a failed write can fail it."""
 
 OnRequest = Callable[[str, dict[str, Any], Channel], Awaitable[Any]]
 OnNotification = Callable[[str, dict[str, Any]], None]
+
+
+class NoWayBack(Exception):
+    """The wire, or its era, has no room for a request in this direction."""
 
 
 class PeerGone(Exception):
@@ -64,11 +79,6 @@ class Peer:
         state = self._gone or "open"
         return f"<Peer {state}, {len(self._waiting)} waiting, {len(self._running)} running>"
 
-    @property
-    def waiting(self) -> int:
-        """Requests sent and not answered yet."""
-        return len(self._waiting)
-
     async def at_most(self, running: int) -> None:
         """Wait until no more than so many received requests are still being answered."""
         while len(self._running) > running:
@@ -78,9 +88,17 @@ class Peer:
     # -- outwards
 
     async def request(
-        self, method: str, params: dict[str, Any], on_progress: OnProgress | None = None, *, cancellable: bool = True
+        self,
+        method: str,
+        params: dict[str, Any],
+        on_progress: OnProgress | None = None,
+        *,
+        cancellable: bool = True,
+        via: Send | None = None,
     ) -> dict[str, Any]:
         """Ask and wait; cancelling the wait tells the other side (`notifications/cancelled`).
+
+        `via` sends this request another way than the rest (over HTTP, on the stream of the request it belongs to).
 
         Raises:
             RpcError: the other side answered with an error.
@@ -95,12 +113,13 @@ class Peer:
         message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = answer
+        send = via or self._send
         try:
-            self._send(encode(message), request_id)
+            send(encode(message), request_id)
             return await answer
         except asyncio.CancelledError:
             if cancellable and self._gone is None:
-                self.notify("notifications/cancelled", {"requestId": request_id, "reason": "no longer waited for"})
+                send(_notification("notifications/cancelled", {"requestId": request_id, "reason": _LEFT}), None)
             raise
         finally:
             del self._waiting[request_id]
@@ -108,10 +127,7 @@ class Peer:
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Say something that has no answer."""
-        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            message["params"] = params
-        self._send(encode(message), None)
+        self._send(_notification(method, params), None)
 
     def fail(self, request_id: int, error: Exception) -> None:
         """End one waiting request with an error of our own."""
@@ -214,6 +230,16 @@ class _PeerChannel:
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         self.peer.notify(method, params)
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        return await self.peer.request(method, params)
+
+
+def _notification(method: str, params: Mapping[str, Any] | None) -> bytes:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        message["params"] = params
+    return encode(message)
 
 
 def error_message(request_id: str | int | None, error: Exception) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from aggregator.upstream.transports.web import (
 )
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import decode, encode
-from aggregator.wire.peer import OnProgress, PeerGone, error_message, error_of
+from aggregator.wire.peer import NoWayBack, OnProgress, PeerGone, error_message, error_of
 from aggregator.wire.sse import EventReader, EventTooLarge
 
 log = logging.getLogger(__name__)
@@ -301,6 +301,9 @@ class _NoChannel:
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """A client has nothing to say beside its answer."""
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        raise NoWayBack
 
 
 def _message(data: bytes) -> dict[str, Any]:
