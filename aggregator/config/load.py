@@ -35,6 +35,12 @@ class Loaded:
     path: Path | None
     secrets: frozenset[str] = field(repr=False)
 
+    @property
+    def policies(self) -> Path:
+        """The folder of the policy files, absolute."""
+        base = self.path.absolute().parent if self.path else Path.cwd()
+        return base / self.config.policies
+
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Loaded:
     """Read a file (None: the environment alone). Raises ConfigError when it cannot be read or is not a JSON object."""

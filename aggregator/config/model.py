@@ -57,6 +57,7 @@ TextMap = Annotated[
 Names = Literal["canonical", "compatible"]
 ServerType = Literal["stdio", "sse", "http", "auto", "local"]
 Protocol = Literal["auto", "legacy", "modern"]
+OutputValidation = Literal["enforce", "warn", "off"]
 
 
 class Part(BaseModel):
@@ -211,6 +212,20 @@ class ServerConfig(Part):
     tools: ToolsConfig = Field(
         default=ToolsConfig.model_construct(), description="Which tools to take from the server, and their time limits."
     )
+    trusted: bool = Field(
+        default=False,
+        description="`true`: what the server says of its own tools (read-only, destructive, idempotent) counts in policies.",
+    )
+    output_validation: OutputValidation = Field(
+        default="warn",
+        description="Results against the tool's `outputSchema`: `enforce` turns a misfit into an error, `warn` logs it, "
+        "`off` does not look.",
+        examples=["enforce"],
+    )
+    coerce: bool = Field(
+        default=False,
+        description="`true`: arguments that models often get wrong in form are put right first, such as `\"5\"` for a number.",
+    )
     max_message_bytes: Bytes = Field(
         default=64 * MIB,
         description="A message from the server that is larger than this is refused.",
@@ -314,5 +329,19 @@ class Config(Part):
         le=64,
         description="The longest `server__tool` name. Hosts put up to 17 characters before it and stop at 64.",
         examples=[64],
+    )
+    policies: str = Field(
+        default="policies",
+        min_length=1,
+        description="The folder of the policy files, relative to the configuration file's. With no file in it, one local "
+        "agent may do everything.",
+        examples=["/etc/aggregator/policies"],
+    )
+    storage: str | None = Field(
+        default=None,
+        repr=False,
+        description="The database for keys and approvals, as an SQLAlchemy URL. Default: an SQLite file in the platform's "
+        "data folder.",
+        examples=["sqlite+aiosqlite:////var/lib/aggregator/aggregator.db"],
     )
     log: LogConfig = Field(default=LogConfig.model_construct(), description="What is logged, and how.")
