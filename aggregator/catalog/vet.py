@@ -3,14 +3,17 @@
 Law: a definition is passed on as it came wherever hosts can live with it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
+from copy import deepcopy
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.names import folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
-from aggregator.wire.headers import Path, param_headers
+from aggregator.domain.schema_walk import Path, deeper_than, positions
+from aggregator.wire.headers import ParamHeader, param_headers
 
 # S/basic/index, JSON Schema Usage: 2020-12 is the default, the older ones are named by their URI.
 _DIALECTS: Final = frozenset(
@@ -38,8 +41,8 @@ def vet(
     """
     records: dict[str, ToolRecord] = {}
     warnings: list[str] = []
-    names = [d["name"] for d in definitions if isinstance(d, dict) and isinstance(d.get("name"), str)]
-    plain = {name for name in names if "." not in name}
+    names = {d["name"] for d in definitions if isinstance(d, dict) and isinstance(d.get("name"), str)}
+    readings = Counter(map(folded, names))
     for definition in definitions:
         try:
             name = _own_name(definition)
@@ -52,7 +55,7 @@ def vet(
             warnings.append(f"{server.id}: tool {_shown(definition)} is left out: {problem}")
             continue
         warnings += [f"{server.id}: tool {name!r} was mended: {note}" for note in notes]
-        clashes = ambiguous or ("." in name and folded(name) in plain)
+        clashes = ambiguous or ("." in name and readings[folded(name)] > 1)
         records[name] = ToolRecord(
             server=server.id,
             prefix=server.prefix,
@@ -88,7 +91,9 @@ def _timeout(server: ServerConfig, name: str) -> float:
     return min(next(own, server.timeout), server.max_timeout)
 
 
-def _mend(definition: dict[str, Any], *, over_http: bool) -> tuple[dict[str, Any], dict[Path, str], list[str]]:
+def _mend(definition: dict[str, Any], *, over_http: bool) -> tuple[dict[str, Any], dict[Path, ParamHeader], list[str]]:
+    if deeper_than(definition, _DEPTH_LIMIT):
+        raise Unfit(f"it is nested more than {_DEPTH_LIMIT} levels deep")
     notes: list[str] = []
     schema = definition.get("inputSchema")
     if schema is None:
@@ -102,14 +107,14 @@ def _mend(definition: dict[str, Any], *, over_http: bool) -> tuple[dict[str, Any
     elif schema["type"] != "object":
         raise Unfit(f"its inputSchema is of type {schema['type']!r}, not 'object'")
     _check_schema(schema, "inputSchema")
-    headers: dict[Path, str] = {}
+    headers: dict[Path, ParamHeader] = {}
     try:
         headers = param_headers(schema)
     except ValueError as problem:
         if over_http:
             # SH, Custom Headers: a client over HTTP must leave such a tool out.
             raise Unfit(str(problem)) from problem
-        schema = _without(schema, "x-mcp-header")
+        schema = _without_headers(schema)
         notes.append(f"{problem}; the annotation was taken out")
     mended = definition if schema is definition.get("inputSchema") else {**definition, "inputSchema": schema}
     output = definition.get("outputSchema")
@@ -128,35 +133,22 @@ def _check_schema(schema: Mapping[str, Any], what: str) -> None:
     dialect = schema.get("$schema")
     if dialect is not None and (not isinstance(dialect, str) or dialect.rstrip("#") not in _DIALECTS):
         raise Unfit(f"the $schema of its {what}, {dialect!r:.120}, is not supported")
-    own_ids = {schema.get("$id"), *(node.get("$id") for node in _nodes(schema, what))}
-    for node in _nodes(schema, what):
+    nodes = [node for _, node in positions(schema)]
+    own_ids = {node["$id"] for node in nodes if isinstance(node.get("$id"), str)}
+    for node in nodes:
         for keyword in ("$ref", "$dynamicRef"):
             target = node.get(keyword)
             if isinstance(target, str) and not target.startswith("#") and target.partition("#")[0] not in own_ids:
                 raise Unfit(f"its {what} refers to {target!r:.120} outside itself, which is never fetched")
 
 
-def _nodes(schema: Mapping[str, Any], what: str) -> Iterator[Mapping[str, Any]]:
-    """Every object inside; data such as `const` and `enum` is left alone."""
-    stack: list[tuple[Any, int]] = [(schema, 0)]
-    while stack:
-        node, depth = stack.pop()
-        if depth > _DEPTH_LIMIT:
-            raise Unfit(f"its {what} is nested more than {_DEPTH_LIMIT} levels deep")
+def _without_headers(schema: dict[str, Any]) -> dict[str, Any]:
+    """A copy without the `x-mcp-header` annotations; data of that name stays."""
+    copy: dict[str, Any] = deepcopy(schema)
+    for _, node in positions(copy):
         if isinstance(node, dict):
-            yield node
-            children = [value for key, value in node.items() if key not in ("const", "enum", "default", "examples")]
-            stack.extend((child, depth + 1) for child in children)
-        elif isinstance(node, list):
-            stack.extend((child, depth + 1) for child in node)
-
-
-def _without(schema: Any, keyword: str) -> Any:
-    if isinstance(schema, dict):
-        return {key: _without(value, keyword) for key, value in schema.items() if key != keyword}
-    if isinstance(schema, list):
-        return [_without(part, keyword) for part in schema]
-    return schema
+            node.pop("x-mcp-header", None)
+    return copy
 
 
 def _shown(definition: Any) -> str:

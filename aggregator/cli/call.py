@@ -69,21 +69,32 @@ def _parse_json(text: str) -> dict[str, Any]:
 
 
 def _parse_pairs(pairs: list[str], tool: ToolRecord | None) -> dict[str, Any]:
-    properties = tool.definition.get("inputSchema", {}).get("properties", {}) if tool is not None else {}
+    properties = tool.definition["inputSchema"].get("properties") if tool is not None else None
     arguments = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise OperatorError(f"{pair!r} is not key=value; quote it if the value holds spaces.")
-        schema = properties.get(key)
-        arguments[key] = _value(value, schema.get("type") if isinstance(schema, dict) else None)
+        schema = properties.get(key) if isinstance(properties, dict) else None
+        arguments[key] = value if _wants_text(schema, value) else _as_json(value)
     return arguments
 
 
-def _value(text: str, kind: Any) -> Any:
-    """The text itself where the schema wants a string, else as JSON where it is JSON."""
-    if kind == "string":
-        return text
+def _wants_text(schema: Any, text: str) -> bool:
+    """Whether a text fits as it is, by `type`, `enum`, or one of `anyOf` and `oneOf`."""
+    if not isinstance(schema, dict):
+        return False
+    kind = schema.get("type")
+    branches = [*_listed(schema.get("anyOf")), *_listed(schema.get("oneOf"))]
+    listed = kind == "string" or "string" in _listed(kind) or text in _listed(schema.get("enum"))
+    return listed or any(_wants_text(branch, text) for branch in branches)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _as_json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:

@@ -7,11 +7,15 @@ import sys
 import time
 from collections.abc import Iterable
 from typing import Final
+from urllib.parse import quote, quote_plus
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 # Shorter values would take half of every line with them.
 _SECRET_LENGTH: Final = 6
 REDACTED: Final = "[redacted]"
+# What could forge a line or move a terminal's cursor; a traceback keeps its line breaks.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL_BUT_BREAKS: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def start_logging(level: str, as_json: bool, secrets: Iterable[str]) -> logging.Logger:
@@ -34,12 +38,13 @@ class Lines(logging.Formatter):
     def __init__(self, secrets: Iterable[str], *, as_json: bool) -> None:
         super().__init__()
         self._as_json = as_json
-        known = sorted({s for s in secrets if len(s) >= _SECRET_LENGTH}, key=len, reverse=True)
-        self._secrets = re.compile("|".join(map(re.escape, known))) if known else None
+        shapes = {shape for secret in secrets if len(secret) >= _SECRET_LENGTH for shape in _shapes(secret)}
+        longest_first = sorted(shapes, key=len, reverse=True)
+        self._secrets = re.compile("|".join(map(re.escape, longest_first))) if shapes else None
 
     def format(self, record: logging.LogRecord) -> str:
-        message = self._clean(record.getMessage())
-        trace = self._clean(self.formatException(record.exc_info)) if record.exc_info else ""
+        message = self._redact(record.getMessage())
+        trace = self._redact(self.formatException(record.exc_info)) if record.exc_info else ""
         at = time.localtime(record.created)
         if self._as_json:
             event = {
@@ -51,7 +56,18 @@ class Lines(logging.Formatter):
             return json.dumps(event | ({"exception": trace} if trace else {}), ensure_ascii=False)
         clock = f"{time.strftime('%H:%M:%S', at)}.{int(record.msecs):03d}"
         line = f"{clock} {record.levelname:<7} {record.name.removeprefix('aggregator.')}: {message}"
-        return f"{line}\n{trace}" if trace else line
+        line = _CONTROL.sub(_escaped, line)
+        return f"{line}\n{_CONTROL_BUT_BREAKS.sub(_escaped, trace)}" if trace else line
 
-    def _clean(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         return self._secrets.sub(REDACTED, text) if self._secrets is not None else text
+
+
+def _shapes(secret: str) -> set[str]:
+    """A secret as it is, and as `repr`, JSON and addresses would write it."""
+    as_json = json.dumps(secret)[1:-1]
+    return {secret, repr(secret)[1:-1], as_json, repr(as_json)[1:-1], quote(secret, safe=""), quote_plus(secret)}
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()

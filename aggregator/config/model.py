@@ -214,17 +214,19 @@ class ServerConfig(Part):
     )
     trusted: bool = Field(
         default=False,
-        description="`true`: what the server says of its own tools (read-only, destructive, idempotent) counts in policies.",
+        description="`true`: what the server says of its own tools (read-only, destructive, idempotent) counts in "
+        "policies.",
     )
     output_validation: OutputValidation = Field(
         default="warn",
-        description="Results against the tool's `outputSchema`: `enforce` turns a misfit into an error, `warn` logs it, "
-        "`off` does not look.",
+        description="Results against the tool's `outputSchema`: `enforce` turns a misfit into an error, `warn` logs "
+        "it, `off` does not look.",
         examples=["enforce"],
     )
     coerce: bool = Field(
         default=False,
-        description="`true`: arguments that models often get wrong in form are put right first, such as `\"5\"` for a number.",
+        description="`true`: arguments that models often get wrong in form are put right first, such as a number in "
+        "quotes.",
     )
     max_message_bytes: Bytes = Field(
         default=64 * MIB,
@@ -333,15 +335,15 @@ class Config(Part):
     policies: str = Field(
         default="policies",
         min_length=1,
-        description="The folder of the policy files, relative to the configuration file's. With no file in it, one local "
-        "agent may do everything.",
+        description="The folder of the policy files, relative to the configuration file's. With no file in it, one "
+        "local agent may do everything.",
         examples=["/etc/aggregator/policies"],
     )
     storage: str | None = Field(
         default=None,
         repr=False,
-        description="The database for keys and approvals, as an SQLAlchemy URL. Default: an SQLite file in the platform's "
-        "data folder.",
+        description="The database for keys and approvals, as an SQLAlchemy URL. Default: an SQLite file in the "
+        "platform's data folder.",
         examples=["sqlite+aiosqlite:////var/lib/aggregator/aggregator.db"],
     )
     log: LogConfig = Field(default=LogConfig.model_construct(), description="What is logged, and how.")

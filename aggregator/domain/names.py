@@ -20,8 +20,11 @@ DEFAULT_NAME_LIMIT: Final = 47
 
 _NOT_CANONICAL: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _NOT_COMPATIBLE: Final = re.compile(r"[^A-Za-z0-9_-]")
+# A digit and seven letters or digits: what natural names hardly ever end in. Those that do get a digest too, so that
+# no tool can take the name another has by its digest.
 _DIGEST_LENGTH: Final = 8
 _DIGEST_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz234567"
+_LIKE_A_DIGEST: Final = re.compile(r"_[0-9][a-z2-7]{7}$")
 # Spellings of the separator that calls may use, the canonical one first.
 _SEPARATORS: Final = (".", "__", "/", ":")
 
@@ -43,7 +46,7 @@ def listed_canonical(prefix: str, tool: str, *, ambiguous: bool = False) -> str:
     """
     name = canonical(prefix, tool)
     clean = _NOT_CANONICAL.sub("_", name)
-    if clean == name and len(name) <= CANONICAL_LIMIT and not ambiguous:
+    if clean == name and len(name) <= CANONICAL_LIMIT and not ambiguous and not _LIKE_A_DIGEST.search(name):
         return name
     return _with_digest(clean, prefix, tool, CANONICAL_LIMIT)
 
@@ -56,7 +59,7 @@ def listed_compatible(prefix: str, tool: str, limit: int = DEFAULT_NAME_LIMIT) -
     plain = f"{prefix}__{tool}"
     clean = _NOT_COMPATIBLE.sub("_", plain)
     reads_back = "__" not in prefix and not prefix.endswith("_")
-    if clean == plain and len(plain) <= limit and reads_back:
+    if clean == plain and len(plain) <= limit and reads_back and not _LIKE_A_DIGEST.search(plain):
         return plain
     return _with_digest(clean, prefix, tool, limit)
 
@@ -80,5 +83,5 @@ def spellings(name: str) -> list[tuple[str, str]]:
 def _with_digest(clean: str, prefix: str, tool: str, limit: int) -> str:
     # The NUL keeps (a, bc) and (ab, c) apart.
     raw = int.from_bytes(blake2b(f"{prefix}\0{tool}".encode("utf-8", "surrogatepass"), digest_size=5).digest(), "big")
-    digest = "".join(_DIGEST_ALPHABET[(raw >> (5 * i)) & 31] for i in range(_DIGEST_LENGTH))
-    return f"{clean[: limit - _DIGEST_LENGTH - 1]}_{digest}"
+    letters = "".join(_DIGEST_ALPHABET[(raw >> (5 * at)) & 31] for at in range(_DIGEST_LENGTH - 1))
+    return f"{clean[: limit - _DIGEST_LENGTH - 1]}_{(raw >> 35) % 10}{letters}"

@@ -12,7 +12,7 @@ class ToolRecord:
     """A tool as exposed.
 
     `definition` is the upstream's own JSON object, unknown fields included; only `name` differs in what hosts see.
-    `param_headers` maps a property path of the arguments to the `Mcp-Param-*` header that mirrors it.
+    `param_headers` maps a property path of the arguments to the `Mcp-Param-*` header that mirrors it (`wire.headers`).
     """
 
     server: str
@@ -21,7 +21,7 @@ class ToolRecord:
     definition: Mapping[str, Any]
     listed: Mapping[Style, str]
     timeout: float
-    param_headers: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    param_headers: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
     rendered: dict[Style, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @property

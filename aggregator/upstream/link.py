@@ -74,6 +74,7 @@ class Link:
         self._ready = asyncio.Event()
         self._stale = asyncio.Event()
         self._renewing = asyncio.Lock()
+        self._giving_up: asyncio.TimerHandle | None = None
         self._known_way: tuple[str, Protocol] | None = None
         self.in_flight = 0
 
@@ -91,7 +92,6 @@ class Link:
     async def run(self) -> None:
         """Connect, and connect again, until cancelled."""
         failures = 0
-        giving_up: asyncio.TimerHandle | None = None
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -102,20 +102,15 @@ class Link:
                         await self._live(stack)
                 except UpstreamError as error:
                     refused = isinstance(error, UpstreamRefused)
-                    self._move("failed", error.message)
+                    self._drop(error.message)
                 except Exception as error:
                     log.exception("%s: connecting failed in a way nobody foresaw", self.config.id)
-                    self._move("failed", f"{type(error).__name__}: {error}")
-                else:
-                    giving_up = loop.call_later(GRACE, self._give_up)
-                    failures = 0 if loop.time() - began > STABLE else failures
+                    self._drop(f"{type(error).__name__}: {error}")
                 if refused:
                     self._give_up()
-                failures += 1
+                failures = 1 if loop.time() - began > STABLE else failures + 1
                 await asyncio.sleep(backoff.delay(failures, random.random(), refused=refused))  # noqa: S311
         finally:
-            if giving_up is not None:
-                giving_up.cancel()
             self._move("stop", "")
 
     async def _live(self, stack: AsyncExitStack) -> None:
@@ -154,7 +149,7 @@ class Link:
         finally:
             self._ready.clear()
             self._session = None
-        self._move("lost", reason)
+        self._drop(reason)
 
     async def _attend(self, session: Session, child: Child | None) -> str:
         """Stay until the connection ends, listing again whenever the upstream says that its list changed."""
@@ -362,6 +357,10 @@ class Link:
 
     # -- states
 
+    def _drop(self, reason: str) -> None:
+        """The connection ended, or could not be made."""
+        self._move("lost" if self.state == "ready" else "failed", reason)
+
     def _give_up(self) -> None:
         if self.state == "reconnecting":
             self._move("gave_up", self.reason)
@@ -372,6 +371,11 @@ class Link:
         if before == self.state and event != "connected":
             return
         self.since = time.time()
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+        if self.state == "reconnecting":
+            self._giving_up = asyncio.get_running_loop().call_later(GRACE, self._give_up)
         level = logging.WARNING if self.state in ("reconnecting", "unavailable") else logging.INFO
         log.log(level, "server %s is %s%s", self.config.id, self.state, f": {reason}" if reason else "")
         self._changed(self)

@@ -75,7 +75,7 @@ async def negotiate(server: str, connection: Connection, protocol: Protocol) -> 
             return await _discover(server, connection, version, bounded=protocol == "auto")
         except RpcError as error:
             mutual = _mutual(error)
-            if mutual is not None and not last:
+            if mutual is not None:
                 version = mutual
                 continue
             if protocol == "modern":

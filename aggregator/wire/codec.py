@@ -5,6 +5,8 @@ the standard library.
 """
 
 import json
+from collections.abc import Mapping
+from math import isfinite
 from typing import Any, Final
 
 import msgspec
@@ -32,14 +34,25 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
 
 
 def encode(value: Any) -> bytes:
-    """One JSON text without line breaks."""
+    """One JSON text without line breaks; what is no number there (NaN, infinity) is null.
+
+    Raises:
+        ValueError: it is nested too deeply.
+    """
     try:
         return _encoder.encode(value)
-    except (UnicodeEncodeError, RecursionError):
-        return json.dumps(value, separators=(",", ":"), default=_plain).encode()
+    except UnicodeEncodeError:
+        return json.dumps(_plain(value), separators=(",", ":")).encode()
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
-def _plain(value: object) -> Any:
-    if isinstance(value, msgspec.Raw):
+def _plain(value: Any) -> Any:
+    """The value in what the standard library writes as msgspec would."""
+    if isinstance(value, Raw):
         return json.loads(bytes(value))
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value

@@ -1,10 +1,11 @@
 """The HTTP headers of revision 2026-07-28 (SEP-2243): safe values, and arguments mirrored in `Mcp-Param-*`."""
 
 import base64
-import binascii
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from aggregator.domain.schema_walk import Path, positions
 
 VERSION: Final = "mcp-protocol-version"
 METHOD: Final = "mcp-method"
@@ -21,21 +22,20 @@ _PLAIN: Final = re.compile(r"[\x20-\x7e]*")
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,400}(\.0+)?")
 _MIRRORED_TYPES: Final = ("string", "integer", "boolean")
-_ONE_SCHEMA: Final = frozenset(
-    {"items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties"}
-    | {"not", "if", "then", "else", "contentSchema"}
-)
-_SCHEMA_LIST: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_SCHEMA_MAP: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
 
-Path = tuple[str, ...]
+
+class ParamHeader(NamedTuple):
+    """The header that mirrors one argument; `whole` numbers are compared as numbers, everything else as text."""
+
+    name: str
+    whole: bool
 
 
 def encode_value(value: str) -> str:
     """The header form: as it is, or `=?base64?...?=` when HTTP would not carry it whole."""
     if _PLAIN.fullmatch(value) and value == value.strip() and not _WRAPPED.fullmatch(value):
         return value
-    return f"=?base64?{base64.b64encode(value.encode()).decode()}?="
+    return f"=?base64?{base64.b64encode(value.encode('utf-8', 'replace')).decode()}?="
 
 
 def decode_value(value: str) -> str | None:
@@ -46,18 +46,18 @@ def decode_value(value: str) -> str | None:
     try:
         raw = base64.b64decode(wrapped[1], validate=True)
         return raw.decode() if base64.b64encode(raw).decode() == wrapped[1] else None
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         return None
 
 
-def param_headers(schema: object) -> dict[Path, str]:
-    """The annotated properties of an input schema: path of `properties` keys -> header name in lower case.
+def param_headers(schema: object) -> dict[Path, ParamHeader]:
+    """The annotated properties of an input schema: path of `properties` keys -> header, its name in lower case.
 
     Raises:
         ValueError: an annotation the spec does not allow (SH, Custom Headers); a client must then leave the tool out.
     """
-    found: dict[Path, str] = {}
-    for path, position in _positions(schema):
+    found: dict[Path, ParamHeader] = {}
+    for path, position in positions(schema):
         if _ANNOTATION not in position:
             continue
         token = position[_ANNOTATION]
@@ -68,47 +68,51 @@ def param_headers(schema: object) -> dict[Path, str]:
             raise ValueError(f"{_ANNOTATION} of {where!r} is not an HTTP token")
         if position.get("type") not in _MIRRORED_TYPES:
             raise ValueError(f"{_ANNOTATION} of {where!r} is not on a string, integer or boolean")
-        header = PARAM_PREFIX + token.lower()
-        if header in found.values():
+        name = PARAM_PREFIX + token.lower()
+        if any(header.name == name for header in found.values()):
             raise ValueError(f"{_ANNOTATION} {token!r} stands twice")
-        found[path] = header
+        found[path] = ParamHeader(name, position["type"] == "integer")
     return found
 
 
-def mirror(headers: Mapping[Path, str], arguments: Mapping[str, Any]) -> dict[str, str]:
+def mirror(headers: Mapping[Path, ParamHeader], arguments: Mapping[str, Any]) -> dict[str, str]:
     """The `Mcp-Param-*` headers of one call; absent and null arguments have none."""
     mirrored = {}
     for path, header in headers.items():
         text = _rendered(_value_at(arguments, path))
         if text is not None:
-            mirrored[header] = encode_value(text)
+            mirrored[header.name] = encode_value(text)
     return mirrored
 
 
-def mismatch(headers: Mapping[Path, str], arguments: Mapping[str, Any], sent: Mapping[str, list[str]]) -> str | None:
+def mismatch(
+    headers: Mapping[Path, ParamHeader], arguments: Mapping[str, Any], sent: Mapping[str, list[str]]
+) -> str | None:
     """What is wrong with the `Mcp-Param-*` headers `sent` (lower-case name -> every value), or None."""
     for path, header in headers.items():
-        values = sent.get(header, [])
+        values = sent.get(header.name, [])
         argument = _value_at(arguments, path)
         expected = _rendered(argument)
         if len(values) > 1:
-            return f"header {header} stands more than once"
+            return f"header {header.name} stands more than once"
         if expected is None:
             if values:
-                return f"header {header} is present but the argument {'.'.join(path)!r} is not"
+                return f"header {header.name} is present but the argument {'.'.join(path)!r} is not"
         elif not values:
-            return f"header {header} is missing but the argument {'.'.join(path)!r} is present"
-        elif not _agrees(decode_value(values[0]), expected, argument):
-            return f"header {header} does not match the argument {'.'.join(path)!r}"
+            return f"header {header.name} is missing but the argument {'.'.join(path)!r} is present"
+        elif not _agrees(decode_value(values[0]), expected, argument, header.whole):
+            return f"header {header.name} does not match the argument {'.'.join(path)!r}"
     return None
 
 
-def _agrees(decoded: str | None, expected: str, argument: Any) -> bool:
+def _agrees(decoded: str | None, expected: str, argument: Any, whole: bool) -> bool:
     if decoded == expected:
         return True
-    # Integers compare as numbers: 42 and 42.0 are one value (SH, Server Validation).
-    whole = not isinstance(argument, bool) and isinstance(argument, int | float) and argument == argument // 1
-    return bool(whole and decoded and _DECIMAL.fullmatch(decoded) and int(decoded.partition(".")[0]) == argument)
+    # 42 and 42.0 are one integer (SH, Server Validation).
+    if not whole or decoded is None or isinstance(argument, bool) or not isinstance(argument, int | float):
+        return False
+    integral = isinstance(argument, int) or argument.is_integer()
+    return integral and bool(_DECIMAL.fullmatch(decoded)) and int(decoded.partition(".")[0]) == int(argument)
 
 
 def _rendered(value: Any) -> str | None:
@@ -122,22 +126,3 @@ def _value_at(arguments: Mapping[str, Any], path: Path) -> Any:
     for key in path:
         node = node.get(key) if isinstance(node, Mapping) else None
     return node
-
-
-def _positions(schema: object) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
-    """Every schema position; the path is None once anything but `properties` was crossed. Loops, never recurses."""
-    stack: list[tuple[Path | None, object]] = [((), schema)]
-    while stack:
-        path, node = stack.pop()
-        if not isinstance(node, Mapping):
-            continue
-        yield path, node
-        for keyword, value in node.items():
-            if keyword == "properties" and isinstance(value, Mapping):
-                stack.extend((None if path is None else (*path, name), part) for name, part in value.items())
-            elif keyword in _ONE_SCHEMA:
-                stack.append((None, value))
-            elif keyword in _SCHEMA_LIST and isinstance(value, list):
-                stack.extend((None, part) for part in value)
-            elif keyword in _SCHEMA_MAP and isinstance(value, Mapping):
-                stack.extend((None, part) for part in value.values())

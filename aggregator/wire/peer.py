@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 from aggregator.domain.errors import INVALID_REQUEST, RpcError, to_wire
@@ -16,6 +17,8 @@ from aggregator.wire.codec import encode
 log = logging.getLogger(__name__)
 
 _LEFT: Final = "no longer waited for"
+# Ids we mint never grow longer; some peers send them back as text.
+_ID_DIGITS: Final = 16
 
 OnProgress = Callable[[dict[str, Any]], None]
 """Called with the params of each `notifications/progress` of one request, token removed."""
@@ -155,17 +158,17 @@ class Peer:
                 self._hear(message)
             else:
                 self._settle(message)
-        elif isinstance(message, list) and message:
+        elif isinstance(message, list) and message and all(isinstance(part, dict) for part in message):
             for part in message:
                 self.feed(part)
         else:
-            self._send(encode(error_message(None, RpcError(INVALID_REQUEST, "A message must be a JSON object."))), None)
+            self._refuse(None, "A message must be a JSON object.")
 
     def _settle(self, message: dict[str, Any]) -> None:
         request_id = message.get("id")
-        if isinstance(request_id, str) and request_id.isdecimal():
+        if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < _ID_DIGITS:
             request_id = int(request_id)
-        answer = self._waiting.get(request_id) if isinstance(request_id, int) else None
+        answer = self._waiting.get(request_id) if isinstance(request_id, int) and request_id is not True else None
         if answer is None or answer.done():
             log.debug("dropped an answer nobody waits for: id %.40r", request_id)
         elif isinstance(result := message.get("result"), dict):
@@ -174,34 +177,34 @@ class Peer:
             answer.set_exception(error_of(message))
 
     def _hear(self, message: dict[str, Any]) -> None:
-        method, params, request_id = message["method"], message.get("params"), message.get("id")
+        method, params = message["method"], message.get("params")
+        request_id = _sane(message.get("id"))
         if params is None:
             params = {}
         if not isinstance(method, str) or not isinstance(params, dict):
             if "id" in message:
-                wrong = RpcError(INVALID_REQUEST, "`method` must be a string and `params` an object.")
-                self._send(encode(error_message(_sane(request_id), wrong)), None)
+                self._refuse(request_id, "`method` must be a string and `params` an object.")
         elif "id" not in message:
             self._hear_notification(method, params)
-        elif (request_id := _sane(request_id)) is None:
-            self._send(
-                encode(error_message(None, RpcError(INVALID_REQUEST, "`id` must be a string or an integer."))), None
-            )
+        elif request_id is None:
+            self._refuse(None, "`id` must be a string or an integer.")
         elif request_id in self._running:
-            twice = RpcError(INVALID_REQUEST, f"A request with id {request_id!r} is still running.")
-            self._send(encode(error_message(request_id, twice)), None)
+            self._refuse(request_id, f"A request with id {request_id!r} is still running.")
         else:
             task = self._tasks.start(self._run(request_id, method, params))
             self._running[request_id] = task
+            # Not in the task itself: one that is cancelled before its first step never runs.
+            task.add_done_callback(partial(self._ran, request_id))
 
     def _hear_notification(self, method: str, params: dict[str, Any]) -> None:
         if method == "notifications/progress":
-            token = params.get("progressToken")
+            token = _sane(params.get("progressToken"))
             listener = self._progress.get(token) if isinstance(token, int) else None
             if listener is not None:
                 listener({key: value for key, value in params.items() if key != "progressToken"})
         elif method == "notifications/cancelled":
-            task = self._running.get(params.get("requestId", ""))
+            request_id = _sane(params.get("requestId"))
+            task = self._running.get(request_id) if request_id is not None else None
             if task is not None:
                 task.cancel()
         else:
@@ -210,17 +213,21 @@ class Peer:
     async def _run(self, request_id: str | int, method: str, params: dict[str, Any]) -> None:
         try:
             result = await self._on_request(method, params, _PeerChannel(self, request_id))
-            answer = {"jsonrpc": "2.0", "id": request_id, "result": result}
+            answer = encode({"jsonrpc": "2.0", "id": request_id, "result": result})
         except asyncio.CancelledError:
             # Cancelled by the other side, or the connection is closing: neither wants an answer.
             return
         except Exception as error:
-            answer = error_message(request_id, error)
-        finally:
-            self._running.pop(request_id, None)
-            self._answered.set()
+            answer = encode(error_message(request_id, error))
         if self._gone is None:
-            self._send(encode(answer), None)
+            self._send(answer, None)
+
+    def _ran(self, request_id: str | int, task: asyncio.Task[None]) -> None:
+        self._running.pop(request_id, None)
+        self._answered.set()
+
+    def _refuse(self, request_id: str | int | None, why: str) -> None:
+        self._send(encode(error_message(request_id, RpcError(INVALID_REQUEST, why))), None)
 
 
 @dataclass(frozen=True, slots=True)

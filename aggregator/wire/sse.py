@@ -9,6 +9,10 @@ KEEP_ALIVE: Final = b": ping\r\n\r\n"
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 
 
+# A day in milliseconds has eight digits.
+_RETRY_DIGITS: Final = 10
+
+
 class EventTooLarge(ValueError):
     """One event grew past the limit."""
 
@@ -48,6 +52,8 @@ class EventReader:
         Raises:
             EventTooLarge: an event grows past the limit.
         """
+        if not chunk:
+            return []
         if self._after_return:
             chunk = chunk.removeprefix(b"\n")
         self._after_return = chunk.endswith(b"\r")
@@ -77,7 +83,7 @@ class EventReader:
             self._event = value.decode("utf-8", "replace")
         elif field == b"id" and b"\0" not in value:
             self._id = value.decode("utf-8", "replace")
-        elif field == b"retry" and value.isdigit():
+        elif field == b"retry" and value.isdigit() and len(value) < _RETRY_DIGITS:
             self._retry = int(value)
 
     def _grow(self, size: int) -> None:

@@ -1,0 +1,112 @@
+"""`aggregator approvals`: the calls that wait for a person, and the person's answer."""
+
+import getpass
+import json
+import os
+import time
+from dataclasses import asdict
+from typing import Final, Literal
+
+from aggregator.cli.printing import minute, one_line, print_rows
+from aggregator.cli.setup import run_loop
+from aggregator.storage.database import open_database
+from aggregator.storage.locate import default_url
+from aggregator.storage.records import Approval, ApprovalStatus
+
+_SUMMARY: Final = 60
+
+
+def listed(storage: str | None, status: ApprovalStatus | None = "pending", as_json: bool = False) -> int:
+    """Print the approvals of one status, or all of them with None."""
+    found = run_loop(_list(_url(storage), status))
+    if as_json:
+        print(json.dumps([asdict(approval) for approval in found], ensure_ascii=False, indent=2))
+        return 0
+    rows = [("ID", "STATUS", "AGENT", "TOOL", "ASKED", "EXPIRES", "WHAT")]
+    rows += [
+        (
+            approval.id,
+            approval.status,
+            one_line(approval.agent_id),
+            one_line(approval.tool),
+            minute(approval.created),
+            minute(approval.expires),
+            one_line(approval.summary)[:_SUMMARY],
+        )
+        for approval in found
+    ]
+    print_rows(rows)
+    return 0
+
+
+def show(storage: str | None, id: str, as_json: bool = False) -> int:
+    """Print all that is known of one approval.
+
+    Raises:
+        OperatorError: there is none such.
+    """
+    approval = run_loop(_get(_url(storage), id))
+    if as_json:
+        print(json.dumps(asdict(approval), ensure_ascii=False, indent=2))
+        return 0
+    answered = f"{minute(approval.decided)} by {one_line(approval.decided_by or '')}" if approval.decided else "-"
+    for name, value in (
+        ("id", approval.id),
+        ("status", approval.status),
+        ("agent", one_line(approval.agent_id)),
+        ("tool", one_line(approval.tool)),
+        ("asked", minute(approval.created)),
+        ("expires", minute(approval.expires)),
+        ("answered", answered),
+        ("used", minute(approval.used)),
+        ("arguments", f"sha256 {approval.digest}"),
+    ):
+        print(f"{name:<10} {value}")
+    print()
+    for line in approval.summary.splitlines():
+        print(one_line(line))
+    return 0
+
+
+def grant(storage: str | None, id: str, by: str | None = None) -> int:
+    """Let the call through, once.
+
+    Raises:
+        OperatorError: there is none such, or it is answered or expired.
+    """
+    return _answer(storage, id, by, "grant")
+
+
+def deny(storage: str | None, id: str, by: str | None = None) -> int:
+    """Refuse the call, or take back a yes that was not used yet.
+
+    Raises:
+        OperatorError: there is none such, or it is used, denied or expired.
+    """
+    return _answer(storage, id, by, "deny")
+
+
+def _answer(storage: str | None, id: str, by: str | None, answer: Literal["grant", "deny"]) -> int:
+    approval = run_loop(_answered(_url(storage), id, by or f"cli:{getpass.getuser()}", answer))
+    print(f"{approval.id} is {approval.status}: {one_line(approval.agent_id)}, {one_line(approval.tool)}.")
+    return 0
+
+
+async def _list(url: str, status: ApprovalStatus | None) -> list[Approval]:
+    async with open_database(url) as database:
+        return await database.approvals.list(status, now=time.time())
+
+
+async def _get(url: str, id: str) -> Approval:
+    async with open_database(url) as database:
+        return await database.approvals.get(id, now=time.time())
+
+
+async def _answered(url: str, id: str, by: str, answer: Literal["grant", "deny"]) -> Approval:
+    async with open_database(url) as database:
+        act = database.approvals.grant if answer == "grant" else database.approvals.deny
+        return await act(id, by, now=time.time())
+
+
+def _url(storage: str | None) -> str:
+    return storage or default_url(os.environ)

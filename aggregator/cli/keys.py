@@ -1,0 +1,174 @@
+"""`aggregator keys`: made, listed, ended. A key is shown once, on stdout; nothing else ever holds it."""
+
+import json
+import os
+import re
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Final
+
+from aggregator.cli.printing import minute, one_line, print_rows
+from aggregator.cli.setup import run_loop
+from aggregator.domain.errors import OperatorError
+from aggregator.identity.keys import NewKey, new_key, policy_line
+from aggregator.storage.database import open_database
+from aggregator.storage.locate import default_url
+from aggregator.storage.records import KeyRecord
+
+_SPAN: Final = re.compile(r"(\d{1,6})([dhm])", re.ASCII)
+# The last year that can be written.
+_LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+_SPANS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0}
+
+
+def new(storage: str | None, agent: str, label: str = "", expires: str | None = None, print_hash: bool = False) -> int:
+    """Make a key and print it; with `print_hash`, print its line for a policy file too and keep nothing.
+
+    Raises:
+        OperatorError: the name or the time cannot be used, or the database cannot.
+    """
+    now = time.time()
+    try:
+        made = new_key(agent, now=now, label=one_line(label)[:200], expires=parse_when(expires, now))
+    except ValueError as error:
+        raise OperatorError(str(error)) from error
+    if made.record.expires is not None and made.record.expires <= now:
+        raise OperatorError("This key would have ended already.")
+    if print_hash and made.record.expires is not None:
+        raise OperatorError("A hash in a policy file cannot carry an end: leave --expires or --print-hash out.")
+    if not print_hash:
+        run_loop(_add(_url(storage), made))
+    print(made.text)
+    if print_hash:
+        print(policy_line(made.record))
+        _tell("The second line goes into a policy file. The first is the key: it is kept nowhere and not shown again.")
+    else:
+        _tell(f"This is the key of {agent}, {_end(made.record)}. It is not shown again.")
+    return 0
+
+
+def listed(storage: str | None, as_json: bool = False) -> int:
+    """Print every key of the database, without its secret."""
+    keys, now = run_loop(_all(_url(storage))), time.time()
+    if as_json:
+        print(json.dumps([_object(key, now) for key in keys], ensure_ascii=False, indent=2))
+        return 0
+    rows = [("KEY ID", "AGENT", "STATE", "EXPIRES", "CREATED", "LAST USED", "LABEL")]
+    rows += [
+        (
+            key.key_id,
+            key.agent_id,
+            state(key, now),
+            minute(key.expires, "never"),
+            minute(key.created),
+            minute(key.last_used),
+            one_line(key.label),
+        )
+        for key in keys
+    ]
+    print_rows(rows)
+    return 0
+
+
+def revoke(storage: str | None, key_id: str) -> int:
+    """End a key for good.
+
+    Raises:
+        OperatorError: there is no such key.
+    """
+    key = run_loop(_revoke(_url(storage), key_id))
+    print(f"{key.key_id} of {key.agent_id} is revoked.")
+    return 0
+
+
+def expire(storage: str | None, key_id: str, when: str) -> int:
+    """Let a key end at a time: `90d`, `2027-01-31`, `now` or `never`.
+
+    Raises:
+        OperatorError: there is no such key, or that is no time.
+    """
+    now = time.time()
+    try:
+        at = parse_when(when, now)
+    except ValueError as error:
+        raise OperatorError(str(error)) from error
+    key = run_loop(_expire(_url(storage), key_id, at))
+    print(f"{key.key_id} of {key.agent_id}, {_end(key)}.")
+    return 0
+
+
+def parse_when(text: str | None, now: float) -> float | None:
+    """`90d`, `12h`, `30m` from now, an ISO 8601 date or time (UTC unless it says otherwise), `now`; None for `never`.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if text is None or text == "never":
+        return None
+    if text == "now":
+        return now
+    if span := _SPAN.fullmatch(text):
+        return now + int(span[1]) * _SPANS[span[2]]
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r:.60} is no time; 90d, 12h, 2027-01-31, now and never are.") from None
+    seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    if not 0.0 <= seconds < _LATEST:
+        raise ValueError(f"{text} is too far away.")
+    return seconds
+
+
+def state(key: KeyRecord, now: float) -> str:
+    """`active`, `revoked` or `expired`."""
+    if key.revoked is not None:
+        return "revoked"
+    return "expired" if key.expires is not None and key.expires <= now else "active"
+
+
+async def _add(url: str, made: NewKey) -> None:
+    async with open_database(url) as database:
+        await database.keys.add(made.record)
+
+
+async def _all(url: str) -> list[KeyRecord]:
+    async with open_database(url) as database:
+        return await database.keys.all()
+
+
+async def _revoke(url: str, key_id: str) -> KeyRecord:
+    async with open_database(url) as database:
+        return await database.keys.revoke(key_id, time.time())
+
+
+async def _expire(url: str, key_id: str, when: float | None) -> KeyRecord:
+    async with open_database(url) as database:
+        return await database.keys.expire(key_id, when)
+
+
+def _url(storage: str | None) -> str:
+    return storage or default_url(os.environ)
+
+
+def _object(key: KeyRecord, now: float) -> dict[str, object]:
+    return {
+        "key_id": key.key_id,
+        "agent_id": key.agent_id,
+        "state": state(key, now),
+        "label": key.label,
+        "created": key.created,
+        "expires": key.expires,
+        "revoked": key.revoked,
+        "last_used": key.last_used,
+    }
+
+
+def _end(key: KeyRecord) -> str:
+    if key.revoked is not None:
+        return "revoked"
+    return "without an end" if key.expires is None else f"good until {minute(key.expires)}"
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr)

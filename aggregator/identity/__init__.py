@@ -1,0 +1,1 @@
+"""Who asks: API keys, and what a door knows about a request."""

@@ -1,0 +1,166 @@
+"""Who is behind a request, by what a door saw of it. Never by `clientInfo`, which anyone may write (S/basic/index).
+
+Rule: exactly one credential, in a header. What is wrong with it is told to nobody but the log of reasons below.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Final, Literal
+from urllib.parse import parse_qsl, unquote_plus
+
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.principal import LOCAL
+from aggregator.identity.keyring import Keyring, Refusal
+from aggregator.identity.keys import PREFIX, check_agent_id, parse_key
+from aggregator.identity.throttle import Throttle
+
+Door = Literal["stdio", "http", "sse", "rest"]
+# `open`: neither a key nor a policy file exists, so whoever is on this machine is the local agent.
+Mode = Literal["open", "keys"]
+
+AGENT_VARIABLE: Final = "AGGREGATOR_AGENT"
+
+# RFC 6750, section 2.1; the scheme's capitals do not matter (RFC 9110, section 11.1).
+_BEARER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
+_TELLING: Final = frozenset({"apikey", "xapikey", "key", "accesstoken", "token", "authorization", "auth", "bearer"})
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a door knows. Headers with every value that was sent, in order; `query` as it stands in the URL."""
+
+    door: Door
+    authorization: tuple[str, ...] = field(default=(), repr=False)
+    api_key: tuple[str, ...] = field(default=(), repr=False)
+    query: str = field(default="", repr=False)
+    endpoint_agent: str | None = None
+    peer: str | None = None
+    launch_agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The agent that asks, and the key it was known by."""
+
+    agent_id: str
+    key_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An HTTP status and a sentence for the host; `retry_after` in seconds, with 429."""
+
+    status: int
+    reason: str
+    retry_after: int | None = None
+
+
+_NEEDED: Final = Refused(401, "A key is needed: send `Authorization: Bearer agk_...` or `X-API-Key: agk_...`.")
+_IN_URL: Final = Refused(
+    400,
+    "A key in a URL ends up in logs and histories. Send it as `Authorization: Bearer agk_...`; if this one was real, "
+    "revoke it.",
+)
+_TWICE: Final = Refused(400, "Send exactly one key, in one header.")
+_NOT_BEARER: Final = Refused(401, "`Authorization` must be `Bearer` followed by one key.")
+_OTHERS: Final = Refused(403, "This key is not for this agent's endpoint.")
+_ELSEWHERE: Final = Refused(403, "Without keys, only this machine is served.")
+_WRONG: Final[Mapping[str, Refused]] = {
+    "malformed": Refused(401, "This is not a key of this aggregator, or it was mistyped."),
+    "unknown": Refused(401, "This key is not known."),
+    "expired": Refused(401, "This key has expired."),
+    "revoked": Refused(401, "This key was revoked."),
+}
+
+
+def identify(facts: Facts, keyring: Keyring, throttle: Throttle, mode: Mode, now: float) -> Claim | Refused:
+    """Who asks, or why that is not known. `now` is the wall clock."""
+    if facts.door == "stdio":
+        # Whoever starts the program may start it as any agent: there is nothing to prove.
+        return Claim(facts.launch_agent or LOCAL.agent_id)
+    if _in_url(facts.query, mode):
+        return _IN_URL
+    credential = _credential(facts, mode)
+    if isinstance(credential, Refused):
+        return credential
+    if credential is None:
+        return _local(facts) if mode == "open" else _NEEDED
+    return _by_key(credential, facts, keyring, throttle, now)
+
+
+def launch_agent(option: str | None, environ: Mapping[str, str]) -> str | None:
+    """The agent a stdio process is started for: `--agent`, else `AGGREGATOR_AGENT`.
+
+    Raises:
+        OperatorError: that cannot be the name of an agent.
+    """
+    given = option if option is not None else environ.get(AGENT_VARIABLE) or None
+    if given is not None:
+        try:
+            check_agent_id(given)
+        except ValueError as error:
+            raise OperatorError(f"{'--agent' if option is not None else AGENT_VARIABLE}: {error}") from error
+    return given
+
+
+def _by_key(text: str, facts: Facts, keyring: Keyring, throttle: Throttle, now: float) -> Claim | Refused:
+    key = parse_key(text)
+    key_id = key.key_id if key is not None else None
+    wait = throttle.wait(facts.peer, key_id, now)
+    if wait > 0.0:
+        seconds = int(wait) + 1
+        return Refused(429, f"Too many wrong keys from this address; try again in {seconds} s.", seconds)
+    record = keyring.verify(text, now)
+    if isinstance(record, Refusal):
+        # An expired or revoked key was right once: that is no guessing.
+        if record.reason in ("malformed", "unknown"):
+            throttle.failed(facts.peer, key_id, now)
+        return _WRONG[record.reason]
+    throttle.succeeded(facts.peer, record.key_id, now)
+    if facts.endpoint_agent not in (None, record.agent_id):
+        return _OTHERS
+    return Claim(record.agent_id, record.key_id)
+
+
+def _local(facts: Facts) -> Claim | Refused:
+    if not _on_this_machine(facts.peer):
+        return _ELSEWHERE
+    return Claim(LOCAL.agent_id) if facts.endpoint_agent is None else _NEEDED
+
+
+def _credential(facts: Facts, mode: Mode) -> str | Refused | None:
+    """The one key that was sent; in open mode, what is no key of ours does not matter."""
+    sent = (*facts.authorization, *facts.api_key)
+    if mode == "open" and not any(PREFIX in value.lower() for value in sent):
+        return None
+    if len(facts.authorization) > 1 or len(facts.api_key) > 1:
+        return _TWICE
+    keys = [value.strip(" \t") for value in facts.api_key]
+    for value in facts.authorization:
+        bearer = _BEARER.fullmatch(value.strip(" \t"))
+        if bearer is None:
+            return _NOT_BEARER
+        keys.append(bearer[1])
+    if not keys:
+        return None
+    return keys[0] if len(set(keys)) == 1 else _TWICE
+
+
+def _in_url(query: str, mode: Mode) -> bool:
+    if not query:
+        return False
+    if PREFIX in unquote_plus(query).lower():
+        return True
+    names = (name.lower().replace("-", "").replace("_", "") for name, _ in parse_qsl(query, keep_blank_values=True))
+    return mode == "keys" and not _TELLING.isdisjoint(names)
+
+
+def _on_this_machine(peer: str | None) -> bool:
+    try:
+        address = ip_address((peer or "").partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

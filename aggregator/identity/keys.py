@@ -1,0 +1,123 @@
+"""API keys: `agk_<key id>_<secret><checksum>`. Only a salted hash is ever kept.
+
+The secret has 256 random bits: nobody can try them all, however fast the hash. A slow hash (scrypt, argon2) protects
+what people can remember; here it would only make every request dear and a flood of wrong keys an attack. The salt keeps
+equal hashes from telling of equal secrets, the key id in the hash keeps a hash from being moved to another key.
+"""
+
+import re
+import secrets
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from hmac import compare_digest
+from typing import Final
+from zlib import crc32
+
+from aggregator.storage.records import KeyRecord
+
+PREFIX: Final = "agk_"
+# Without the letters and digits that are taken for one another when read aloud.
+_ID_ALPHABET: Final = "abcdefghijkmnpqrstuvwxyz23456789"
+_ID_LENGTH: Final = 10
+_BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_SECRET_LENGTH: Final = 43  # 62**43 > 2**256
+_CHECK_LENGTH: Final = 6  # 62**6 > 2**32
+_KEY: Final = re.compile(
+    rf"({PREFIX}([{_ID_ALPHABET}]{{{_ID_LENGTH}}})_([0-9A-Za-z]{{{_SECRET_LENGTH}}}))([0-9A-Za-z]{{{_CHECK_LENGTH}}})"
+)
+_HASH: Final = re.compile(r"b2-([0-9a-f]{32})-([0-9a-f]{64})")
+_KEY_ID: Final = re.compile(rf"[{_ID_ALPHABET}]{{{_ID_LENGTH}}}")
+_PERSON: Final = b"aggregator key 1"
+_AGENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Presented:
+    """A well-formed key as somebody sent it."""
+
+    key_id: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key that was just made; `text` is the only copy of the secret."""
+
+    record: KeyRecord
+    text: str = field(repr=False)
+
+
+def new_key(agent_id: str, *, now: float, label: str = "", expires: float | None = None) -> NewKey:
+    """A fresh key for an agent.
+
+    Raises:
+        ValueError: that cannot be the name of an agent.
+    """
+    check_agent_id(agent_id)
+    key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
+    secret = _base62(secrets.randbits(256), _SECRET_LENGTH)
+    body = f"{PREFIX}{key_id}_{secret}"
+    record = KeyRecord(key_id, agent_id, hashed(Presented(key_id, secret)), label, created=now, expires=expires)
+    return NewKey(record, body + _checksum(body))
+
+
+def parse_key(text: str) -> Presented | None:
+    """The parts of a key; None when it is none or was mistyped. Anyone can work the checksum out: it proves nothing."""
+    found = _KEY.fullmatch(text)
+    if found is None or _checksum(found[1]) != found[4]:
+        return None
+    return Presented(found[2], found[3])
+
+
+def hashed(key: Presented, salt: bytes | None = None) -> str:
+    """What is kept of a key: `b2-<salt>-<digest>`, in hexadecimal (BLAKE2b, RFC 7693, with its own salt parameter)."""
+    salt = secrets.token_bytes(16) if salt is None else salt
+    digest = blake2b(f"{key.key_id}:{key.secret}".encode(), digest_size=32, salt=salt, person=_PERSON)
+    return f"b2-{salt.hex()}-{digest.hexdigest()}"
+
+
+def matches(key: Presented, kept: str) -> bool:
+    """Whether `kept` is the hash of this key; takes as long whether it is or not."""
+    found = _HASH.fullmatch(kept)
+    return found is not None and compare_digest(hashed(key, bytes.fromhex(found[1])), kept)
+
+
+def policy_line(record: KeyRecord) -> str:
+    """`KEYID:HASH`, as a policy file holds it."""
+    return f"{record.key_id}:{record.hash}"
+
+
+def parse_policy_line(text: str, agent_id: str) -> KeyRecord:
+    """The key that `KEYID:HASH` in a policy file stands for.
+
+    Raises:
+        ValueError: it is none; the message does not repeat it, for it may be a whole key put there by mistake.
+    """
+    key_id, _, kept = text.strip().partition(":")
+    if PREFIX in text:
+        raise ValueError("This is a key, not a hash: take it out, revoke it, and make a hash with --print-hash.")
+    if not _KEY_ID.fullmatch(key_id) or not _HASH.fullmatch(kept):
+        raise ValueError("Expected KEYID:HASH, as `aggregator keys new AGENT --print-hash` prints it.")
+    return KeyRecord(key_id, agent_id, kept)
+
+
+def check_agent_id(agent_id: str) -> None:
+    """Whether this can be the name of an agent: no spaces, no look-alike letters, nothing a URL would change.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if not _AGENT.fullmatch(agent_id):
+        raise ValueError("The name of an agent is made of letters, digits, `_`, `.` and `-`, at most 64 of them.")
+
+
+def _checksum(body: str) -> str:
+    return _base62(crc32(body.encode()), _CHECK_LENGTH)
+
+
+def _base62(number: int, length: int) -> str:
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, 62)
+        digits.append(_BASE62[digit])
+    return "".join(reversed(digits))

@@ -1,0 +1,97 @@
+"""JSON in and out: whatever a peer may send comes back as it was, or is refused with `ValueError`."""
+
+import json
+import math
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from aggregator.wire.codec import Raw, decode, encode
+
+from .strategies import json_values
+
+DEPTH = 100_000
+
+
+@given(json_values())
+@example(123456789012345678901234567890)
+@example({"\ud800": "\udfff", "n": [10**30, -(10**30)]})
+@example({"": [None, True, 1.5, "\u2028\x00\x7f"]})
+def test_any_json_comes_back_as_it_was(value: Any) -> None:
+    """Proves: C6"""
+    data = encode(value)
+    assert decode(data) == value
+    assert json.loads(data) == value
+    assert b"\n" not in data
+    assert b"\r" not in data
+
+
+@given(json_values())
+def test_whatever_python_writes_is_read(value: Any) -> None:
+    for data in (json.dumps(value), json.dumps(value, indent=1)):
+        assert decode(data.encode()) == value
+        assert decode(bytearray(data.encode())) == value
+        assert decode(memoryview(data.encode())) == value
+
+
+def test_integers_and_fractions_stay_what_they_are() -> None:
+    assert [type(n) for n in decode(b"[1, 1.0, 100000000000000000000, 1e3]")] == [int, float, int, float]
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_none_are_read_and_written_as_null(text: str) -> None:
+    """Some servers send them; JSON has no form for them, and what we write has to be JSON."""
+    value = decode(b'{"n": %b}' % text.encode())["n"]
+    assert not math.isfinite(value)
+    assert encode({"n": value}) == b'{"n":null}'
+
+
+def test_numbers_that_are_none_are_null_beside_lone_surrogates_too() -> None:
+    written = encode({"n": math.nan, "i": math.inf, "s": "\ud800"})
+    assert json.loads(written, parse_constant=pytest.fail) == {"n": None, "i": None, "s": "\ud800"}
+
+
+NOT_JSON = [b"", b" ", b"{", b'{"a":}', b"[1,]", b"nul", b'"\xff"', b"\xff\xfe", b"1 2", b"{'a':1}", b"\x00", b'"a\nb"']
+TOO_MUCH = [b"9" * 5_000, b"[" * DEPTH, b"[" * DEPTH + b"]" * DEPTH, b'{"a":' * DEPTH + b"1" + b"}" * DEPTH]
+
+
+@pytest.mark.parametrize("data", [*NOT_JSON, *TOO_MUCH, b'[NaN,{"a":' * DEPTH], ids=lambda data: repr(data[:12]))
+def test_everything_else_is_refused_with_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode(data)
+
+
+@given(st.binary(max_size=30))
+def test_any_bytes_are_a_value_or_a_value_error(data: bytes) -> None:
+    with suppress(ValueError):
+        decode(data)
+
+
+@given(json_values(), json_values())
+def test_raw_is_placed_as_it_is(inner: Any, beside: Any) -> None:
+    raw = Raw(encode(inner))
+    assert decode(encode({"tools": raw, "beside": beside})) == {"tools": inner, "beside": beside}
+
+
+def test_raw_is_not_parsed_again() -> None:
+    assert encode({"tools": Raw(b'[ 1.0, "\\u00e9" ]')}) == b'{"tools":[ 1.0, "\\u00e9" ]}'
+
+
+def test_raw_survives_beside_lone_surrogates() -> None:
+    assert decode(encode({"tools": Raw(b'{"n": 1}'), "s": "\udc00"})) == {"tools": {"n": 1}, "s": "\udc00"}
+
+
+def test_what_is_not_json_is_a_bug_of_ours_and_says_so() -> None:
+    with pytest.raises(TypeError):
+        encode({"a": object()})
+
+
+def test_nesting_too_deep_to_write_is_a_value_error() -> None:
+    deep: Any = []
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="deep"):
+        encode(deep)

@@ -1,0 +1,218 @@
+"""Sessions over Streamable HTTP: found by an id nobody can guess, bounded in number, ended when idle."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from aggregator.domain.tasks import Tasks
+from aggregator.doors.exchange import Exchange
+from aggregator.doors.guard import Message
+from aggregator.doors.sessions import Mute, Sessions
+from aggregator.doors.stream import EventStream
+from aggregator.gateway.changes import TOOLS_CHANGED, Changes
+from aggregator.gateway.host import Host
+from aggregator.wire.codec import decode
+from aggregator.wire.peer import NoWayBack, PeerGone
+
+BOUND = 5
+IDLE = 100.0
+
+
+class Clock:
+    """The loop's clock, moved by hand; only what reads it in between notices."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._real = asyncio.get_running_loop().time
+        self._ahead = 0.0
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self._real() + self._ahead)
+
+    def pass_by(self, seconds: float) -> None:
+        self._ahead += seconds
+
+
+def _host() -> Host:
+    return Host("http", "canonical", version="2025-06-18", initialized=True)
+
+
+def _sessions(at_most: int = 2, changes: Changes | None = None) -> Sessions:
+    # Nothing is asked of these hosts, so the home stays empty.
+    return Sessions(changes or Changes(), Tasks("a test"), at_most, IDLE)
+
+
+async def _written(stream: EventStream) -> list[Any]:
+    """The messages of a stream that was ended."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async with asyncio.timeout(BOUND):
+        await stream.run(send)
+    assert sent[-1]["more_body"] is False
+    body = b"".join(message.get("body", b"") for message in sent)
+    return [decode(line[6:]) for line in body.splitlines() if line.startswith(b"data: ")]
+
+
+async def test_a_session_is_found_by_its_id_only() -> None:
+    """Proves: F1"""
+    sessions = _sessions()
+    session = sessions.open(_host())
+    assert session is not None
+    assert sessions.get(session.id) is session
+    assert sessions.get(session.id.lower() + "x") is None
+    assert sessions.get("") is None
+    assert len(sessions) == 1
+
+
+async def test_ids_are_unguessable_and_fit_a_header() -> None:
+    """L/basic/transports: globally unique, cryptographically secure, visible ASCII."""
+    sessions = _sessions(at_most=500)
+    ids = {session.id for _ in range(500) if (session := sessions.open(_host())) is not None}
+    assert len(ids) == 500
+    assert all(len(id_) >= 32 and id_.isascii() and id_.isprintable() and " " not in id_ for id_ in ids)
+
+
+async def test_their_number_is_bounded() -> None:
+    sessions = _sessions(at_most=2)
+    first = sessions.open(_host())
+    assert first is not None
+    assert sessions.open(_host()) is not None
+    assert sessions.open(_host()) is None
+    sessions.end(first)
+    assert sessions.get(first.id) is None
+    assert sessions.open(_host()) is not None
+
+
+async def test_idle_ones_make_room_and_busy_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    sessions = _sessions(at_most=2)
+    busy, idle = sessions.open(_host()), sessions.open(_host())
+    assert busy is not None
+    assert idle is not None
+    with busy.in_use(), busy.in_use():
+        clock.pass_by(IDLE + 1)
+        fresh = sessions.open(_host())
+        assert fresh is not None
+        assert sessions.get(idle.id) is None
+        assert sessions.get(busy.id) is busy
+        clock.pass_by(IDLE + 1)
+        assert busy.idle(asyncio.get_running_loop().time()) == 0
+    clock.pass_by(IDLE - 1)
+    assert 0 < busy.idle(asyncio.get_running_loop().time()) < IDLE
+
+
+async def test_ending_twice_is_harmless() -> None:
+    sessions = _sessions()
+    session = sessions.open(_host())
+    assert session is not None
+    sessions.end(session)
+    sessions.end(session)
+    assert len(sessions) == 0
+
+
+async def test_a_session_has_one_standing_stream_at_a_time() -> None:
+    session = _sessions().open(_host())
+    assert session is not None
+    first = session.stand()
+    assert first is not None
+    assert session.stand() is None
+    session.sit(EventStream())
+    assert session.stand() is None, "another stream's end freed this one's place"
+    session.sit(first)
+    assert session.stand() is not None
+
+
+async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
+    host = _host()
+    session = _sessions().open(host)
+    assert session is not None
+    assert host.notify is not None
+    host.notify("notifications/lost", {})
+    stream = session.stand()
+    assert stream is not None
+    host.notify(TOOLS_CHANGED, {"a": 1})
+    session.end()
+    host.notify("notifications/late", {})
+    assert await _written(stream) == [{"jsonrpc": "2.0", "method": TOOLS_CHANGED, "params": {"a": 1}}]
+
+
+async def test_an_open_session_hears_of_changes_and_an_ended_one_does_not() -> None:
+    """Proves: C5"""
+    changes = Changes()
+    sessions = _sessions(changes=changes)
+    staying, ending = sessions.open(_host()), sessions.open(_host())
+    assert staying is not None
+    assert ending is not None
+    streams = staying.stand(), ending.stand()
+    assert all(streams)
+    sessions.end(ending)
+    changes._tell()
+    sessions.close_streams()
+    assert [await _written(stream) for stream in streams if stream is not None] == [
+        [{"jsonrpc": "2.0", "method": TOOLS_CHANGED, "params": {}}],
+        [],
+    ]
+
+
+async def test_ending_a_session_cancels_what_runs_in_it() -> None:
+    sessions = _sessions()
+    session = sessions.open(_host())
+    assert session is not None
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+    async def answer() -> Mapping[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    async with asyncio.timeout(BOUND), Tasks("a test") as tasks:
+        exchange = session.running["a"] = Exchange("a", receive, send, tasks, modern=False)
+        running = tasks.start(exchange.run(answer()))
+        await asyncio.sleep(0)
+        assert "1 running" in repr(session)
+        sessions.close()
+        assert await running is False
+    assert len(sessions) == 0
+    assert b"result" not in b"".join(message.get("body", b"") for message in sent)
+
+
+async def test_sweeping_goes_on_until_it_is_cancelled() -> None:
+    sweeping = asyncio.ensure_future(_sessions().sweep())
+    await asyncio.sleep(0)
+    assert not sweeping.done()
+    sweeping.cancel()
+    with suppress(asyncio.CancelledError):
+        await sweeping
+    assert sweeping.cancelled()
+
+
+async def test_a_session_that_ends_fails_what_was_asked_of_its_host() -> None:
+    sessions = _sessions()
+    session = sessions.open(_host())
+    assert session is not None
+    stream = session.stand()
+    assert stream is not None
+    async with asyncio.timeout(BOUND):
+        asked = asyncio.ensure_future(session.peer.request("elicitation/create", {}))
+        await asyncio.sleep(0)
+        sessions.end(session)
+        with pytest.raises(PeerGone, match="the session ended"):
+            await asked
+    assert [message["method"] for message in await _written(stream)] == ["elicitation/create"]
+
+
+async def test_a_request_in_a_batch_has_no_way_back() -> None:
+    channel = Mute("a")
+    channel.notify("notifications/progress", {})
+    assert channel.request_id == "a"
+    with pytest.raises(NoWayBack):
+        await channel.ask("elicitation/create", {})

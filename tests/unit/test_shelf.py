@@ -1,0 +1,98 @@
+"""The shelf: a catalog of what is shown now, vetted once per change, and one bad server costs only itself."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aggregator.catalog import vet as vet_module
+from aggregator.config.model import ServerConfig
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway import shelf as shelf_module
+from aggregator.gateway.shelf import Shelf
+from aggregator.upstream.link import Link
+from aggregator.upstream.process import Warden
+
+from .strategies import server, tool
+
+BOUND = 5
+
+
+def _links(*names: str) -> dict[str, Link]:
+    """Links that were never run, ready with one tool each."""
+    links = {name: Link(server(name), Warden(), lambda link: None) for name in names}
+    for link in links.values():
+        link.state = "ready"
+        link.definitions = [tool("t")]
+    return links
+
+
+def _shelf(links: dict[str, Link]) -> Shelf:
+    return Shelf(links.values(), links, 47)
+
+
+async def test_only_what_is_shown_is_listed_in_config_order() -> None:
+    """Proves: C17, C4"""
+    links = _links("b", "a", "c")
+    shelf = _shelf(links)
+    assert [record.name for record in shelf.stock().tools] == ["b.t", "a.t", "c.t"]
+    links["a"].state = "unavailable"
+    links["c"].state = "reconnecting"
+    assert [record.name for record in shelf.stock().tools] == ["b.t", "c.t"]
+
+
+async def test_a_list_is_vetted_once_per_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    vetted: list[str] = []
+
+    def counting(config: ServerConfig, *rest: Any, **more: Any) -> tuple[tuple[ToolRecord, ...], list[str]]:
+        vetted.append(config.id)
+        return vet_module.vet(config, *rest, **more)
+
+    monkeypatch.setattr(shelf_module, "vet", counting)
+    links = _links("a", "b")
+    shelf = _shelf(links)
+    shelf.stock()
+    shelf.stock()
+    links["b"].definitions = [tool("new")]
+    assert [record.name for record in shelf.stock().tools] == ["a.t", "b.new"]
+    assert vetted == ["a", "b", "b"]
+
+
+async def test_a_name_that_another_server_casts_a_shadow_on_stays_put_when_that_server_leaves() -> None:
+    """Proves: F2"""
+    links = _links("a", "a_b")
+    shelf = _shelf(links)
+    both = {record.listed["canonical"] for record in shelf.stock().tools}
+    links["a"].state = "unavailable"
+    (left,) = shelf.stock().tools
+    assert left.listed["canonical"] in both
+    assert left.listed["canonical"] != "a_b.t"
+
+
+async def test_a_list_nobody_foresaw_costs_only_its_server() -> None:
+    """Proves: E4, C4"""
+    links = _links("good", "bad", "fine")
+    links["bad"].definitions = [tool("x", inputSchema={"type": "object", "properties": {"$id": {"type": "string"}}})]
+    names = [record.name for record in _shelf(links).stock().tools]
+    assert [name for name in names if not name.startswith("bad.")] == ["good.t", "fine.t"]
+
+
+async def test_a_failure_after_connecting_does_not_end_the_link_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong once a server was ready, the link has to try again."""
+    link = Link(server("s"), Warden(), lambda link: None)
+    lived = asyncio.Event()
+
+    async def live(stack: Any) -> None:
+        link._move("connected", "")
+        lived.set()
+        raise RuntimeError("a bug in whatever reads the list")
+
+    monkeypatch.setattr(link, "_live", live)
+    async with asyncio.timeout(BOUND):
+        running = asyncio.ensure_future(link.run())
+        await lived.wait()
+        await asyncio.wait([running], timeout=0.05)
+        ended = running.done()
+        running.cancel()
+        await asyncio.wait([running])
+    assert not ended, f"the link is {link.state} and will never connect again"
