@@ -32,11 +32,11 @@ class Catalog:
     def __repr__(self) -> str:
         return f"<Catalog {len(self.tools)} tools>"
 
-    def resolve(self, name: str) -> ToolRecord:
+    def resolve(self, name: str, style: Style = "canonical") -> ToolRecord:
         """The tool a called name means, in any spelling.
 
         Raises:
-            UnknownTool: none, with the nearest names.
+            UnknownTool: none, with the nearest names in `style`.
         """
         tool = self._by_name.get(name)
         if tool is not None:
@@ -45,12 +45,13 @@ class Catalog:
             tool = self._by_own.get((prefix, own_name))
             if tool is not None:
                 return tool
-        raise UnknownTool(name, self.nearest(name))
+        raise UnknownTool(name, self.nearest(name, style))
 
-    def nearest(self, name: str) -> list[str]:
-        """Up to three canonical names that look like `name`, or whose own half equals it."""
-        same = [tool.name for tool in self.tools if tool.own_name == name]
-        return (same or get_close_matches(name, [tool.name for tool in self.tools], n=3, cutoff=0.6))[:3]
+    def nearest(self, name: str, style: Style = "canonical") -> list[str]:
+        """Up to three listed names that look like `name`, or whose own half equals it."""
+        same = [tool.listed[style] for tool in self.tools if tool.own_name == name]
+        listed = [tool.listed[style] for tool in self.tools]
+        return (same or get_close_matches(name, listed, n=3, cutoff=0.6))[:3]
 
     def page(self, style: Style, cursor: str | None) -> tuple[Raw, str | None]:
         """One page of the list, as JSON bytes of an array, and the cursor of the next one.

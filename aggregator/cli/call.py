@@ -39,8 +39,7 @@ def run(path: Path | None, name: str, pairs: list[str], json_arguments: str | No
 async def _call(config: Config, name: str, pairs: list[str], json_arguments: str | None) -> Mapping[str, Any]:
     app = App(config)
     async with app.running():
-        await app.supervisor.tried(name.partition(".")[0])
-        tool = app.gateway.called(name)
+        tool = await app.gateway.find(name)
         arguments = _parse_json(json_arguments) if json_arguments is not None else _parse_pairs(pairs, tool)
         host = Host("cli", "canonical", version=LATEST_LEGACY)
         return await app.gateway.answer(host, "tools/call", {"name": name, "arguments": arguments}, _Silent())
@@ -51,8 +50,8 @@ class _Silent:
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Progress, for whoever watches."""
-        if "message" in params:
-            print(params["message"], file=sys.stderr)
+        total = f" of {params['total']}" if "total" in params else ""
+        print(f"{params.get('progress')}{total} {params.get('message', '')}".rstrip(), file=sys.stderr)
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         raise NoWayBack
@@ -68,8 +67,8 @@ def _parse_json(text: str) -> dict[str, Any]:
     return arguments
 
 
-def _parse_pairs(pairs: list[str], tool: ToolRecord | None) -> dict[str, Any]:
-    properties = tool.definition["inputSchema"].get("properties") if tool is not None else None
+def _parse_pairs(pairs: list[str], tool: ToolRecord) -> dict[str, Any]:
+    properties = tool.definition["inputSchema"].get("properties")
     arguments = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -32,7 +32,7 @@ def run(path: Path | None, as_json: bool) -> int:
     else:
         _print(loaded, rows)
     switched_off = [server for server in loaded.config.servers if server.disabled_reason]
-    return 1 if failed or errors or switched_off else 0
+    return 1 if failed or errors or switched_off or not rows else 0
 
 
 async def _connect(loaded: Loaded) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -36,6 +37,21 @@ class Level(StrEnum):
     info = "info"
     warning = "warning"
     error = "error"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"aggregator {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """One MCP server in front of many."""
 
 
 Config = Annotated[
@@ -62,7 +78,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def serve(
     config: Config = None,
     host: Annotated[str | None, typer.Option(help="The address to listen on.", show_default=False)] = None,
-    port: Annotated[int | None, typer.Option(help="The port; 0 takes a free one.", show_default=False)] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.", show_default=False)
+    ] = None,
     names: NamesOption = None,
     log_level: LogLevel = None,
     log_json: LogJson = False,
@@ -113,7 +131,7 @@ def call(
 @app.command()
 def version() -> None:
     """Print the version."""
-    typer.echo(f"aggregator {__version__}")
+    _print_version(True)
 
 
 def cli() -> int:

@@ -1,5 +1,6 @@
 """`aggregator serve`."""
 
+import gc
 import logging
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from aggregator.app import App
 from aggregator.cli.setup import load_config, run_loop
 from aggregator.cli.signals import stop_on_signals
 from aggregator.config.model import Config
+from aggregator.domain.errors import OperatorError
 from aggregator.doors.guard import refuse_public
 from aggregator.doors.web import SSE_PATH, Web, listening_socket, serve_web
 
@@ -34,6 +36,8 @@ def _with_options(config: Config, host: str | None, port: int | None, names: str
 
 async def _serve(config: Config) -> None:
     http = config.http
+    if not http.enabled and not config.sse.enabled:
+        raise OperatorError("Both `http` and `sse` are disabled in the configuration: there is nothing to serve.")
     refuse_public(http.host)
     app = App(config)
     web = Web(app.gateway, config, app.report)
@@ -45,5 +49,8 @@ async def _serve(config: Config) -> None:
             log.info("Streamable HTTP at %s%s", base, http.path)
         if config.sse.enabled:
             log.info("SSE at %s%s", base, SSE_PATH)
+        # What was loaded to start stays for good: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
         async with app.running():
             await serve_web(web, bound, stopping)

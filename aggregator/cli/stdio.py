@@ -7,6 +7,7 @@ from aggregator.app import App
 from aggregator.cli.setup import load_config, run_loop
 from aggregator.cli.signals import stop_on_signals
 from aggregator.config.model import Config
+from aggregator.domain.errors import OperatorError
 from aggregator.domain.tasks import Tasks
 from aggregator.doors.stdio import serve_stdio, standard_streams
 from aggregator.gateway.host import Host
@@ -17,6 +18,8 @@ def run(path: Path | None, names: str | None, log_level: str | None, log_json: b
     config = load_config(path, log_level=log_level, log_json=log_json).config
     if names is not None:
         config = config.model_copy(update={"stdio": config.stdio.model_copy(update={"names": names})})
+    if not config.stdio.enabled:
+        raise OperatorError("`stdio` is disabled in the configuration.")
     run_loop(_serve(config))
     return 0
 

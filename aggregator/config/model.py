@@ -325,6 +325,12 @@ class Config(Part):
         description="How long the first list of tools waits for servers that are still connecting.",
         examples=["3s"],
     )
+    straggler_wait: Seconds = Field(
+        default=2.5,
+        description="Once a server is ready, how long that first list waits for each next one. Hosts that "
+        "listen are told of those that come later.",
+        examples=["10s"],
+    )
     name_limit: Whole = Field(
         default=47,
         ge=24,

@@ -5,16 +5,18 @@ from typing import Any
 
 from aggregator.domain.decision import Decision
 from aggregator.domain.errors import INVALID_PARAMS, HostError
+from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """`tools/call` as it came: `params` untouched, hop-local `_meta` still in it."""
+    """`tools/call` as it came: `params` untouched, hop-local `_meta` in it; `style` is how the host sees names."""
 
     principal: Principal
     params: dict[str, Any]
+    style: Style = "canonical"
 
     @property
     def name(self) -> str:

@@ -59,6 +59,7 @@ class UpstreamError(AggregatorError):
 
     code = "upstream_error"
     retryable = False
+    advice = "Do not simply repeat the call."
 
     def __init__(self, server: str, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -82,6 +83,7 @@ class UpstreamUnavailable(UpstreamError):
 
     code = "upstream_unavailable"
     retryable = True
+    advice = "Nothing was sent to it; you may try again."
 
 
 class UpstreamTimeout(UpstreamError):
@@ -89,6 +91,7 @@ class UpstreamTimeout(UpstreamError):
 
     code = "upstream_timeout"
     retryable = True
+    advice = "It may have taken effect all the same: try again only if repeating it does no harm."
 
 
 class UpstreamLost(UpstreamError):
@@ -108,6 +111,7 @@ class UpstreamHttpStatus(UpstreamError):
 
     code = "upstream_http_error"
     retryable = True
+    advice = "You may try again."
 
 
 class UpstreamRefused(UpstreamError):
@@ -144,9 +148,8 @@ def to_wire(error: BaseException) -> dict[str, Any]:
 
 def to_tool_result(error: UpstreamError) -> dict[str, Any]:
     """The `tools/call` result a model can act on (SEP-1303): text, `isError`, and the object under our `_meta` key."""
-    advice = "You may try again." if error.retryable else "Do not simply repeat the call."
     return {
-        "content": [{"type": "text", "text": f"{error.message} {advice}"}],
+        "content": [{"type": "text", "text": f"{error.message} {error.advice}"}],
         "isError": True,
         "_meta": {ERROR_META_KEY: error.to_object()},
     }

@@ -135,8 +135,12 @@ class HttpDoor:
 
     async def _initialize(self, message: dict[str, Any], receive: Receive, send: Send) -> None:
         request_id, params = message.get("id"), message.get("params")
-        if not isinstance(request_id, str | int) or isinstance(request_id, bool) or not isinstance(params, dict):
+        if not isinstance(request_id, str | int) or isinstance(request_id, bool):
             await respond(send, 400, error_message(None, _not_a_message()))
+            return
+        if not isinstance(params, dict):
+            wrong = HostError(INVALID_PARAMS, "`initialize` needs `params` with `protocolVersion`.")
+            await respond(send, 400, error_message(request_id, wrong))
             return
         session = self._sessions.open(self._new_host())
         if session is None:
@@ -282,7 +286,7 @@ def _is_modern(message: Mapping[str, Any], headers: Headers) -> bool:
 def _headers(scope: Scope) -> Headers:
     headers: Headers = {}
     for name, value in scope["headers"]:
-        headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+        headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1").strip(" \t"))
     return headers
 
 

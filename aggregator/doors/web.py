@@ -25,6 +25,7 @@ from aggregator.gateway.host import Host
 SSE_PATH: Final = "/sse"
 MESSAGES_PATH: Final = "/messages"
 
+BACKLOG: Final = 2048
 # How long requests may still take once we are asked to stop.
 DRAIN: Final = 10.0
 
@@ -51,7 +52,8 @@ class Web:
             self._doors[http.path] = self._http
         if sse.enabled:
             self._doors |= {SSE_PATH: self._sse.stream, MESSAGES_PATH: self._sse.message}
-        self._pages = _pages(report)
+        paths = {"streamable_http": http.path if http.enabled else None, "sse": SSE_PATH if sse.enabled else None}
+        self._pages = _pages(report, {kind: path for kind, path in paths.items() if path is not None})
         self.app = Guard(self._route, http.host, http.allowed_hosts, http.allowed_origins)
 
     @asynccontextmanager
@@ -71,10 +73,15 @@ class Web:
         self._sse.close()
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._doors.get(scope["path"], self._pages)(scope, receive, send)
+        path = scope["path"]
+        door = self._doors.get(path) or self._doors.get(path.rstrip("/"), self._pages)
+        await door(scope, receive, send)
 
 
-def _pages(report: Report) -> App:
+def _pages(report: Report, paths: Mapping[str, str]) -> App:
+    async def signpost(request: Request) -> JSONResponse:
+        return JSONResponse({"name": "aggregator", **paths})
+
     async def alive(request: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
@@ -82,11 +89,11 @@ def _pages(report: Report) -> App:
         is_ready, details = report()
         return JSONResponse(dict(details), status_code=200 if is_ready else 503)
 
-    return Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready)])
+    return Starlette(routes=[Route("/", signpost), Route("/healthz", alive), Route("/readyz", ready)])
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket bound to the address; port 0 takes a free one.
+    """A socket that listens on the address; port 0 takes a free one.
 
     Raises:
         OperatorError: the address cannot be had.
@@ -101,6 +108,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        bound.listen(BACKLOG)
     except OSError as error:
         bound.close()
         hint = " Another program has that port; choose one with --port." if "in use" in str(error) else ""

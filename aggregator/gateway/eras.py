@@ -55,9 +55,9 @@ def unsupported(version: str) -> HostError:
 
 
 def for_modern(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result as 2026-07-28 has it: `resultType`, and our own `serverInfo` whatever the upstream put there."""
+    """A result as 2026-07-28 has it: `resultType`, and who answered."""
     meta = result.get("_meta")
-    kept = _without_hop_local(meta) if isinstance(meta, dict) else {}
+    kept = meta if isinstance(meta, dict) else {}
     return {"resultType": "complete", **result, "_meta": {**kept, META_SERVER_INFO: SERVER_INFO}}
 
 
@@ -66,16 +66,19 @@ def for_legacy(result: Mapping[str, Any]) -> Mapping[str, Any]:
     shaped = result
     if "resultType" in result:
         shaped = {key: value for key, value in result.items() if key not in ("resultType", "ttlMs", "cacheScope")}
-    meta = shaped.get("_meta")
-    if isinstance(meta, dict) and any(key.startswith(HOP_LOCAL_META_PREFIX) for key in meta):
-        kept = _without_hop_local(meta)
-        shaped = {
-            **{key: value for key, value in shaped.items() if key != "_meta"},
-            **({"_meta": kept} if kept else {}),
-        }
     if "structuredContent" in shaped and not isinstance(shaped["structuredContent"], dict):
         shaped = {key: value for key, value in shaped.items() if key != "structuredContent"}
     return shaped
+
+
+def received(result: dict[str, Any]) -> dict[str, Any]:
+    """An upstream's result without what was meant for its own hop alone."""
+    meta = result.get("_meta")
+    if not isinstance(meta, dict) or not any(key.startswith(HOP_LOCAL_META_PREFIX) for key in meta):
+        return result
+    kept = _without_hop_local(meta)
+    rest = {key: value for key, value in result.items() if key != "_meta"}
+    return {**rest, "_meta": kept} if kept else rest
 
 
 def onward(meta: Any) -> dict[str, Any]:

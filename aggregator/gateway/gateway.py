@@ -44,7 +44,7 @@ class Gateway:
         self._config = config
         self._supervisor = supervisor
         self._shelf = Shelf(supervisor.links.values(), [s.prefix for s in config.servers], config.name_limit)
-        self._pipeline = Pipeline(supervisor.links, self._settled)
+        self._pipeline = Pipeline(supervisor, config.startup_wait)
         self.changes = Changes()
 
     @property
@@ -83,6 +83,14 @@ class Gateway:
             return self.catalog.resolve(name)
         except HostError:
             return None
+
+    async def find(self, name: str) -> ToolRecord:
+        """The same, waiting for a server that is still starting.
+
+        Raises:
+            UnknownTool, UpstreamUnavailable: as a call of it would.
+        """
+        return await self._pipeline.find(name, "canonical")
 
     # -- methods
 
@@ -126,13 +134,15 @@ class Gateway:
         return result
 
     async def call_tool(self, question: Question) -> Mapping[str, Any]:
-        return await self._pipeline.call_tool(Asked(question.host.principal, question.params), question.channel)
+        return await self._pipeline.call_tool(
+            Asked(question.host.principal, question.params, question.host.names), question.channel
+        )
 
     async def listen(self, question: Question) -> Mapping[str, Any]:
         return await self.changes.listen(question.params, question.channel)
 
     async def _settled(self) -> None:
-        await self._supervisor.settled(self._config.startup_wait)
+        await self._supervisor.settled(self._config.startup_wait, self._config.straggler_wait)
 
     def _instructions(self) -> str:
         """What a model should know before its first call: which servers are behind, in the operator's words."""

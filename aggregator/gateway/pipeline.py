@@ -1,7 +1,6 @@
 """The road of a call: one function, top to bottom. Nothing reaches an upstream but through `forward`."""
 
 import logging
-from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from aggregator.catalog.catalog import Catalog
@@ -15,10 +14,12 @@ from aggregator.domain.errors import (
     UpstreamUnavailable,
     to_tool_result,
 )
-from aggregator.domain.names import spellings
-from aggregator.gateway.eras import onward
+from aggregator.domain.names import Style, spellings
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.eras import onward, received
 from aggregator.policy.open import decide
 from aggregator.upstream.link import Link
+from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.headers import mirror
 from aggregator.wire.peer import Channel, OnProgress
 
@@ -31,10 +32,12 @@ _NOT_FORWARDED: Final = frozenset({"name", "_meta", "task"})
 class Pipeline:
     """`catalog` is swapped whole when it changes; a call keeps what it resolved."""
 
-    def __init__(self, links: Mapping[str, Link], settled: Callable[[], Any]) -> None:
+    def __init__(self, supervisor: Supervisor, patience: float) -> None:
+        links = supervisor.links
         self.catalog = Catalog()
+        self._supervisor = supervisor
+        self._patience = patience
         self._links = links
-        self._settled = settled
         self._by_prefix = {link.config.prefix: link for link in links.values()}
 
     async def call_tool(self, asked: Asked, channel: Channel) -> dict[str, Any]:
@@ -45,29 +48,36 @@ class Pipeline:
             UpstreamRpcError: the upstream's own protocol error.
         """
         try:
-            resolved = await self._resolve(asked)
+            resolved = Resolved(asked, await self.find(asked.name, asked.style))
             permitted = self._permit(resolved)
             return await self._forward(permitted, channel)
         except UpstreamError as error:
             log.info("call of %s failed: %s", asked.name, error)
             return to_tool_result(error)
 
-    async def _resolve(self, asked: Asked) -> Resolved:
+    async def find(self, name: str, style: Style) -> ToolRecord:
+        """The tool a name means; a server that is still starting is waited for.
+
+        Raises:
+            UnknownTool: there is none, with the nearest names in the host's own style.
+            UpstreamUnavailable: its server is away.
+        """
         try:
-            return Resolved(asked, self.catalog.resolve(asked.name))
+            return self.catalog.resolve(name, style)
         except UnknownTool:
-            link = self._named(asked.name)
+            link = self._named(name)
             if link is None:
-                raise
-            if link.state == "starting":
-                await self._settled()
+                # A shortened name does not say which server it is of.
+                await self._supervisor.all_tried(self._patience)
+                return self.catalog.resolve(name, style)
+            await self._supervisor.tried(link, link.config.timeout)
             if not link.shown:
                 raise UpstreamUnavailable(
                     link.config.id,
-                    f"{link.config.id} is {link.state}: {link.reason or 'try again soon'}",
+                    f"{link.config.id} is {link.state}{': ' if link.reason else ''}{link.reason}".rstrip(".") + ".",
                     state=link.state,
                 ) from None
-            return Resolved(asked, self.catalog.resolve(asked.name))
+            return self.catalog.resolve(name, style)
 
     def _permit(self, resolved: Resolved) -> Permitted:
         return Permitted(resolved, decide(resolved.asked.principal, resolved.tool))
@@ -88,7 +98,7 @@ class Pipeline:
         if result.get("resultType", "complete") != "complete":
             kind = result["resultType"]
             raise UpstreamBadAnswer(tool.server, f"{tool.server} answered with a {kind!r} result nobody asked for.")
-        return result
+        return received(result)
 
     def _named(self, name: str) -> Link | None:
         """The server a name speaks of, whether or not it has such a tool."""

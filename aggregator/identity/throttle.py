@@ -28,7 +28,7 @@ T = TypeVar("T")
 class _Failures:
     count: int
     last: float
-    until: float
+    until: float = 0.0
 
 
 class Throttle:
@@ -76,7 +76,7 @@ class Throttle:
     def _of(self, table: "OrderedDict[T, _Failures]", key: T, now: float) -> _Failures:
         entry = table.get(key)
         if entry is None or not 0.0 <= now - entry.last <= FORGET:
-            entry = table[key] = _Failures(0, now, now)
+            entry = table[key] = _Failures(0, now)
         table.move_to_end(key)
         if len(table) > self._entries:
             table.popitem(last=False)
@@ -87,7 +87,7 @@ def _count(entry: _Failures, now: float, free: int, longest: float) -> None:
     entry.count += 1
     entry.last = now
     over = entry.count - free
-    entry.until = now + min(2.0 ** min(over - 1, 30), longest) if over > 0 else now
+    entry.until = now + min(2.0 ** min(over - 1, 30), longest) if over > 0 else 0.0
 
 
 def _left(entry: _Failures, now: float, longest: float) -> float:

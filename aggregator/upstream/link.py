@@ -260,6 +260,8 @@ class Link:
     async def _answer(self, method: str, params: dict[str, Any], channel: Channel) -> dict[str, Any]:
         if method == "ping":
             return {}
+        if method in ("initialize", "server/discover"):
+            raise RpcError(METHOD_NOT_FOUND, "what it is sent comes back, so it is no MCP server")
         raise RpcError(METHOD_NOT_FOUND, f"The aggregator declares no capability for {method}.")
 
     def _hear(self, method: str, params: dict[str, Any]) -> None:
@@ -301,11 +303,11 @@ class Link:
                     await self._renew(session)
                     return await session.connection.request(method, params, on_progress, headers)
         except TimeoutError:
-            spent = time.monotonic() - began
             raise UpstreamTimeout(
                 self.config.id,
-                f"{self.config.id} did not answer within {spent:.3g} s; the call was cancelled.",
+                f"{self.config.id} did not answer within its limit of {limit:g} s; the call was cancelled.",
                 limit=f"{limit:g} s",
+                waited=f"{time.monotonic() - began:.3g} s",
             ) from None
         except RpcError as error:
             raise UpstreamRpcError(self.config.id, error.code, error.message, error.data) from error
@@ -367,7 +369,7 @@ class Link:
 
     def _move(self, event: Event, reason: str) -> None:
         before, self.state = self.state, after(self.state, event)
-        self.reason = reason
+        self.reason = reason.removeprefix(f"{self.config.id}: ")
         if before == self.state and event != "connected":
             return
         self.since = time.time()

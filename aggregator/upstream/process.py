@@ -42,6 +42,7 @@ class Child(asyncio.SubprocessProtocol):
         self._server_log = logging.getLogger(f"aggregator.server.{server}")
         self._on_stdout = on_stdout
         self._stderr_rest = b""
+        self._outbox: list[bytes] = []
         self._transport: asyncio.SubprocessTransport | None = None
 
     @property
@@ -51,9 +52,16 @@ class Child(asyncio.SubprocessProtocol):
 
     def write(self, data: bytes) -> None:
         """Queue bytes for the child's stdin; what cannot be delivered shows as the child's end."""
+        if not self._outbox:
+            # One system call for all that is written in one turn of the loop.
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._outbox.append(data)
+
+    def _flush(self) -> None:
         stdin = self._stdin()
         if stdin is not None and not stdin.is_closing():
-            stdin.write(data)
+            stdin.write(b"".join(self._outbox))
+        self._outbox.clear()
 
     def unread(self) -> int:
         """Bytes the child has not read from its stdin yet."""
@@ -113,6 +121,7 @@ class Child(asyncio.SubprocessProtocol):
     async def stop(self, close_grace: float) -> None:
         """Close stdin, wait, terminate the group, wait, kill it. Every wait is bounded; children of children go too."""
         assert self._transport is not None
+        self._flush()
         stdin = self._stdin()
         if stdin is not None:
             stdin.close()
@@ -130,6 +139,7 @@ class Warden:
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
+        self.spawning = asyncio.Lock()
 
     async def watch(self, group: int) -> None:
         """From now on the group ends when we do."""
@@ -184,20 +194,21 @@ async def running(
     """
     loop = asyncio.get_running_loop()
     try:
-        _, child = await loop.subprocess_exec(
-            lambda: Child(server, on_stdout),
-            command,
-            *args,
-            env=environment() | dict(env),
-            cwd=cwd,
-            start_new_session=True,
-        )
+        # Starting a program holds the loop for some milliseconds: between two of them, others get their turn.
+        async with warden.spawning:
+            _, child = await loop.subprocess_exec(
+                lambda: Child(server, on_stdout),
+                command,
+                *args,
+                env=environment() | dict(env),
+                cwd=cwd,
+                start_new_session=True,
+            )
+            await asyncio.sleep(0)
     except (FileNotFoundError, NotADirectoryError) as error:
         if cwd is not None and not await asyncio.to_thread(os.path.isdir, cwd):
             raise UpstreamRefused(server, f"{server}: the working folder {cwd!r} does not exist.") from error
-        raise UpstreamRefused(
-            server, f"{server}: the command {command!r} was not found; install it or give its full path."
-        ) from error
+        raise UpstreamRefused(server, f"{server}: the command {command!r} was not found; {_hint(command)}.") from error
     except PermissionError as error:
         raise UpstreamRefused(server, f"{server}: the command {command!r} may not be run: {error.strerror}.") from error
     except (OSError, ValueError) as error:
@@ -220,6 +231,12 @@ async def _finish(child: Child, group: int, warden: Warden, close_grace: float) 
         raise
     finally:
         warden.release(group)
+
+
+def _hint(command: str) -> str:
+    if " " in command.strip():
+        return "it holds spaces: put the words after the first into `args`"
+    return "install it or give its full path"
 
 
 def environment() -> dict[str, str]:

@@ -1,17 +1,16 @@
 """Owns every link and its task: starts them side by side, tells when something changed, ends them together."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream.link import Link
 from aggregator.upstream.process import Warden
 
-# Once some servers are ready, how long to wait for one more before stragglers are left behind.
-STRAGGLER_WAIT: Final = 1.5
+log = logging.getLogger(__name__)
 
 
 class Supervisor:
@@ -42,36 +41,45 @@ class Supervisor:
                 await tasks.cancel()
                 await self._warden.close()
 
-    async def settled(self, at_most: float) -> None:
-        """Wait for the links that are still starting: at most so long, and no longer than others keep arriving."""
+    async def settled(self, at_most: float, between: float) -> None:
+        """Wait for the links that are still starting: `at_most` seconds in all, and once one is ready only `between`
+        seconds for each next one."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + at_most
-        while any(link.state == "starting" for link in self.links.values()):
+        while starting := self._starting():
             some_ready = any(link.state == "ready" for link in self.links.values())
-            until = min(deadline, loop.time() + STRAGGLER_WAIT) if some_ready else deadline
-            self._news.clear()
-            try:
-                async with asyncio.timeout_at(until):
-                    await self._news.wait()
-            except TimeoutError:
+            if not await self._news_until(min(deadline, loop.time() + between) if some_ready else deadline):
+                names = ", ".join(link.config.id for link in starting)
+                log.info("the list goes out without %s, still connecting", names)
                 return
 
-    async def all_tried(self) -> None:
+    async def all_tried(self, at_most: float | None = None) -> None:
         """Wait until every link has come up or failed once; `connect_timeout` bounds each."""
-        while any(link.state == "starting" for link in self.links.values()):
-            self._news.clear()
-            await self._news.wait()
+        deadline = None if at_most is None else asyncio.get_running_loop().time() + at_most
+        while self._starting() and await self._news_until(deadline):
+            pass
 
-    async def tried(self, server: str) -> None:
-        """The same for one server, and for all when there is none of that id."""
-        link = self.links.get(server)
-        if link is None:
-            await self.all_tried()
-            return
-        while link.state == "starting":
-            self._news.clear()
-            await self._news.wait()
+    async def tried(self, link: Link, at_most: float) -> None:
+        """The same for one."""
+        deadline = asyncio.get_running_loop().time() + at_most
+        while link.state == "starting" and await self._news_until(deadline):
+            pass
+
+    def _starting(self) -> list[Link]:
+        return [link for link in self.links.values() if link.state == "starting"]
+
+    async def _news_until(self, deadline: float | None) -> bool:
+        """Whether a link changed before the deadline."""
+        news = self._news
+        try:
+            async with asyncio.timeout_at(deadline):
+                await news.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def _link_changed(self, link: Link) -> None:
+        # A new event each time: everyone who waits hears of this change, and nobody of an older one.
         self._news.set()
+        self._news = asyncio.Event()
         self._changed()

@@ -71,16 +71,16 @@ class HttpConnection:
         request_id = next(self._ids)
         if on_progress is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
-        if method == "initialize":
-            self._version = self._session = None
+        opens = method == "initialize"
+        session = None if opens else self._session
         body = encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
-        sent = self._headers() | self._routing(method, params) | dict(headers or {})
+        sent = dict(_ACCEPT) if opens else self._headers() | self._routing(method, params) | dict(headers or {})
         answer = _Answer(self, request_id, on_progress)
         try:
             async with self._http.post(
                 self._url, data=body, headers=sent, proxy=self._server.proxy, allow_redirects=False
             ) as response:
-                result = await answer.read(response, keeps_session=method == "initialize")
+                result = await answer.read(response, session, keeps_session=opens)
             return result if result is not None else await self._resume(answer)
         except asyncio.CancelledError:
             # A closed stream is the modern way to cancel; before that a disconnect said nothing.
@@ -98,7 +98,9 @@ class HttpConnection:
         if params is not None:
             message["params"] = params
         await self._post(message)
-        if method == "notifications/initialized" and self._standing is None:
+        if method == "notifications/initialized":
+            if self._standing is not None:
+                self._standing.cancel()
             self._standing = self._tasks.start(self._listen())
 
     async def _post(self, message: Mapping[str, Any]) -> None:
@@ -164,12 +166,12 @@ class HttpConnection:
     def keep_session(self, response: aiohttp.ClientResponse) -> None:
         self._session = response.headers.get(wire_headers.SESSION)
 
-    async def judge(self, response: aiohttp.ClientResponse) -> dict[str, Any]:
-        """The JSON-RPC message in a response that is not 200, or the error it amounts to."""
+    async def judge(self, response: aiohttp.ClientResponse, session: str | None) -> dict[str, Any]:
+        """The error that a response other than 200 amounts to; `session` is the one the request was sent in."""
         body = await read_bounded(response, self._server)
         message = _message(body)
         session_gone = response.status == 404 or (response.status == 400 and b"session" in body.lower())
-        if self._session is not None and session_gone:
+        if session is not None and session_gone:
             raise SessionExpired
         if isinstance(message.get("error"), dict) and response.status not in (401, 403):
             raise error_of(message)
@@ -248,14 +250,16 @@ class _Answer:
         self.last_event: str | None = None
         self.retry: float | None = None
 
-    async def read(self, response: aiohttp.ClientResponse, *, keeps_session: bool = False) -> dict[str, Any] | None:
+    async def read(
+        self, response: aiohttp.ClientResponse, session: str | None = None, *, keeps_session: bool = False
+    ) -> dict[str, Any] | None:
         """The result; None when a stream ended before it came."""
         connection = self._connection
         server = connection._server
         if response.status != 200:
             if response.status == 202:
                 raise UpstreamBadAnswer(server.id, f"{server.id} accepted the request (202) but will not answer it.")
-            return await connection.judge(response)
+            return await connection.judge(response, session)
         if keeps_session:
             connection.keep_session(response)
         if response.content_type == "application/json":

@@ -4,7 +4,7 @@ import asyncio
 import pkgutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from mcp.server import Server
@@ -19,6 +19,8 @@ from aggregator.upstream.connection import Connection, Inbound
 from aggregator.upstream.process import Warden
 from aggregator.wire.codec import decode
 from aggregator.wire.peer import OnProgress, Peer
+
+_CLOSE_GRACE: Final = 2.0
 
 
 class LocalConnection:
@@ -83,12 +85,16 @@ async def open_local(server: ServerConfig, inbound: Inbound, warden: Warden) -> 
             except anyio.ClosedResourceError:
                 connection.end("its streams closed")
 
-        for work in (serve, write, read):
-            tasks.start(work())
+        serving = tasks.start(serve())
+        tasks.start(write())
+        tasks.start(read())
         try:
             yield connection
         finally:
             connection.end("closed")
+            # An empty stream is what ends a server; one that does not heed it is cancelled with the other tasks.
+            await ours[1].aclose()
+            await asyncio.wait([serving], timeout=_CLOSE_GRACE)
             await tasks.cancel()
 
 

@@ -13,13 +13,15 @@ from aggregator.domain.errors import UpstreamBadAnswer, UpstreamError, UpstreamH
 
 # Before a broken stream is opened again, when the server named no delay of its own.
 RETRY_DELAY: Final = 1.0
+# Shorter than the five seconds after which uvicorn and Node close an idle connection: a call must not race with that.
+KEEP_ALIVE: Final = 4.0
 
 
 @asynccontextmanager
 async def client_session(server: ServerConfig) -> AsyncIterator[aiohttp.ClientSession]:
     """A session with the operator's headers; no cookies, no redirects, no environment (only `proxy` of the config)."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=server.connect_timeout)
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30, family=socket.AF_UNSPEC)
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, family=socket.AF_UNSPEC)
     async with aiohttp.ClientSession(
         headers=server.headers,
         timeout=timeout,
@@ -77,6 +79,8 @@ def without_query(url: str) -> str:
 
 def describe(error: BaseException) -> str:
     """An exception of the HTTP library in words, without the address it was for."""
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
+        return "nothing listens there (is the server running?)"
     if isinstance(error, aiohttp.ClientConnectorError):
         return error.os_error.strerror or str(error.os_error) or type(error.os_error).__name__
     if isinstance(error, OSError) and error.strerror:

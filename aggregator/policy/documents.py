@@ -1,0 +1,215 @@
+"""What a policy file may hold. The docs and the JSON Schema are made from the descriptions here."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+from aggregator.config.model import Bytes
+
+Verdict = Literal["allow", "deny", "confirm"]
+NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+SERVER_PATTERN: Final = r"^[A-Za-z0-9_-]+$"
+KEY_PATTERN: Final = r"^[^\s:]+:\S+$"
+# Words that a later version will read: said so, instead of being guessed at.
+RESERVED: Final = ("expose", "pinned")
+
+
+def _count(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("expected a whole number from 1 up")
+    return value
+
+
+def _none_is_empty(value: object) -> object:
+    """`allow:` with nothing after it is a list without items."""
+    return {} if value is None else value
+
+
+def _no_list(value: object) -> object:
+    return [] if value is None else value
+
+
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=64)]
+Server = Annotated[str, StringConstraints(pattern=SERVER_PATTERN, max_length=128)]
+HashedKey = Annotated[str, StringConstraints(pattern=KEY_PATTERN, max_length=1000)]
+PatternText = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+Count = Annotated[int, BeforeValidator(_count), Field(ge=1, le=10**9)]
+Patterns = Annotated[list[PatternText], BeforeValidator(_no_list)]
+Names = Annotated[list[Name], BeforeValidator(_no_list)]
+Servers = Annotated[list[Server], BeforeValidator(_no_list)]
+
+
+class Part(BaseModel):
+    """A piece of a policy file. Nothing is converted, nothing unknown is let through, no value is shown in errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True, defer_build=True)
+
+
+class LimitsPart(Part):
+    """How much an agent may use of what a pattern matches, all matching tools counted together."""
+
+    per_minute: Count | None = Field(
+        default=None, description="Calls in any 60 seconds.", examples=[30], json_schema_extra={"minimum": 1}
+    )
+    per_conversation: Count | None = Field(
+        default=None, description="Calls in one conversation.", examples=[3], json_schema_extra={"minimum": 1}
+    )
+    concurrent: Count | None = Field(
+        default=None, description="Calls that run at the same time.", examples=[2], json_schema_extra={"minimum": 1}
+    )
+    result_bytes: Bytes | None = Field(
+        default=None,
+        description="The largest result, as a number of bytes or a text such as `64KiB`. What is longer is cut, and "
+        "the agent is told.",
+        examples=["64KiB"],
+    )
+
+
+class AnnotationsPart(Part):
+    """What becomes of allowed tools by their nature. These rules only tighten: `allow` here grants nothing.
+
+    What a tool's annotations say counts only for servers that the configuration trusts, and what `read_only` and
+    `idempotent` declare counts always. Of any other tool the worst is assumed: that it may destroy something and
+    reaches the open world.
+    """
+
+    destructive: Verdict | None = Field(
+        default=None, description="Tools that may destroy something: all that are not known to be harmless."
+    )
+    open_world: Verdict | None = Field(
+        default=None,
+        description="Tools that reach beyond a closed set of things, such as the web: all that a trusted server does "
+        "not say otherwise of.",
+    )
+    read_only: Verdict | None = Field(default=None, description="Tools that are known to only read.")
+    idempotent: Verdict | None = Field(
+        default=None, description="Tools that are known to change nothing more when called again."
+    )
+
+
+class DefaultsPart(Part):
+    """What every agent has, as if each had this role. Unknown agents have nothing."""
+
+    allow: Patterns = Field(
+        default=[],
+        description="What may be seen and called. Nothing else is: without a match the answer is no.",
+        examples=[["time.*", "server:legal", "resource:legal.*"]],
+    )
+    deny: Patterns = Field(
+        default=[],
+        description="What may not, whatever any `allow` says here or in a role.",
+        examples=[["*.delete_*"]],
+    )
+    confirm: Patterns = Field(
+        default=[],
+        description="What a person must agree to, each time. It grants nothing: the tool must be allowed too.",
+        examples=[["shop.pay_*"]],
+    )
+    arguments: Annotated[Mapping[PatternText, Mapping[str, Any]], BeforeValidator(_none_is_empty)] = Field(
+        default={},
+        description="Per pattern a JSON Schema that the arguments must fit besides the tool's own. The agent is shown "
+        "both and held to both; every schema whose pattern matches counts.",
+        examples=[
+            {"amap.maps_weather": {"properties": {"city": {"enum": ["Beijing", "Shanghai"]}}, "required": ["city"]}}
+        ],
+    )
+    limits: Annotated[Mapping[PatternText, LimitsPart], BeforeValidator(_none_is_empty)] = Field(
+        default={},
+        description="Per pattern how much may be used. Every limit whose pattern matches counts, each for itself.",
+        examples=[{"amap.*": {"per_minute": 30}}],
+    )
+    annotations: AnnotationsPart = Field(
+        default=AnnotationsPart.model_construct(),
+        description="What becomes of allowed tools by their nature.",
+        examples=[{"destructive": "confirm"}],
+    )
+    read_only: Patterns = Field(
+        default=[],
+        description="Tools that you declare to only read, whatever their server says or does not say.",
+        examples=[["time.*"]],
+    )
+    idempotent: Patterns = Field(
+        default=[],
+        description="Tools that you declare to change nothing more when called again. Their calls may be repeated "
+        "after a failure.",
+        examples=[["crm.set_*"]],
+    )
+    retry: Patterns = Field(
+        default=[],
+        description="Tools whose calls may be repeated after a failure although nothing declares them idempotent.",
+        examples=[["mail.queue_draft"]],
+    )
+    bindings: Annotated[Mapping[PatternText, Server], BeforeValidator(_none_is_empty)] = Field(
+        default={},
+        description="Plain tool names and the server each is taken from, where several servers have a tool of one "
+        "name. It grants nothing: the tool must be allowed too.",
+        examples=[{"mall4j.product.search": "mall_a"}],
+    )
+    confirm_fallback: Literal["deny", "queue"] | None = Field(
+        default=None,
+        description="What becomes of a call that waits for a person when the host cannot ask one: `deny` refuses it, "
+        "`queue` keeps it until somebody approves it. Built in: `deny`.",
+        examples=["queue"],
+    )
+    denials: Literal["explicit", "hidden"] | None = Field(
+        default=None,
+        description="`explicit` says that a call is not allowed, and why; `hidden` answers as if there were no such "
+        "tool. Built in: `explicit`.",
+        examples=["hidden"],
+    )
+    names: Literal["canonical", "compatible"] | None = Field(
+        default=None,
+        description="How tools are listed: `canonical` as `server.tool`, `compatible` as `server__tool`. Calls may use "
+        "either. Built in: what the door says.",
+        examples=["compatible"],
+    )
+
+
+class RolePart(DefaultsPart):
+    """What several agents have in common."""
+
+    roles: Names = Field(
+        default=[], description="Roles whose rules count here too, and theirs in turn.", examples=[["reader"]]
+    )
+
+
+class AgentPart(RolePart):
+    """One agent. An agent that is in no file may do nothing."""
+
+    tenant: Name | None = Field(
+        default=None,
+        description="The tenant it belongs to. Without one it sees only servers that no tenant claims.",
+        examples=["acme"],
+    )
+    keys: Annotated[list[HashedKey], BeforeValidator(_no_list)] = Field(
+        default=[],
+        repr=False,
+        description="Its hashed API keys, as `KEYID:HASH`. A key id stands for one agent only.",
+    )
+
+
+class TenantPart(Part):
+    """A group that others cannot see into."""
+
+    servers: Servers = Field(
+        default=[],
+        description="Servers, by their name in the configuration, that only agents of this tenant see. No two tenants "
+        "claim one server.",
+        examples=[["crm", "billing"]],
+    )
+
+
+class PolicyFile(Part):
+    """One file of `policies/`. All files count together, in no order."""
+
+    agents: Annotated[Mapping[Name, AgentPart | None], BeforeValidator(_none_is_empty)] = Field(
+        default={}, description="Agents by id."
+    )
+    roles: Annotated[Mapping[Name, RolePart | None], BeforeValidator(_none_is_empty)] = Field(
+        default={}, description="Roles by name: rules that agents have in common."
+    )
+    tenants: Annotated[Mapping[Name, TenantPart | None], BeforeValidator(_none_is_empty)] = Field(
+        default={}, description="Tenants by name, and the servers that belong to each."
+    )
+    defaults: DefaultsPart | None = Field(default=None, description="What every agent has, as if it were a role.")

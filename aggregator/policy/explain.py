@@ -1,0 +1,109 @@
+"""Why an agent may or may not: every rule that spoke, the one that decided, and what would change it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from aggregator.config.report import did_you_mean
+from aggregator.domain.decision import Decision
+from aggregator.domain.records import ToolRecord
+from aggregator.policy.diff import Trusted, is_trusted
+from aggregator.policy.patterns import Target
+from aggregator.policy.road import Finding, pick
+from aggregator.policy.rulebook import AgentRules, Rulebook, Ruling, target_of, unknown_agent
+from aggregator.policy.traits import WORST, Traits, claimed
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One decision taken apart. `findings` are in the order they count; `changes` must all be made to change it."""
+
+    agent: str
+    target: Target
+    decision: Decision
+    findings: tuple[Finding, ...]
+    decisive: Finding | None
+    changes: tuple[str, ...]
+    conditions: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """For a terminal."""
+        yield f"{self.agent}, {self.target}: {self.decision.verdict}{' (hidden)' if self.decision.hidden else ''}"
+        at = f" ({self.decision.source})" if self.decision.source else ""
+        yield f"  because {self.decision.reason}{at}"
+        if self.findings:
+            yield "what was found, in the order it counts:"
+        for finding in self.findings:
+            mark = "  <- decides" if finding is self.decisive else ""
+            place = f"  {finding.source}" if finding.source else ""
+            yield f"  {finding.effect:<7} {finding.rule}: {finding.reason}{place}{mark}"
+        yield f"to change it{', all of' if len(self.changes) > 1 else ''}:"
+        yield from (f"  {change}" for change in self.changes)
+        if self.conditions:
+            yield "when it is called:"
+        yield from (f"  {condition}" for condition in self.conditions)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def explain(book: Rulebook, agent_id: str, thing: ToolRecord | Target, *, trusted: bool = False) -> Explanation:
+    """The decision on one tool, resource or prompt, taken apart."""
+    target = thing if isinstance(thing, Target) else target_of(thing)
+    rules = book.for_agent(agent_id)
+    if rules is None:
+        change = did_you_mean(agent_id, book.agents) or f"Add {agent_id!a} under `agents:`."
+        return Explanation(agent_id, target, unknown_agent(agent_id), (), None, (change,), ())
+    claims = _claims(thing, trusted)
+    findings = rules.judge(target, claims)
+    decided = rules.decide_target(target, claims)
+    ruling = rules.rule(thing, trusted=trusted) if isinstance(thing, ToolRecord) and decided.visible else None
+    conditions = tuple(_conditions(rules, ruling, decided))
+    changes = tuple(_changes(agent_id, findings, target, decided))
+    return Explanation(agent_id, target, decided, findings, pick(findings), changes, conditions)
+
+
+def who_can(book: Rulebook, thing: ToolRecord | Target, *, trusted: bool = False) -> list[tuple[str, Decision]]:
+    """The agents that see a tool, resource or prompt, with the decision of each."""
+    target = thing if isinstance(thing, Target) else target_of(thing)
+    claims = _claims(thing, trusted)
+    decided = ((name, rules.decide_target(target, claims)) for name, rules in book.agents.items())
+    return [(name, decision) for name, decision in decided if decision.visible]
+
+
+def what_can(
+    book: Rulebook, agent_id: str, tools: Iterable[ToolRecord], trusted: Trusted = None
+) -> list[tuple[ToolRecord, Decision]]:
+    """The tools that an agent sees, with the decision on each."""
+    rules = book.for_agent(agent_id)
+    if rules is None:
+        return []
+    decided = ((tool, rules.decide(tool, trusted=is_trusted(trusted, tool.server))) for tool in tools)
+    return [(tool, decision) for tool, decision in decided if decision.visible]
+
+
+def _claims(thing: ToolRecord | Target, trusted: bool) -> Traits | None:
+    if isinstance(thing, ToolRecord):
+        return claimed(thing.definition, trusted=trusted)
+    return WORST if thing.kind == "tool" else None
+
+
+def _changes(agent: str, findings: Iterable[Finding], target: Target, decided: Decision) -> Iterator[str]:
+    if decided.verdict == "allow":
+        yield f'add "{target}" to `deny` of agent {agent}, which counts more than any `allow`'
+        return
+    yield from (finding.undo for finding in findings if finding.effect == decided.verdict)
+
+
+def _conditions(rules: AgentRules, ruling: Ruling | None, decided: Decision) -> Iterator[str]:
+    if decided.verdict == "confirm":
+        yield f"where nobody can be asked: confirm_fallback is {rules.confirm_fallback}"
+    if ruling is None:
+        return
+    for tightening in ruling.tightening:
+        yield f"its arguments must also fit a schema: {tightening.rule} ({tightening.source})"
+    for limit in ruling.limits.counted:
+        yield f"{limit.rule} ({limit.source})"
+    if ruling.limits.result is not None:
+        yield f"{ruling.limits.result.rule} ({ruling.limits.result.source})"
+    if ruling.retry is not None:
+        yield f"it may be repeated after a failure: {ruling.retry}"

@@ -1,0 +1,41 @@
+"""Finding the rules that speak of one thing without walking the others."""
+
+from collections.abc import Iterable, Iterator
+
+from aggregator.policy.patterns import Target
+from aggregator.policy.rules import Rule
+
+
+class Index:
+    """The rules of one agent, role or of the defaults, by what their patterns begin with.
+
+    Full names and `server:NAME` are found by look-up; `github.*` is tried for that prefix only; what begins with a
+    wildcard is tried for everything.
+    """
+
+    __slots__ = ("_by_head", "_by_name", "_by_server", "_open")
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._by_name: dict[str, list[Rule]] = {}
+        self._by_server: dict[str, list[Rule]] = {}
+        self._by_head: dict[str, list[Rule]] = {}
+        self._open: list[Rule] = []
+        for rule in rules:
+            pattern = rule.pattern
+            if pattern.kind == "server" and pattern.literal:
+                self._by_server.setdefault(pattern.glob, []).append(rule)
+            elif pattern.kind != "server" and pattern.literal:
+                self._by_name.setdefault(f"{pattern.kind}:{pattern.glob}", []).append(rule)
+            elif pattern.head is not None:
+                self._by_head.setdefault(pattern.head, []).append(rule)
+            else:
+                self._open.append(rule)
+
+    def matching(self, target: Target) -> Iterator[Rule]:
+        """Every rule that speaks of `target`, in no particular order."""
+        yield from self._by_name.get(f"{target.kind}:{target.full}", ())
+        yield from self._by_server.get(target.server, ())
+        for rules in (self._by_head.get(target.prefix, ()), self._open):
+            for rule in rules:
+                if rule.pattern.matches(target):
+                    yield rule

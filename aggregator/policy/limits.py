@@ -1,0 +1,56 @@
+"""The limits a call counts against. Counting is done elsewhere; here is said what, and how far."""
+
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple
+
+from aggregator.policy.road import Found
+
+LimitKind = Literal["per_minute", "per_conversation", "concurrent"]
+COUNTED: Final[tuple[LimitKind, ...]] = ("per_minute", "per_conversation", "concurrent")
+
+
+class Limit(NamedTuple):
+    """At most `most` calls of one agent, over all tools the pattern matches together.
+
+    `counter` names what is counted and stays the same over reloads. `source` is where the number stands.
+    """
+
+    kind: LimitKind
+    most: int
+    counter: tuple[str, str, str, str]  # agent, kind, who wrote it, pattern
+    rule: str
+    source: str
+
+
+class ResultLimit(NamedTuple):
+    """A result is cut to `most` bytes."""
+
+    most: int
+    rule: str
+    source: str
+
+
+class Limits(NamedTuple):
+    """`counted`: a call is charged to each of these; `result` is the strictest bound on the size of an answer."""
+
+    counted: tuple[Limit, ...] = ()
+    result: ResultLimit | None = None
+
+    def least(self, kind: LimitKind) -> Limit | None:
+        """The strictest limit of one kind."""
+        return min((limit for limit in self.counted if limit.kind == kind), key=lambda limit: limit.most, default=None)
+
+
+def limits_of(agent_id: str, found: Iterable[Found]) -> Limits:
+    """The limits that the `limits` rules of one agent put on one tool."""
+    counted: list[Limit] = []
+    results: list[ResultLimit] = []
+    for rule, _ in found:
+        for name, bound in rule.value.items():
+            said = f"{name}: {bound.value} ({rule} of {rule.owner})"
+            if name == "result_bytes":
+                results.append(ResultLimit(bound.value, said, str(bound.place)))
+                continue
+            counter = (agent_id, name, rule.owner, rule.pattern.text)
+            counted.append(Limit(name, bound.value, counter, said, str(bound.place)))
+    return Limits(tuple(counted), min(results, key=lambda result: result.most, default=None))

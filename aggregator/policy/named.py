@@ -1,0 +1,45 @@
+"""Things by their full names, for commands and cases: `time.convert_time`, `resource:legal.statute://a`."""
+
+from collections.abc import Iterable, Mapping
+
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.records import ToolRecord
+from aggregator.policy.patterns import Kind, Target
+
+
+def target_named(text: str, servers: Mapping[str, str]) -> Target:
+    """What a full name stands for. `servers`: the ids of servers by prefix; an unknown prefix stands for itself.
+
+    Raises:
+        OperatorError: it is no full name.
+    """
+    kind: Kind = "tool"
+    rest = text
+    for known in ("resource", "prompt"):
+        if text.startswith(f"{known}:"):
+            kind, rest = known, text.removeprefix(f"{known}:")
+    prefix, dot, name = rest.partition(".")
+    if not dot or not prefix or not name:
+        raise OperatorError(
+            f"{text!a} is no full name. Write server.tool, resource:server.uri or prompt:server.prompt."
+        )
+    return Target(kind, servers.get(prefix, prefix), prefix, name)
+
+
+def thing_named(text: str, servers: Mapping[str, str], tools: Iterable[ToolRecord]) -> ToolRecord | Target:
+    """The tool of that full name where there is one, else what is known from the name alone. Raises OperatorError."""
+    return next((tool for tool in tools if tool.name == text), None) or bare(target_named(text, servers))
+
+
+def bare(target: Target) -> ToolRecord | Target:
+    """A tool of which only the name is known; resources and prompts as they are."""
+    if target.kind != "tool":
+        return target
+    return ToolRecord(
+        server=target.server,
+        prefix=target.prefix,
+        own_name=target.name,
+        definition={"name": target.name, "inputSchema": {"type": "object"}},
+        listed={"canonical": target.full, "compatible": target.full},
+        timeout=0.0,
+    )

@@ -1,0 +1,146 @@
+"""Patterns over canonical names: `github.*`, `*.delete_*`, `server:time`, `resource:legal.*`, `prompt:legal.*`.
+
+Law: matched against the canonical name of the record, case and all, never against what a caller typed.
+"""
+
+import re
+from dataclasses import dataclass, field
+from fnmatch import translate
+from functools import lru_cache
+from typing import Final, Literal
+
+from aggregator.config.report import nearest
+
+Kind = Literal["tool", "resource", "prompt"]
+PatternKind = Literal["tool", "resource", "prompt", "server"]
+
+LONGEST: Final = 500
+_KIND: Final = re.compile(r"(?P<kind>[^.*?\[\]:/]*):(?P<rest>.*)", re.DOTALL)
+_PREFIXES: Final = ("resource", "prompt", "server")
+_SPECIAL: Final = re.compile(r"[*?\[]")
+_SET: Final = re.compile(r"\[!?\]?[^\]]*\]")
+# What a server's id and prefix are made of: anything else before the first dot can match nothing.
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class PatternError(ValueError):
+    """A text that cannot be a pattern: `message` says why, `fix` what to write."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(f"{message} {fix}")
+        self.message = message
+        self.fix = fix
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is decided about: a tool, resource or prompt. `server` is the server's id, `name` its own name or URI."""
+
+    kind: Kind
+    server: str
+    prefix: str
+    name: str
+
+    @property
+    def full(self) -> str:
+        """The canonical name, `prefix.name`."""
+        return f"{self.prefix}.{self.name}"
+
+    def __str__(self) -> str:
+        return self.full if self.kind == "tool" else f"{self.kind}:{self.full}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A checked pattern. `literal` holds no wildcard; `head` is the server it is bound to, None where that is open."""
+
+    text: str
+    kind: PatternKind
+    glob: str
+    literal: bool
+    head: str | None
+    _regex: re.Pattern[str] = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def matches(self, target: Target) -> bool:
+        """Whether it speaks of `target`."""
+        if self.kind == "server":
+            return self.fits(target.server)
+        return self.kind == target.kind and self.fits(target.full)
+
+    def fits(self, text: str) -> bool:
+        """Whether a full name, or for `server:` the id of a server, is one it means."""
+        return self._regex.match(text) is not None
+
+
+@lru_cache(maxsize=65_536)
+def parse(text: str) -> Pattern:
+    """The pattern a text stands for. Raises PatternError."""
+    if not text or text != text.strip():
+        raise PatternError("A pattern is not empty and has no space at its ends.", "Correct it.")
+    if len(text) > LONGEST:
+        raise PatternError(f"A pattern has at most {LONGEST} characters.", "Shorten it with *.")
+    if not text.isprintable():
+        raise PatternError("The pattern holds a character that cannot be seen.", "Type it anew.")
+    kind, glob = _split(text)
+    if "[" in _SET.sub("", glob):
+        raise PatternError("A [ has no ].", "Close it, or write [[] for the character itself.")
+    literal = _SPECIAL.search(glob) is None
+    regex = re.compile(translate(glob))
+    if kind == "server":
+        _check_server(glob)
+        return Pattern(text, kind, glob, literal, glob if literal else None, regex)
+    before, dot, _ = glob.partition(".")
+    _check_head(kind, glob)
+    fixed = dot and _SPECIAL.search(before) is None
+    return Pattern(text, kind, glob, literal, before if fixed else None, regex)
+
+
+def _split(text: str) -> tuple[PatternKind, str]:
+    found = _KIND.fullmatch(text)
+    if found is None:
+        return "tool", text
+    for kind in ("resource", "prompt", "server"):
+        if found["kind"] == kind:
+            if not found["rest"]:
+                raise PatternError(f"Nothing follows {kind}:.", f"Write {kind}:* for all of them.")
+            return kind, found["rest"]
+    if found["kind"] == "tool":
+        raise PatternError("A pattern without a kind means tools.", f"Write it bare: {found['rest']}")
+    meant = nearest(found["kind"], _PREFIXES)
+    raise PatternError(
+        f"There is no kind {found['kind']!r}.",
+        f"Did you mean `{meant}:{found['rest']}`?" if meant else "The kinds are resource:, prompt: and server:.",
+    )
+
+
+def _check_server(glob: str) -> None:
+    if "." in glob:
+        raise PatternError(
+            "server: takes the name of a server, which has no dot.", f"For tools of it write the pattern bare: {glob}"
+        )
+    _refuse_foreign(_SET.sub("", glob).replace("*", "").replace("?", ""))
+
+
+def _check_head(kind: PatternKind, glob: str) -> None:
+    plain = _SET.sub("[", glob)  # what stands in a set is not looked at
+    head = re.split(r"[.*]", plain, maxsplit=1)[0]
+    _refuse_foreign(head.replace("?", "").replace("[", ""))
+    if "." not in plain and "*" not in plain and "?" not in plain and "[" not in plain:
+        shape = {"tool": "server.tool", "resource": "server.uri", "prompt": "server.prompt"}[kind]
+        mark = "" if kind == "tool" else f"{kind}:"
+        raise PatternError(
+            f"This can match nothing: a full name is {shape}.",
+            f'Write "{mark}{glob}.*" for all of a server\'s, or "{mark}*.{glob}" for that name on every server.',
+        )
+
+
+def _refuse_foreign(part: str) -> None:
+    found = _FOREIGN.search(part)
+    if found:
+        raise PatternError(
+            f"This can match nothing: the name of a server holds only A-Z, a-z, 0-9, _ and -, not {found[0]!a}.",
+            "Type the name anew; the character may only look like the right one.",
+        )

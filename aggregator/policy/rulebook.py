@@ -1,0 +1,246 @@
+"""Documents -> a frozen rulebook: who may see and call what, and why.
+
+Law: deciding is pure: no clock, no disk, no state but a memory of what was decided before.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
+
+from aggregator.domain.decision import Decision
+from aggregator.domain.names import Style
+from aggregator.domain.principal import Principal
+from aggregator.domain.records import ToolRecord
+from aggregator.policy.index import Index
+from aggregator.policy.inherit import binding, bound_names, chain, setting
+from aggregator.policy.limits import Limits, limits_of
+from aggregator.policy.patterns import Target
+from aggregator.policy.road import Facts, Finding, Found, decision, judge, sort_out
+from aggregator.policy.rules import Body, Documents, Key, Place, RuleField, Setting
+from aggregator.policy.traits import TRAITS, Trait, Traits, claimed, declared
+
+# Rulings remembered by one rulebook: a bound on what many agents, or a server that renames its tools, can cost.
+_REMEMBERED: Final = 100_000
+
+_REPEATABLE: Final[tuple[RuleField, ...]] = ("retry", "idempotent", "read_only")
+SETTINGS: Final = ("tenant", "confirm_fallback", "denials", "names", *(f"annotations.{trait}" for trait in TRAITS))
+
+ConfirmFallback = Literal["deny", "queue"]
+Denials = Literal["explicit", "hidden"]
+
+
+class Tightening(NamedTuple):
+    """A JSON Schema that the arguments must fit besides the tool's own; `rule` and `source` say whose wish it is."""
+
+    schema: Mapping[str, object]
+    rule: str
+    source: str
+
+
+class KeyOf(NamedTuple):
+    """A hashed API key and the agent it stands for."""
+
+    agent_id: str
+    key: Key
+
+
+class Ruling(NamedTuple):
+    """All there is to say of one tool for one agent."""
+
+    decision: Decision
+    tightening: tuple[Tightening, ...]
+    limits: Limits
+    retry: str | None
+
+
+class Shared(NamedTuple):
+    """What the agents of one rulebook have in common."""
+
+    documents: Documents
+    indexes: Mapping[str, Index]
+    claims: Mapping[str, tuple[str, Place]]  # server id -> the tenant that claims it, and where
+    memory: dict[tuple[object, ...], Ruling]
+
+
+class AgentRules:
+    """Everything that is decided about one agent. Made by `Rulebook`."""
+
+    def __init__(self, body: Body, shared: Shared) -> None:
+        documents = shared.documents
+        self._shared = shared
+        self.agent_id: Final = body.name
+        self.source: Final = str(body.place)
+        self.steps: Final = chain(body, documents)
+        self.roles: Final = tuple(step.body.name for step in self.steps if step.body.kind == "role")
+        self.keys: Final = body.keys
+        self._indexes = tuple((step, shared.indexes[step.body.owner]) for step in self.steps)
+
+        settings = {name: setting(body, documents, name) for name in SETTINGS}
+        self.settings: Final[Mapping[str, Setting]] = MappingProxyType({n: s for n, s in settings.items() if s})
+        self.annotations: Final[Mapping[Trait, Setting]] = MappingProxyType(
+            {trait: found for trait in TRAITS if (found := settings[f"annotations.{trait}"])}
+        )
+        bound = {name: binding(body, documents, name) for name in bound_names(self.steps)}
+        self.bindings: Final[Mapping[str, Setting]] = MappingProxyType({n: b for n, b in bound.items() if b})
+
+        # The tenant; what becomes of a call that a person should confirm and nobody can be asked; whether a denial
+        # says so or answers as if there were no such tool; the spelling of lists (None leaves it to the door).
+        self.tenant: Final[str | None] = self._value("tenant", None)
+        self.confirm_fallback: Final[ConfirmFallback] = self._value("confirm_fallback", "deny")
+        self.denials: Final[Denials] = self._value("denials", "explicit")
+        self.names: Final[Style | None] = self._value("names", None)
+
+    def __repr__(self) -> str:
+        return f"<AgentRules {self.agent_id}: {' > '.join(self.roles) or 'no roles'}>"
+
+    @property
+    def claims(self) -> Mapping[str, tuple[str, Place]]:
+        """The servers that tenants claim: id -> tenant, and where it says so."""
+        return self._shared.claims
+
+    # -- what an agent may do
+
+    def decide(self, tool: ToolRecord, *, trusted: bool) -> Decision:
+        """Whether the agent may see and call `tool`; `trusted`: its upstream's annotations count."""
+        return self.rule(tool, trusted=trusted).decision
+
+    def rule(self, tool: ToolRecord, *, trusted: bool) -> Ruling:
+        """The decision with everything that goes with it, looked up when the same was asked before."""
+        traits = claimed(tool.definition, trusted=trusted)
+        asked = (self.agent_id, tool.server, tool.prefix, tool.own_name, traits)
+        memory = self._shared.memory
+        known = memory.get(asked)
+        if known is None:
+            if len(memory) >= _REMEMBERED:
+                memory.clear()
+            known = memory[asked] = self._rule(target_of(tool), traits)
+        return known
+
+    def decide_resource(self, server: str, uri: str, *, prefix: str | None = None) -> Decision:
+        """Whether the agent may see and read a resource; `prefix` is the server's, where it differs from its id."""
+        return self.decide_target(Target("resource", server, prefix or server, uri), None)
+
+    def decide_prompt(self, server: str, name: str, *, prefix: str | None = None) -> Decision:
+        """Whether the agent may see and get a prompt."""
+        return self.decide_target(Target("prompt", server, prefix or server, name), None)
+
+    def decide_target(self, target: Target, claims: Traits | None) -> Decision:
+        """The decision on anything; `claims` are the traits that count of what its server says, None for no tool."""
+        return decision(self.judge(target, claims), hidden=self.denials == "hidden")
+
+    def judge(self, target: Target, claims: Traits | None) -> tuple[Finding, ...]:
+        """Everything that speaks for or against `target`, in the order it counts: what `decide` picks from."""
+        return self._judge(target, claims, sort_out(self.matching(target)))
+
+    def _judge(
+        self, target: Target, traits: Traits | None, found: Mapping[RuleField, tuple[Found, ...]]
+    ) -> tuple[Finding, ...]:
+        if traits is not None:
+            traits = declared(traits, read_only=bool(found["read_only"]), idempotent=bool(found["idempotent"]))
+        claim = self.claims.get(target.server)
+        names = dict.fromkeys((target.name, target.full)) if target.kind == "tool" else ()
+        return judge(
+            Facts(
+                agent=self.agent_id,
+                target=target,
+                found=found,
+                tenant=self.tenant,
+                claimed_by=claim[0] if claim else None,
+                claim_source=str(claim[1]) if claim else None,
+                bindings=tuple((name, self.bindings[name]) for name in names if name in self.bindings),
+                traits=traits,
+                annotations=self.annotations,
+                agent_source=self.source,
+            )
+        )
+
+    def matching(self, target: Target) -> Iterator[Found]:
+        """Every rule of the agent that speaks of `target`, the nearest first, in the order of places."""
+        for step, index in self._indexes:
+            rules = sorted(index.matching(target), key=lambda rule: (rule.pattern.text, rule.place))
+            yield from (Found(rule, step.route) for rule in rules)
+
+    # -- how it may do it
+
+    def tightening(self, tool: ToolRecord) -> tuple[Tightening, ...]:
+        """The JSON Schemas its arguments must all fit besides the tool's own."""
+        return self.rule(tool, trusted=False).tightening
+
+    def limits(self, tool: ToolRecord) -> Limits:
+        """Every limit that a call of `tool` counts against."""
+        return self.rule(tool, trusted=False).limits
+
+    def retry(self, tool: ToolRecord, *, trusted: bool) -> str | None:
+        """Why a call may be repeated after a failure; None where nothing says so."""
+        return self.rule(tool, trusted=trusted).retry
+
+    def binding(self, plain_name: str) -> str | None:
+        """The id of the server whose tool a plain name means for this agent; asked before any other spelling."""
+        bound = self.bindings.get(plain_name)
+        return bound.value if bound is not None else None
+
+    def _value(self, name: str, otherwise: Any) -> Any:
+        found = self.settings.get(name)
+        return found.value if found is not None else otherwise
+
+    def _rule(self, target: Target, claims: Traits) -> Ruling:
+        found = sort_out(self.matching(target))
+        judged = decision(self._judge(target, claims, found), hidden=self.denials == "hidden")
+        tightened = tuple(
+            Tightening(rule.value, f"{rule} of {rule.owner}", str(rule.place)) for rule, _ in found["arguments"]
+        )
+        return Ruling(judged, tightened, limits_of(self.agent_id, found["limits"]), _may_repeat(found, claims))
+
+
+class Rulebook:
+    """All that the policy files say, at one moment; swapped whole, never changed."""
+
+    def __init__(self, documents: Documents) -> None:
+        self.revision: Final = documents.revision
+        self.documents: Final = documents
+        bodies = [*documents.agents.values(), *documents.roles.values()]
+        bodies += [documents.defaults] if documents.defaults is not None else []
+        indexes = {body.owner: Index(body.rules) for body in bodies}
+        shared = Shared(documents, indexes, _claims(documents), {})
+        self.agents: Final[Mapping[str, AgentRules]] = MappingProxyType(
+            {name: AgentRules(body, shared) for name, body in sorted(documents.agents.items())}
+        )
+
+    def __repr__(self) -> str:
+        return f"<Rulebook {self.revision}: {len(self.agents)} agents, {len(self.documents.roles)} roles>"
+
+    def for_agent(self, agent_id: str) -> AgentRules | None:
+        """The rules of one agent; None when no policy file knows it, and then it may do nothing."""
+        return self.agents.get(agent_id)
+
+    def decide(self, principal: Principal, tool: ToolRecord, *, trusted: bool) -> Decision:
+        """The decision for whoever asks, also for an agent that no policy file knows."""
+        rules = self.agents.get(principal.agent_id)
+        return rules.decide(tool, trusted=trusted) if rules is not None else unknown_agent(principal.agent_id)
+
+    @property
+    def keys(self) -> tuple[KeyOf, ...]:
+        """The hashed API keys of every agent."""
+        return tuple(KeyOf(name, key) for name, rules in self.agents.items() for key in rules.keys)
+
+
+def unknown_agent(agent_id: str) -> Decision:
+    """The answer to everything an agent asks that no policy file knows."""
+    shown = ascii(agent_id) if len(agent_id) <= 80 else f"{agent_id[:80]!a}..."
+    return Decision("deny", "unknown agent", f"no policy file knows the agent {shown}", hidden=True)
+
+
+def target_of(tool: ToolRecord) -> Target:
+    """A tool as patterns see it."""
+    return Target("tool", tool.server, tool.prefix, tool.own_name)
+
+
+def _may_repeat(found: Mapping[RuleField, tuple[Found, ...]], claims: Traits) -> str | None:
+    for field in _REPEATABLE:
+        for rule, _ in found[field]:
+            return f"{rule} of {rule.owner} ({rule.place})"
+    return "the trusted server's annotations" if claims.idempotent else None
+
+
+def _claims(documents: Documents) -> Mapping[str, tuple[str, Place]]:
+    return {server: (name, place) for name, servers in documents.tenants.items() for server, place in servers.items()}

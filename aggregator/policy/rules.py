@@ -1,0 +1,101 @@
+"""What policy files say once they are merged: rules, settings and who they belong to, each with its place."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from aggregator.policy.patterns import Pattern
+
+RuleField = Literal["allow", "deny", "confirm", "arguments", "limits", "read_only", "idempotent", "retry"]
+RULE_FIELDS: Final[tuple[RuleField, ...]] = (
+    "deny", "allow", "confirm", "arguments", "limits", "read_only", "idempotent", "retry",
+)  # fmt: skip
+BodyKind = Literal["agent", "role", "defaults"]
+
+
+class Place(NamedTuple):
+    """A line of a file, counted from 1."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Setting(NamedTuple):
+    """One value and where it was written; `owner` wrote it."""
+
+    value: Any
+    owner: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of a policy file that speaks of what matches `pattern`."""
+
+    field: RuleField
+    pattern: Pattern
+    owner: str
+    place: Place
+    value: Any = None
+
+    def __str__(self) -> str:
+        return f'{self.field} "{self.pattern}"'
+
+
+class Key(NamedTuple):
+    """A hashed API key: `hash` is opaque here and never shown."""
+
+    key_id: str
+    hash: str
+    place: Place
+
+    @property
+    def line(self) -> str:
+        """As the file has it."""
+        return f"{self.key_id}:{self.hash}"
+
+    def __repr__(self) -> str:
+        return f"<Key {self.key_id}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What one agent, one role or the defaults say, of all files together."""
+
+    kind: BodyKind
+    name: str
+    place: Place
+    rules: tuple[Rule, ...] = ()
+    roles: Mapping[str, Place] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    bindings: Mapping[str, Setting] = field(default_factory=dict)
+    keys: tuple[Key, ...] = ()
+
+    @property
+    def owner(self) -> str:
+        """As people read it: `agent shop`, `role reader`, `defaults`."""
+        return owner(self.kind, self.name)
+
+
+def owner(kind: BodyKind, name: str) -> str:
+    """The name of a body in rules and messages."""
+    return "defaults" if kind == "defaults" else f"{kind} {name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """All policy files, merged and checked: every role and tenant named exists, no role inherits itself.
+
+    `tenants`: name -> server id -> where it is claimed; no server is claimed twice. `revision` is a digest of the
+    files' names and contents.
+    """
+
+    agents: Mapping[str, Body]
+    roles: Mapping[str, Body]
+    defaults: Body | None
+    tenants: Mapping[str, Mapping[str, Place]]
+    revision: str
+    files: tuple[str, ...] = ()

@@ -1,0 +1,43 @@
+"""What is known of a tool's nature: the upstream's annotations where it is trusted, and the admin's own word.
+
+Law: what an untrusted upstream says of its tools does not count; without a word that counts, the worst is assumed.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+Trait = Literal["destructive", "open_world", "read_only", "idempotent"]
+TRAITS: Final[tuple[Trait, ...]] = ("destructive", "open_world", "read_only", "idempotent")
+
+
+class Traits(NamedTuple):
+    """A tool that is `read_only` is never `destructive`, and repeating it is harmless (`idempotent`)."""
+
+    destructive: bool = True
+    open_world: bool = True
+    read_only: bool = False
+    idempotent: bool = False
+
+
+WORST: Final = Traits()
+
+
+def claimed(definition: Mapping[str, Any], *, trusted: bool) -> Traits:
+    """The traits a tool's `annotations` claim (S/schema, ToolAnnotations: the defaults there are the worst case)."""
+    hints = definition.get("annotations") if trusted else None
+    if not isinstance(hints, Mapping):
+        return WORST
+    read_only = hints.get("readOnlyHint") is True
+    return Traits(
+        destructive=not read_only and hints.get("destructiveHint") is not False,
+        open_world=hints.get("openWorldHint") is not False,
+        read_only=read_only,
+        idempotent=read_only or hints.get("idempotentHint") is True,
+    )
+
+
+def declared(traits: Traits, *, read_only: bool, idempotent: bool) -> Traits:
+    """`traits` with what the admin declares of the tool, which counts in any case."""
+    if read_only:
+        return traits._replace(destructive=False, read_only=True, idempotent=True)
+    return traits._replace(idempotent=True) if idempotent else traits

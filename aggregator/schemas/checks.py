@@ -1,0 +1,111 @@
+"""The checks of all tools, each compiled when it is first needed and kept while there is room."""
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from pkgutil import resolve_name
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from aggregator.domain.records import ToolRecord
+from aggregator.schemas.fault import UnusableSchema
+
+if TYPE_CHECKING:
+    from aggregator.schemas.check import Check
+
+_ROOM: Final = 4_096
+# The engine is a large library: it is loaded with the first check, never at the start.
+_COMPILE: Final = "aggregator.schemas.check:compile_check"
+
+Schema = Mapping[str, Any]
+
+
+class Checks:
+    """Safe in threads. What cannot be compiled is remembered too, as its `UnusableSchema`."""
+
+    def __init__(self, room: int = _ROOM) -> None:
+        self._room = room
+        # By identity: quick, and the schemas are held so that an identity cannot be given to another object.
+        self._by_identity: OrderedDict[tuple[int, ...], tuple[tuple[Schema, ...], Check | UnusableSchema]] = (
+            OrderedDict()
+        )
+        self._by_content: OrderedDict[bytes, Check | UnusableSchema] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, tool: ToolRecord, extra: Sequence[Schema] = ()) -> "Check":
+        """The check of a tool's arguments, tightened by `extra`.
+
+        Raises:
+            UnusableSchema: there is no checking with it; the same again each time.
+        """
+        return self._get((tool.definition.get("inputSchema", _ANYTHING), *extra))
+
+    def output(self, tool: ToolRecord) -> "Check | None":
+        """The check of a tool's `structuredContent`; None where it declares no `outputSchema`.
+
+        Raises:
+            UnusableSchema: as `get` does.
+        """
+        schema = tool.definition.get("outputSchema")
+        return None if schema is None else self._get((schema,))
+
+    async def prepare(self, tools: Iterable[ToolRecord]) -> dict[str, list[str]]:
+        """Compiles ahead of the calls, giving way after each tool: by tool name, what is not or only partly checked."""
+        said: dict[str, list[str]] = {}
+        for tool in tools:
+            notes: list[str] = []
+            for get, what in ((self.get, "inputSchema"), (self.output, "outputSchema")):
+                try:
+                    check = get(tool)
+                except UnusableSchema as problem:
+                    notes.append(f"its {what} is not checked: {problem}")
+                else:
+                    notes += [f"{what}: {warning}" for warning in check.warnings] if check is not None else []
+            if notes:
+                said[tool.name] = notes
+            await asyncio.sleep(0)
+        return said
+
+    def _get(self, schemas: tuple[Schema, ...]) -> "Check":
+        key = tuple(map(id, schemas))
+        with self._lock:
+            held = self._by_identity.get(key)
+            if held is not None:
+                self._by_identity.move_to_end(key)
+        found = held[1] if held is not None else self._compiled(schemas, key)
+        if isinstance(found, UnusableSchema):
+            raise UnusableSchema(*found.args)
+        return found
+
+    def _compiled(self, schemas: tuple[Schema, ...], key: tuple[int, ...]) -> "Check | UnusableSchema":
+        digest = _digest(schemas)
+        with self._lock:
+            found = self._by_content.get(digest) if digest else None
+        if found is None:
+            try:
+                found = resolve_name(_COMPILE)(*schemas)
+            except UnusableSchema as problem:
+                found = problem
+        assert found is not None
+        with self._lock:
+            self._by_identity[key] = (schemas, found)
+            while len(self._by_identity) > self._room:
+                self._by_identity.popitem(last=False)
+            if digest:
+                self._by_content[digest] = found
+                while len(self._by_content) > self._room:
+                    self._by_content.popitem(last=False)
+        return found
+
+
+_ANYTHING: Final[Schema] = {"type": "object"}
+
+
+def _digest(schemas: tuple[Schema, ...]) -> bytes:
+    """Of the contents, the order of keys included; empty for what cannot be written as JSON."""
+    try:
+        return blake2b(json.dumps(schemas).encode(), digest_size=16).digest()
+    except (ValueError, TypeError, RecursionError):
+        return b""

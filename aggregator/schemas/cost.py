@@ -1,0 +1,171 @@
+"""How much work a schema can make, before any of it is done.
+
+The engine has no budget of its own and holds the interpreter while it works. So the most schema objects it could apply
+to one place of a value are counted here, level by level; what could take too long is judged by `judge`, which counts
+its steps.
+"""
+
+from collections.abc import Iterator, Mapping
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+from aggregator.schemas.dialect import (
+    CHILD_LIST,
+    CHILD_ONE,
+    IN_PLACE_LIST,
+    IN_PLACE_MAP,
+    IN_PLACE_ONE,
+    REFERENCES,
+    Dialect,
+    Schema,
+    is_schema,
+)
+from aggregator.schemas.fault import UnusableSchema
+from aggregator.schemas.index import Index
+
+_CEILING: Final = 10**12
+
+
+class Load(NamedTuple):
+    """For one place of a value: schema objects and members compared, and the weight of the patterns."""
+
+    steps: int
+    weight: int
+
+
+_NOTHING: Final = Load(0, 0)
+
+
+class Edges(NamedTuple):
+    """Where evaluation goes from a schema object: at the same place, and one level down."""
+
+    here: tuple[Mapping[str, Any], ...]
+    named: Mapping[str, Mapping[str, Any]]
+    any_child: tuple[Mapping[str, Any], ...]
+
+
+class Cost:
+    """The loads of a schema by level of the value; worked out as deep as they are asked for."""
+
+    def __init__(self, index: Index, weights: Mapping[str, int]) -> None:
+        self._index = index
+        self._weights = weights
+        self._edges = {key: _edges(node, index) for key, node in index.nodes.items()}
+        self._order = self._inside_first()
+        self._levels: list[dict[int, Load]] = []
+        self._lock = Lock()
+        self.recursive = self._comes_round()
+
+    def at(self, level: int) -> Load:
+        """The most that can be applied to one place `level` steps below the root."""
+        if isinstance(self._index.root, bool):
+            return _NOTHING
+        with self._lock:
+            while len(self._levels) <= level:
+                self._levels.append(self._next())
+            return self._levels[level][id(self._index.root)]
+
+    def _next(self) -> dict[int, Load]:
+        above = self._levels[-1] if self._levels else None
+        loads: dict[int, Load] = {}
+        for key in self._order:
+            edges, node = self._edges[key], self._index.nodes[key]
+            parts = [loads[id(part)] for part in edges.here]
+            # These run everything at their place once more to learn what was looked at.
+            times = 1 + ("unevaluatedItems" in node) + ("unevaluatedProperties" in node)
+            if above is None:
+                own = _own(node, self._weights)
+            else:
+                named = [above[id(part)] for part in edges.named.values()]
+                most = Load(max((n.steps for n in named), default=0), max((n.weight for n in named), default=0))
+                own = _sum([most, *(above[id(part)] for part in edges.any_child)], 1)
+            loads[key] = _sum([own, *parts], times)
+        return loads
+
+    def _inside_first(self) -> list[int]:
+        """Every schema object after those it applies to the same place.
+
+        Raises:
+            UnusableSchema: one applies itself to the same place, without end.
+        """
+        order: list[int] = []
+        state: dict[int, bool] = {}
+        for start in self._edges:
+            stack = [(start, False)]
+            while stack:
+                key, left = stack.pop()
+                if left:
+                    state[key] = True
+                    order.append(key)
+                elif key not in state:
+                    state[key] = False
+                    stack.append((key, True))
+                    for part in self._edges[key].here:
+                        if state.get(id(part)) is False:
+                            raise UnusableSchema("it has a reference that leads back to itself without end")
+                        stack.append((id(part), False))
+        return order
+
+    def _comes_round(self) -> bool:
+        """Whether some schema object can apply to a part of what it applies to."""
+        state: dict[int, bool] = {}
+        for start in self._edges:
+            stack = [(start, False)]
+            while stack:
+                key, left = stack.pop()
+                if left:
+                    state[key] = True
+                elif key not in state:
+                    state[key] = False
+                    stack.append((key, True))
+                    edges = self._edges[key]
+                    for part in (*edges.here, *edges.named.values(), *edges.any_child):
+                        if state.get(id(part)) is False:
+                            return True
+                        stack.append((id(part), False))
+        return False
+
+
+def _edges(node: Mapping[str, Any], index: Index) -> Edges:
+    here = [target for keyword in REFERENCES for target in index.targets.get((id(node), keyword), ())]
+    if here and index.dialect <= Dialect.DRAFT_07:
+        return Edges(_objects(here), {}, ())
+    here += [node[keyword] for keyword in IN_PLACE_ONE if keyword in node]
+    for keyword in IN_PLACE_LIST:
+        here += _members(node.get(keyword))
+    for keyword in IN_PLACE_MAP:
+        here += _members(node.get(keyword))
+    children = [node[keyword] for keyword in CHILD_ONE if keyword in node]
+    for keyword in CHILD_LIST:
+        children += _members(node.get(keyword)) if isinstance(node.get(keyword), list) else []
+    children += _members(node.get("patternProperties"))
+    named = node.get("properties")
+    of_name = {name: part for name, part in named.items() if isinstance(part, dict)} if isinstance(named, dict) else {}
+    return Edges(_objects(here), of_name, _objects(children))
+
+
+def _members(value: Any) -> Iterator[Schema]:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (part for part in parts if is_schema(part))
+
+
+def _objects(parts: list[Any]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(part for part in parts if isinstance(part, dict))
+
+
+def _own(node: Mapping[str, Any], weights: Mapping[str, int]) -> Load:
+    steps = 1
+    for keyword, value in node.items():
+        if keyword in ("enum", "required"):
+            steps += len(value) if isinstance(value, list) else 0
+        elif keyword in ("properties", "patternProperties", "dependentRequired", "dependencies", "dependentSchemas"):
+            steps += len(value) if isinstance(value, dict) else 0
+    patterns = list(node["patternProperties"]) if isinstance(node.get("patternProperties"), dict) else []
+    if isinstance(node.get("pattern"), str):
+        patterns.append(node["pattern"])
+    return Load(steps, sum(weights.get(pattern, 0) for pattern in patterns))
+
+
+def _sum(loads: list[Load], times: int) -> Load:
+    steps = sum(load.steps for load in loads) * times
+    return Load(min(steps, _CEILING), min(sum(load.weight for load in loads) * times, _CEILING))

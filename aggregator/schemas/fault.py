@@ -1,0 +1,29 @@
+"""What a check can say: one problem in a value, or that a schema is of no use."""
+
+from dataclasses import dataclass
+
+
+class UnusableSchema(ValueError):
+    """The schema cannot be checked with; the message says what is wrong and where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One problem, for a model to correct itself from.
+
+    `pointer` is a JSON pointer into the value (RFC 6901), "" for the whole of it; `expected` and `got` are plain
+    words and short; `keyword` is the JSON Schema keyword that was not met.
+    """
+
+    pointer: str
+    expected: str
+    got: str
+    keyword: str
+
+    def to_object(self) -> dict[str, str]:
+        return {"pointer": self.pointer, "expected": self.expected, "got": self.got, "keyword": self.keyword}
+
+
+def step(pointer: str, key: str | int) -> str:
+    """One level deeper (RFC 6901, section 3)."""
+    return f"{pointer}/{key}" if isinstance(key, int) else f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"

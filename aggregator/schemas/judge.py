@@ -1,0 +1,298 @@
+"""Judges a value by a schema in plain Python, counting its steps: for explanations, and where the engine could stall.
+
+What was found of a schema object and a value is remembered, so the work grows with the product of the two and never
+with the number of ways through the schema; and it ends when the steps are used up.
+"""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+from aggregator.schemas.branches import of_alternatives
+from aggregator.schemas.dialect import REFERENCES, Dialect, Schema
+from aggregator.schemas.equality import distinct, equal
+from aggregator.schemas.fault import Fault, step
+from aggregator.schemas.index import Index
+from aggregator.schemas.patterns import matches
+from aggregator.schemas.wording import compared, got, misnamed, one_of, outline, short, typed, types_of
+
+STEPS: Final = 100_000
+# What one step takes, about; a text and a pattern are charged by it.
+_STEP_NS: Final = 1_000
+
+
+class OutOfSteps(Exception):
+    """Judging would take longer than is given to one check."""
+
+
+class Judge:
+    """For one value; made anew each time."""
+
+    def __init__(self, index: Index, weights: Mapping[str, int], steps: int = STEPS) -> None:
+        self._index = index
+        self._dialect = index.dialect
+        self._weights = weights
+        self._left = steps
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def faults(self, value: Any) -> Iterator[Fault]:
+        """In the order of the schema.
+
+        Raises:
+            OutOfSteps: before it was known whether there are more.
+        """
+        return self.problems(self._index.root, value, "")
+
+    def holds(self, schema: Schema, value: Any) -> bool:
+        """Whether the value fits."""
+        if isinstance(schema, bool):
+            return schema
+        key = (id(schema), id(value))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = next(self.problems(schema, value, ""), None) is None
+        return known
+
+    def spend(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise OutOfSteps
+
+    def problems(self, schema: Schema, value: Any, at: str) -> Iterator[Fault]:
+        """Each problem of a value that stands at the pointer `at`; goes only into what does not hold."""
+        self.spend(1)
+        if isinstance(schema, bool):
+            if not schema:
+                yield Fault(at, "nothing here", got(value), "false")
+            return
+        for keyword in REFERENCES:
+            for target in self._index.targets.get((id(schema), keyword), ())[:1]:
+                yield from self._within(target, value, at)
+                if self._dialect <= Dialect.DRAFT_07:
+                    return
+        yield from self._of_any(schema, value, at)
+        if isinstance(value, str):
+            yield from self._of_text(schema, value, at)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield from _of_number(schema, value, at, self._dialect)
+        elif isinstance(value, list):
+            yield from self._of_array(schema, value, at)
+        elif isinstance(value, dict):
+            yield from self._of_object(schema, value, at)
+        yield from self._of_branches(schema, value, at)
+        if self._index.looks_back and self._dialect >= Dialect.DRAFT_2019_09:
+            yield from self._of_rest(schema, value, at)
+
+    def _within(self, schema: Schema, value: Any, at: str) -> Iterator[Fault]:
+        if not self.holds(schema, value):
+            yield from self.problems(schema, value, at)
+
+    def _of_any(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
+        wanted = types_of(schema)
+        if wanted and not typed(value, wanted, self._dialect):
+            yield Fault(at, one_of(wanted), got(value), "type")
+            return
+        options = schema.get("enum")
+        if isinstance(options, list):
+            self.spend(len(options) // 50)
+            if not any(equal(value, option) for option in options):
+                yield Fault(at, one_of(options, quoted=True, near=value), got(value), "enum")
+        if "const" in schema and self._dialect > Dialect.DRAFT_04:
+            self.spend(1)
+            if not equal(value, schema["const"]):
+                yield Fault(at, one_of([schema["const"]], quoted=True), got(value), "const")
+
+    def _of_text(self, schema: Mapping[str, Any], value: str, at: str) -> Iterator[Fault]:
+        yield from compared(schema, "minLength", "maxLength", len(value), "characters", value, at)
+        pattern = schema.get("pattern")
+        if isinstance(pattern, str) and pattern in self._weights and not self._match(pattern, value):
+            yield Fault(at, f"a text that matches {pattern:.120}", got(value), "pattern")
+
+    def _match(self, pattern: str, text: str) -> bool:
+        # Charged a tenth of the worst: only expressions made for it come near that.
+        self.spend(1 + len(text) * self._weights[pattern] // (10 * _STEP_NS))
+        return matches(pattern, text)
+
+    def _of_array(self, schema: Mapping[str, Any], value: list[Any], at: str) -> Iterator[Fault]:
+        yield from compared(schema, "minItems", "maxItems", len(value), "items", value, at)
+        if schema.get("uniqueItems") is True:
+            self.spend(len(value) // 50)
+            twice = distinct(value)
+            if twice is not None:
+                yield Fault(step(at, twice), "an item unlike the others", got(value[twice]), "uniqueItems")
+        first, rest = self._items(schema)
+        for number, item in enumerate(value):
+            inside = first[number] if number < len(first) else rest
+            if inside is not None:
+                yield from self._item(inside, item, at, number)
+        if "contains" in schema and self._dialect > Dialect.DRAFT_04:
+            yield from self._contains(schema, value, at)
+
+    def _item(self, schema: Schema, item: Any, at: str, number: int) -> Iterator[Fault]:
+        if not self.holds(schema, item):
+            yield from self.problems(schema, item, step(at, number))
+
+    def _items(self, schema: Mapping[str, Any]) -> tuple[list[Schema], Schema | None]:
+        """The schemas of the first items, and of those after."""
+        items = schema.get("items")
+        if self._dialect == Dialect.DRAFT_2020_12:
+            first = schema.get("prefixItems")
+            return (first if isinstance(first, list) else []), items
+        if isinstance(items, list):
+            return items, schema.get("additionalItems")
+        return [], items
+
+    def _contains(self, schema: Mapping[str, Any], value: list[Any], at: str) -> Iterator[Fault]:
+        new = self._dialect >= Dialect.DRAFT_2019_09
+        least = schema.get("minContains", 1) if new else 1
+        most = schema.get("maxContains") if new else None
+        found = sum(self.holds(schema["contains"], item) for item in value)
+        if found < least:
+            yield Fault(
+                at, f"at least {short(least)} items that are {outline(schema['contains'])}", f"{found}", "contains"
+            )
+        elif most is not None and found > most:
+            yield Fault(
+                at, f"at most {short(most)} items that are {outline(schema['contains'])}", f"{found}", "maxContains"
+            )
+
+    def _of_object(self, schema: Mapping[str, Any], value: dict[str, Any], at: str) -> Iterator[Fault]:
+        required = schema.get("required")
+        if isinstance(required, list):
+            self.spend(len(required) // 50)
+            yield from (Fault(step(at, n), "required", "nothing", "required") for n in required if n not in value)
+        yield from compared(schema, "minProperties", "maxProperties", len(value), "properties", value, at)
+        properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+        rest = schema.get("additionalProperties", True)
+        for name, part in value.items():
+            inside = [properties[name]] if name in properties else []
+            inside += [patterns[pattern] for pattern in patterns if self._match(pattern, name)]
+            if not inside and rest is False:
+                yield misnamed(schema, name, at, got(part), "additionalProperties")
+            for one in inside or [rest]:
+                if one is not True and one is not False:
+                    yield from self._within(one, part, step(at, name))
+                elif one is False and inside:
+                    yield Fault(step(at, name), "no such property", got(part), "false")
+            if "propertyNames" in schema and self._dialect > Dialect.DRAFT_04:
+                yield from self._name(schema["propertyNames"], name, at)
+        yield from self._dependent(schema, value, at)
+
+    def _name(self, schema: Schema, name: str, at: str) -> Iterator[Fault]:
+        if not self.holds(schema, name):
+            reason = next(self.problems(schema, name, at), None)
+            wanted = "no property" if reason is None or schema is False else f"a name that is {reason.expected}"
+            yield Fault(step(at, name), wanted, f"the name {name[:60]!r}", "propertyNames")
+
+    def _dependent(self, schema: Mapping[str, Any], value: dict[str, Any], at: str) -> Iterator[Fault]:
+        new = self._dialect >= Dialect.DRAFT_2019_09
+        for keyword in ("dependentRequired", "dependentSchemas") if new else ("dependencies",):
+            for name, then in schema.get(keyword, {}).items():
+                if name not in value:
+                    continue
+                if isinstance(then, list):
+                    missing = [other for other in then if other not in value]
+                    wanted = f"required where {name!r:.60} is given"
+                    yield from (Fault(step(at, other), wanted, "nothing", keyword) for other in missing)
+                else:
+                    yield from self._within(then, value, at)
+
+    def _of_branches(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
+        for part in schema.get("allOf", ()):
+            yield from self._within(part, value, at)
+        options = schema.get("anyOf")
+        if options and not any(self.holds(option, value) for option in options):
+            yield from of_alternatives(self, self._index, options, value, at, "anyOf")
+        options = schema.get("oneOf")
+        if options:
+            fitting = sum(self.holds(option, value) for option in options)
+            if not fitting:
+                yield from of_alternatives(self, self._index, options, value, at, "oneOf")
+            elif fitting > 1:
+                wanted = "what fits exactly one of the alternatives"
+                yield Fault(at, wanted, f"{got(value)}, which fits {fitting}", "oneOf")
+        if "not" in schema and self.holds(schema["not"], value):
+            yield Fault(at, f"anything but {outline(schema['not'])}", got(value), "not")
+        if "if" in schema and self._dialect >= Dialect.DRAFT_07:
+            branch = schema.get("then" if self.holds(schema["if"], value) else "else", True)
+            yield from self._within(branch, value, at)
+
+    def _of_rest(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
+        """`unevaluatedProperties` and `unevaluatedItems`: whatever nothing else at this place has looked at."""
+        if isinstance(value, dict) and "unevaluatedProperties" in schema:
+            seen = self._seen(schema, value, own=False)
+            for name, part in value.items():
+                if name not in seen and not self.holds(schema["unevaluatedProperties"], part):
+                    yield misnamed(schema, name, at, got(part), "unevaluatedProperties")
+        if isinstance(value, list) and "unevaluatedItems" in schema:
+            numbers = self._seen(schema, value, own=False)
+            for number, item in enumerate(value):
+                if number not in numbers and not self.holds(schema["unevaluatedItems"], item):
+                    yield Fault(step(at, number), "no further item", got(item), "unevaluatedItems")
+
+    def _seen(self, schema: Schema, value: Any, *, own: bool = True) -> set[str | int]:
+        """The property names or item numbers that the schema, which holds, looks at."""
+        self.spend(1)
+        if isinstance(schema, bool):
+            return set()
+        seen: set[str | int] = set(self._looked_at(schema, value, own=own))
+        for part in self._applied(schema, value):
+            if self.holds(part, value):
+                seen |= self._seen(part, value)
+        return seen
+
+    def _looked_at(self, schema: Mapping[str, Any], value: Any, *, own: bool) -> Iterator[str | int]:
+        if isinstance(value, dict):
+            patterns, properties = schema.get("patternProperties", {}), schema.get("properties", {})
+            everything = "additionalProperties" in schema or (own and "unevaluatedProperties" in schema)
+            for name in value:
+                if everything or name in properties or any(self._match(pattern, name) for pattern in patterns):
+                    yield name
+        elif isinstance(value, list):
+            first, rest = self._items(schema)
+            everything = rest is not None or (own and "unevaluatedItems" in schema)
+            yield from range(len(value) if everything else min(len(first), len(value)))
+            if "contains" in schema and self._dialect == Dialect.DRAFT_2020_12:
+                yield from (n for n, item in enumerate(value) if self.holds(schema["contains"], item))
+
+    def _applied(self, schema: Mapping[str, Any], value: Any) -> Iterator[Schema]:
+        """What else the schema applies to the value itself."""
+        for keyword in REFERENCES:
+            yield from self._index.targets.get((id(schema), keyword), ())[:1]
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            yield from schema.get(keyword, ())
+        if "if" in schema:
+            held = self.holds(schema["if"], value)
+            yield from (schema[keyword] for keyword in ("if", "then" if held else "else") if keyword in schema)
+        if isinstance(value, dict):
+            yield from (part for name, part in schema.get("dependentSchemas", {}).items() if name in value)
+
+
+def _of_number(schema: Mapping[str, Any], value: float, at: str, dialect: Dialect) -> Iterator[Fault]:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    if dialect == Dialect.DRAFT_04:
+        above, low = (low, None) if above is True else (None, low)
+        below, high = (high, None) if below is True else (None, high)
+    if low is not None and value < low:
+        yield Fault(at, f"at least {short(low)}", got(value), "minimum")
+    if high is not None and value > high:
+        yield Fault(at, f"at most {short(high)}", got(value), "maximum")
+    if above is not None and value <= above:
+        yield Fault(at, f"more than {short(above)}", got(value), "exclusiveMinimum")
+    if below is not None and value >= below:
+        yield Fault(at, f"less than {short(below)}", got(value), "exclusiveMaximum")
+    divisor = schema.get("multipleOf")
+    if divisor is not None and not _divides(divisor, value):
+        yield Fault(at, f"a multiple of {short(divisor)}", got(value), "multipleOf")
+
+
+def _divides(divisor: float, value: float) -> bool:
+    try:
+        return (_exact(value) / _exact(divisor)).denominator == 1
+    except (ValueError, ZeroDivisionError):
+        return False
+
+
+def _exact(number: float) -> Fraction:
+    return Fraction(number) if isinstance(number, int) else Fraction(str(number))

@@ -1,0 +1,40 @@
+"""Local references, followed as far as they are plain JSON pointers; for what only reads a schema."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+_HOPS: Final = 20
+
+
+def followed(schema: Any, root: Any) -> Any:
+    """The schema that a chain of `#/...` references ends at; the last one met where it leads nowhere."""
+    for _ in range(_HOPS):
+        reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+        if not isinstance(reference, str):
+            return schema
+        target = at_pointer(root, reference)
+        if target is None:
+            return schema
+        schema = target
+    return schema
+
+
+def at_pointer(root: Any, reference: str) -> Any:
+    """What `#` or `#/...` leads to in `root`; None for anything else, and for what has an id of its own."""
+    if reference == "#":
+        return root
+    if not reference.startswith("#/"):
+        return None
+    target = root
+    for part in unquote(reference[2:]).split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, Mapping):
+            if target is not root and "$id" in target:
+                return None
+            target = target.get(key)
+        elif isinstance(target, list) and key.isdecimal() and int(key) < len(target):
+            target = target[int(key)]
+        else:
+            return None
+    return target

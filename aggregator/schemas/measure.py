@@ -1,0 +1,48 @@
+"""The size of a value, level by level, without recursion: what is too large or too deep is not checked at all."""
+
+from typing import Any, Final, NamedTuple
+
+# A host's message is bounded in bytes before it comes here; these bound what a check costs.
+DEPTH_LIMIT: Final = 64
+VALUES_LIMIT: Final = 250_000
+
+
+class Size(NamedTuple):
+    """Per level below the root: how many values, and how many characters in strings and property names."""
+
+    values: list[int]
+    characters: list[int]
+
+
+class TooLarge(ValueError):
+    """The value is past what is checked; the message says how, in plain words."""
+
+
+def measure(value: Any, *, characters: bool) -> Size:
+    """`characters`: whether the texts are wanted too; without them the walk is cheaper.
+
+    Raises:
+        TooLarge: too deep, or too many values.
+    """
+    counts: list[int] = []
+    texts: list[int] = []
+    level: list[Any] = [value]
+    total = 0
+    while level:
+        count = len(level)
+        total += count
+        if total > VALUES_LIMIT:
+            raise TooLarge(f"at most {VALUES_LIMIT:,} values")
+        if len(counts) > DEPTH_LIMIT:
+            raise TooLarge(f"at most {DEPTH_LIMIT} levels of nesting")
+        counts.append(count)
+        if characters:
+            texts.append(sum(len(v) if type(v) is str else sum(map(len, v)) if type(v) is dict else 0 for v in level))
+        inside: list[Any] = []
+        for part in level:
+            if type(part) is dict:
+                inside += part.values()
+            elif type(part) is list:
+                inside += part
+        level = inside
+    return Size(counts, texts)

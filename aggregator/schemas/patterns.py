@@ -1,0 +1,42 @@
+"""Regular expressions that run in linear time: what each costs per character, and whether a text matches.
+
+Law: only the engine without backtracking is used (docs/decisions/0005); what it cannot do is not done.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+from jsonschema_rs import Draft202012Validator, RegexOptions
+
+_KIB: Final = 1024
+# Size of the compiled program -> the most nanoseconds a character took in the worst patterns of that size.
+_LADDER: Final = ((4 * _KIB, 100), (64 * _KIB, 1_000), (1024 * _KIB, 45_000), (10 * 1024 * _KIB, 70_000))
+LENGTH_LIMIT: Final = 8_192
+
+OPTIONS: Final = RegexOptions(size_limit=_LADDER[-1][0])
+
+
+@lru_cache(maxsize=2_048)
+def weight(pattern: str) -> int | None:
+    """Nanoseconds per character at the worst; None for what is no expression, or none that linear time can match."""
+    if len(pattern) > LENGTH_LIMIT:
+        return None
+    return next((cost for size, cost in _LADDER if _compiles(pattern, size)), None)
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether it is found anywhere in the text; `pattern` has a weight."""
+    return _compiled(pattern).is_valid(text)
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> Draft202012Validator:
+    return Draft202012Validator({"pattern": pattern}, pattern_options=OPTIONS, offline=True)
+
+
+def _compiles(pattern: str, size: int) -> bool:
+    try:
+        Draft202012Validator({"pattern": pattern}, pattern_options=RegexOptions(size_limit=size), offline=True)
+    except ValueError:
+        return False
+    return True

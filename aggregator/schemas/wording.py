@@ -1,0 +1,108 @@
+"""The plain words of faults: what was expected, what came, what would have done. Always short."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+from aggregator.schemas.dialect import Dialect
+from aggregator.schemas.fault import Fault, step
+from aggregator.schemas.signature import outline as outline
+
+_WORDS: Final[Mapping[str, str]] = {
+    "string": "a string",
+    "number": "a number",
+    "integer": "an integer",
+    "boolean": "true or false",
+    "null": "null",
+    "object": "an object",
+    "array": "an array",
+}
+_TEXT_SHOWN: Final = 40
+_OPTIONS_SHOWN: Final = 12
+
+
+def types_of(schema: Mapping[str, Any]) -> list[str]:
+    """Its `type` keyword as a list."""
+    own = schema.get("type")
+    return [own] if isinstance(own, str) else own if isinstance(own, list) else []
+
+
+def type_of(value: Any) -> str:
+    """The JSON type; `integer` for what draft-06 and later call one."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return "integer"
+    kinds: Mapping[type, str] = {float: "number", str: "string", list: "array", dict: "object"}
+    return kinds.get(type(value), "something else")
+
+
+def typed(value: Any, wanted: Iterable[str], dialect: Dialect = Dialect.DRAFT_2020_12) -> bool:
+    """Whether the value is of one of the types. In draft-04 `1.0` is no integer."""
+    own = type_of(value)
+    if own == "integer" and dialect == Dialect.DRAFT_04 and isinstance(value, float):
+        own = "number"
+    return own in wanted or (own == "integer" and "number" in wanted)
+
+
+def got(value: Any) -> str:
+    """What came: short, whatever it is."""
+    kind = type_of(value)
+    if isinstance(value, str):
+        return f"a string ({value!r})" if len(value) <= _TEXT_SHOWN else f"a string of {len(value)} characters"
+    if kind in ("integer", "number"):
+        if isinstance(value, int) and abs(value) >= 10**30:
+            return "a number of more than 30 digits"
+        return f"a number ({value})"
+    if kind == "array":
+        return f"an array of {len(value)}" if value else "an empty array"
+    if kind == "object":
+        return f"an object of {len(value)}" if value else "an empty object"
+    return short(value) if kind in ("null", "boolean") else kind
+
+
+def one_of(options: list[Any], *, quoted: bool = False, near: Any = None) -> str:
+    """Types in words, or the values themselves; of many the nearest ones."""
+    if not quoted:
+        words = [_WORDS.get(option, str(option)) for option in options]
+        return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+    shown = options
+    more = ""
+    if len(options) > _OPTIONS_SHOWN:
+        texts = [option for option in options[:2_000] if isinstance(option, str) and len(option) <= 80]
+        close = get_close_matches(near[:80], texts, n=3) if isinstance(near, str) else []
+        shown = close or options[:_OPTIONS_SHOWN]
+        more = f" ({len(options)} in all)"
+    words = [short(option) for option in shown]
+    return f"{words[0] if len(words) == 1 else 'one of ' + ', '.join(words)}{more}" if words else "nothing at all"
+
+
+def misnamed(schema: Mapping[str, Any], name: str, at: str, came: str, keyword: str) -> Fault:
+    """A property that is not allowed, with the name that may have been meant."""
+    known = list(schema.get("properties", {}))[:500]
+    close = get_close_matches(name[:80], known, n=1)
+    hint = f"; did you mean {close[0]!r:.80}?" if close else ""
+    return Fault(step(at, name), f"no property of this name{hint}", came, keyword)
+
+
+def compared(
+    schema: Mapping[str, Any], least: str, most: str, size: int, of: str, value: Any, at: str
+) -> Iterator[Fault]:
+    """The faults of a pair of size limits."""
+    low, high = schema.get(least), schema.get(most)
+    came = got(value) if not isinstance(value, str) else f"a string of {size} characters"
+    if low is not None and size < low:
+        yield Fault(at, f"at least {short(low)} {of}", came, least)
+    if high is not None and size > high:
+        yield Fault(at, f"at most {short(high)} {of}", came, most)
+
+
+def short(value: Any) -> str:
+    """A value as text, of some 50 characters at most."""
+    if isinstance(value, str):
+        return f"'{value}'" if len(value) <= _TEXT_SHOWN else f"'{value[:_TEXT_SHOWN]}...'"
+    if isinstance(value, bool) or value is None:
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value) if isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**30) else got(value)

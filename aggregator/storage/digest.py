@@ -1,0 +1,56 @@
+"""One digest for one set of arguments, however they were written down (RFC 8785, JSON Canonicalization Scheme).
+
+It differs from the RFC in one point: whole numbers beyond 2**53 keep every digit, where the RFC would round them.
+Two calls that an upstream could tell apart never share a digest.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+_EXACT: Final = 2**53
+
+
+def argument_digest(arguments: Mapping[str, Any] | None) -> str:
+    """SHA-256 of the canonical JSON, in hexadecimal. No arguments are the same as an empty object.
+
+    Raises:
+        ValueError: the arguments are not JSON, or nested too deeply.
+    """
+    return sha256(canonical_json(arguments or {})).hexdigest()
+
+
+def canonical_json(value: Any) -> bytes:
+    """JSON with sorted names, no spaces and one spelling per number.
+
+    Raises:
+        ValueError: the value is not JSON, or nested too deeply.
+    """
+    try:
+        text = json.dumps(_canonical(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except RecursionError:
+        raise ValueError("The arguments are nested too deeply.") from None
+    # A lone surrogate can come out of a JSON escape; it has to count as what it is.
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if not all(isinstance(name, str) for name in value):
+            raise ValueError("The names in a JSON object are texts.")
+        return {name: _canonical(value[name]) for name in sorted(value, key=_utf16)}
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError("JSON has no such number.")
+        return int(value) if value.is_integer() and abs(value) < _EXACT else value
+    if value is None or isinstance(value, str | int):
+        return value
+    raise ValueError(f"JSON has no {type(value).__name__}.")
+
+
+def _utf16(name: str) -> bytes:
+    return name.encode("utf-16-be", "surrogatepass")

@@ -1,0 +1,128 @@
+"""Transactions on the one database, whatever it is. Writers of this process queue here, so that none polls a lock."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from aggregator.storage import sqlite
+from aggregator.storage.errors import StorageBusy, StorageError
+from aggregator.storage.files import identity
+from aggregator.storage.tables import changes
+
+# What `version` returns: equal as long as nobody changed the subject. The first half is the file's own identity.
+Version = tuple[int, int]
+
+_UNREACHABLE: Final = "The database cannot be used: {}."
+
+
+class Engine:
+    """Reads and writes; `path` is the file, or None when the database is not a file."""
+
+    def __init__(self, url: str, path: Path | None) -> None:
+        self.path = path
+        self._engine = _made(url, path)
+        self._writing = self._engine.execution_options(**sqlite.WRITING)
+        self._turn = asyncio.Lock()
+        self._file = identity(path) if path else 0
+
+    def __repr__(self) -> str:
+        return f"<Engine on {self.path or self._engine.dialect.name}>"
+
+    @property
+    def raw(self) -> AsyncEngine:
+        """The engine below, for opening and migrating."""
+        return self._engine
+
+    async def close(self) -> None:
+        """End every connection."""
+        await self._engine.dispose()
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[AsyncConnection]:
+        """A consistent view, which waits for no writer.
+
+        Raises:
+            StorageError: the database cannot do it.
+        """
+        async with self._faults(), self._engine.begin() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def write(self, *subjects: str) -> AsyncIterator[AsyncConnection]:
+        """One transaction that writes, whole or not at all; whoever watches one of `subjects` notices.
+
+        Raises:
+            StorageError: the database cannot do it; nothing was written.
+        """
+        async with self._in_turn(), self._faults(), self._writing.begin() as connection:
+            yield connection
+            for subject in subjects:
+                counted = update(changes).where(changes.c.subject == subject).values(version=changes.c.version + 1)
+                if (await connection.execute(counted)).rowcount == 0:
+                    await connection.execute(insert(changes).values(subject=subject, version=1))
+
+    async def version(self, subject: str) -> Version:
+        """A value that differs as soon as any process has changed the subject: one look-up by key.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        if self.path is not None:
+            file = await asyncio.to_thread(identity, self.path)
+            if file != self._file:
+                # Another process set the file aside, or somebody put a copy back: our connections still read the old.
+                await self._engine.dispose()
+                self._file = file
+        async with self.read() as connection:
+            found = await connection.scalar(select(changes.c.version).where(changes.c.subject == subject))
+        return self._file, found or 0
+
+    @asynccontextmanager
+    async def _in_turn(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(sqlite.BUSY_SECONDS):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise StorageBusy("Too much waits to be written to the database.") from None
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    @asynccontextmanager
+    async def _faults(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except NoConnectionFree as error:
+            raise StorageBusy("Every connection to the database is taken.") from error
+        except DBAPIError as error:
+            if (fault := self.fault(error)) is None:
+                raise
+            raise fault from error
+
+    def fault(self, error: DBAPIError) -> StorageError | None:
+        """What an operator is told, where it is the database's fault."""
+        if self.path is not None:
+            return sqlite.translated(error, self.path)
+        lost = error.connection_invalidated
+        return StorageError(_UNREACHABLE.format("the connection was lost")) if lost else None
+
+
+def _made(url: str, path: Path | None) -> AsyncEngine:
+    if path is not None:
+        return sqlite.sqlite_engine(path)
+    options: dict[str, Any] = {"hide_parameters": True, "pool_pre_ping": True}
+    try:
+        return create_async_engine(url, **options)
+    except ImportError as error:
+        raise StorageError(f"The storage URL needs a driver that is not installed: {error.name}.") from error
+    except Exception as error:
+        # The URL may hold a password: it is not repeated.
+        raise StorageError("The storage URL cannot be used; sqlite+aiosqlite:///PATH can.") from error

@@ -1,0 +1,85 @@
+"""The database as files: made for its owner alone, and set aside, never deleted, when it is damaged."""
+
+import logging
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Final
+
+from aggregator.storage.errors import StorageError, StorageReadOnly
+
+log = logging.getLogger(__name__)
+
+# The file, and what SQLite keeps beside it: they belong together.
+_PARTS: Final = ("", "-wal", "-shm")
+_ASIDE: Final = ".damaged-"
+
+
+def make_file(path: Path) -> None:
+    """An empty file that only its owner may read, in a folder that only its owner may enter.
+
+    A folder that is there already keeps its mode; a file that is there loses the rights of others.
+
+    Raises:
+        StorageError: that cannot be done.
+    """
+    try:
+        _make_folder(path.parent)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if os.name == "posix" and mode & 0o077:
+            log.warning("%s could be read by others (mode %o); now only its owner can", path, mode)
+            for part in _parts(path):
+                part.chmod(0o600)
+    except PermissionError as error:
+        raise StorageReadOnly(unwritable(path)) from error
+    except OSError as error:
+        raise StorageError(f"The database {path} cannot be made: {error.strerror}.") from error
+
+
+def _make_folder(folder: Path) -> None:
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)
+
+
+def unwritable(path: Path) -> str:
+    """What to tell an operator whose file or folder is read-only."""
+    return (
+        f"The database {path} cannot be written. Make the file and its folder writable for the user who runs "
+        "aggregator, or name another file with `storage`."
+    )
+
+
+def set_aside(path: Path) -> Path:
+    """Move a damaged file out of the way, with what belongs to it; returns where it is now."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    number = 1
+    while (target := Path(f"{path}{_ASIDE}{stamp}-{number}")).exists():
+        number += 1
+    # The file last: a crash half-way leaves it to be set aside again.
+    for part in reversed(_parts(path)):
+        part.rename(Path(f"{target}{part.name.removeprefix(path.name)}"))
+    return target
+
+
+def set_aside_before(path: Path) -> tuple[Path, ...]:
+    """The damaged files that still lie beside this one, oldest first."""
+    found = (one for one in path.parent.iterdir() if one.name.startswith(path.name + _ASIDE))
+    return tuple(sorted(one for one in found if not one.name.endswith(_PARTS[1:])))
+
+
+def identity(path: Path) -> int:
+    """A number that changes when another file takes this one's place; 0 while there is none."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def _parts(path: Path) -> list[Path]:
+    return [part for ending in _PARTS if (part := Path(f"{path}{ending}")).exists()]

@@ -1,0 +1,55 @@
+"""Where the database is: the platform's data folder, or what a URL says."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from aggregator.storage.errors import StorageError
+
+FILE: Final = "aggregator.db"
+SQLITE: Final = "sqlite+aiosqlite:///"
+# What people write without thinking of drivers.
+_SHORT: Final = {"sqlite:///": SQLITE, "postgresql://": "postgresql+asyncpg://", "postgres://": "postgresql+asyncpg://"}
+
+
+def default_url(environ: Mapping[str, str]) -> str:
+    """The SQLite file in the platform's folder for data."""
+    return f"{SQLITE}{data_folder(environ) / 'aggregator' / FILE}"
+
+
+def data_folder(environ: Mapping[str, str]) -> Path:
+    """Where programs of this platform keep their data."""
+    home = Path(environ.get("HOME") or os.path.expanduser("~"))
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support"
+    if sys.platform == "win32":
+        return Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    given = environ.get("XDG_DATA_HOME", "")
+    return Path(given) if os.path.isabs(given) else home / ".local" / "share"
+
+
+def full_url(url: str) -> str:
+    """The URL with the asynchronous driver that we use."""
+    for short, full in _SHORT.items():
+        if url.startswith(short):
+            return full + url.removeprefix(short)
+    return url
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The absolute path of the file a full SQLite URL names; None for other databases.
+
+    Raises:
+        StorageError: it names no file.
+    """
+    if not url.startswith("sqlite"):
+        return None
+    path = url.removeprefix(SQLITE)
+    if path == url or not path or path == ":memory:" or "?" in path or "\0" in path:
+        raise StorageError(
+            f"The storage URL must name a file and no options, as in {SQLITE}/var/lib/aggregator/{FILE} "
+            f"(an absolute path, with four slashes) or {SQLITE}{FILE}."
+        )
+    return Path(os.path.abspath(os.path.expanduser(path)))

@@ -1,0 +1,54 @@
+"""One process at a time opens, mends or migrates a file. The system frees the lock when its holder dies."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from aggregator.storage.errors import StorageBusy, StorageReadOnly
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+_PAUSE: Final = 0.01
+
+
+@asynccontextmanager
+async def locked(path: Path, patience: float) -> AsyncIterator[None]:
+    """Hold the lock file `path`. Each try is one system call that does not wait.
+
+    Raises:
+        StorageBusy: another process held it for `patience` seconds.
+        StorageReadOnly: the lock file cannot be made.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    except OSError as error:
+        raise StorageReadOnly(f"{path} cannot be written ({error.strerror}); make its folder writable.") from error
+    try:
+        try:
+            async with asyncio.timeout(patience):
+                while not _taken(descriptor):  # noqa: ASYNC110 - another process gives no event
+                    await asyncio.sleep(_PAUSE)
+        except TimeoutError:
+            held = f"{path} has been locked by another process for {patience:g} s; is one hanging?"
+            raise StorageBusy(held) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

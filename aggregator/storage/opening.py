@@ -1,0 +1,109 @@
+"""Opens the one database: checks it, sets a damaged file aside, brings the schema up to date."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Final
+
+from sqlalchemy import Column, MetaData, String, Table, select
+from sqlalchemy.exc import DBAPIError
+
+from aggregator.storage import sqlite
+from aggregator.storage.approvals import Approvals
+from aggregator.storage.engine import Engine
+from aggregator.storage.errors import StorageDamaged, StorageError
+from aggregator.storage.files import make_file, set_aside, set_aside_before
+from aggregator.storage.keys import ApiKeys
+from aggregator.storage.locate import full_url, sqlite_path
+from aggregator.storage.lockfile import locked
+from aggregator.storage.tables import REVISION, metadata
+
+log = logging.getLogger(__name__)
+
+_PATIENCE: Final = 30.0
+_CHECKED: Final = tuple(table.name for table in metadata.sorted_tables if table.info.get("checked"))
+# Alembic's own table.
+_STAMP: Final = Table("alembic_version", MetaData(), Column("version_num", String(32)))
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """The open database: one attribute for each thing kept in it.
+
+    `set_aside` are the damaged files that lie beside it. As long as there are any, keys may have been lost: what is
+    open while there are no keys must stay closed.
+    """
+
+    engine: Engine
+    keys: ApiKeys
+    approvals: Approvals
+    set_aside: tuple[Path, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Database {self.engine.path or self.engine.raw.dialect.name}>"
+
+    async def close(self) -> None:
+        """End every connection."""
+        await self.engine.close()
+
+
+async def open_here(url: str) -> Database:
+    """The database behind `url`, ready for use.
+
+    Raises:
+        StorageError: it cannot be used; the message says what to do.
+    """
+    url = full_url(url)
+    path = sqlite_path(url)
+    if path is None:
+        engine = await _ready(url, None)
+        return Database(engine, ApiKeys(engine), Approvals(engine))
+    await asyncio.to_thread(make_file, path)
+    async with locked(Path(f"{path}.lock"), _PATIENCE):
+        engine = await _mended(url, path)
+        lost = await asyncio.to_thread(set_aside_before, path)
+    return Database(engine, ApiKeys(engine), Approvals(engine), lost)
+
+
+async def _mended(url: str, path: Path) -> Engine:
+    try:
+        # Whoever held the lock before us may have set the file aside.
+        await asyncio.to_thread(make_file, path)
+        return await _ready(url, path)
+    except StorageDamaged as error:
+        target = await asyncio.to_thread(set_aside, path)
+        log.error("%s It is now %s, and a new one was made: keys and approvals have to be made again.", error, target)
+        await asyncio.to_thread(make_file, path)
+        return await _ready(url, path)
+
+
+async def _ready(url: str, path: Path | None) -> Engine:
+    """The engine, once the file is sound and its schema is ours."""
+    engine = Engine(url, path)
+    try:
+        if path is not None:
+            await sqlite.check(engine.raw, _CHECKED)
+            await sqlite.use_write_ahead_log(engine.raw, path)
+        stamp = await _stamp(engine)
+        if stamp != REVISION:
+            upgrade = await asyncio.to_thread(resolve_name, "aggregator.storage.migrate:upgrade")
+            await asyncio.to_thread(upgrade, url, path, stamp, REVISION)
+    except BaseException as error:
+        await engine.close()
+        fault = engine.fault(error) if isinstance(error, DBAPIError) else None
+        if fault is not None:
+            raise fault from error
+        raise
+    return engine
+
+
+async def _stamp(engine: Engine) -> str | None:
+    async with engine.raw.connect() as connection:
+        if not await connection.run_sync(lambda sync: sync.dialect.has_table(sync, _STAMP.name)):
+            return None
+        stamps = (await connection.execute(select(_STAMP.c.version_num))).scalars().all()
+    if len(stamps) > 1:
+        raise StorageError("The database carries more than one schema version; it was changed by something else.")
+    return stamps[0] if stamps else None
