@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
-from aggregator.domain.names import folded, listed_canonical, listed_compatible
+from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.schema_walk import Path, deeper_than, positions
 from aggregator.wire.headers import ParamHeader, param_headers
@@ -41,6 +41,7 @@ def vet(
     """
     records: dict[str, ToolRecord] = {}
     warnings: list[str] = []
+    taken: set[str] = set()
     names = {d["name"] for d in definitions if isinstance(d, dict) and isinstance(d.get("name"), str)}
     readings = Counter(map(folded, names))
     for definition in definitions:
@@ -56,15 +57,20 @@ def vet(
             continue
         warnings += [f"{server.id}: tool {name!r} was mended: {note}" for note in notes]
         clashes = ambiguous or ("." in name and readings[folded(name)] > 1)
+        listed: dict[Style, str] = {
+            "canonical": listed_canonical(server.prefix, name, ambiguous=clashes),
+            "compatible": listed_compatible(server.prefix, name, name_limit),
+        }
+        if not taken.isdisjoint(listed.values()):
+            warnings.append(f"{server.id}: tool {name!r:.80} is left out: its shortened name is another tool's")
+            continue
+        taken.update(listed.values())
         records[name] = ToolRecord(
             server=server.id,
             prefix=server.prefix,
             own_name=name,
             definition=mended,
-            listed={
-                "canonical": listed_canonical(server.prefix, name, ambiguous=clashes),
-                "compatible": listed_compatible(server.prefix, name, name_limit),
-            },
+            listed=listed,
             timeout=_timeout(server, name),
             param_headers=headers,
         )

@@ -24,7 +24,7 @@ _NOT_COMPATIBLE: Final = re.compile(r"[^A-Za-z0-9_-]")
 # no tool can take the name another has by its digest.
 _DIGEST_LENGTH: Final = 8
 _DIGEST_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz234567"
-_LIKE_A_DIGEST: Final = re.compile(r"_[0-9][a-z2-7]{7}$")
+_LIKE_A_DIGEST: Final = re.compile(r"[._][0-9][a-z2-7]{7}$")
 # Spellings of the separator that calls may use, the canonical one first.
 _SEPARATORS: Final = (".", "__", "/", ":")
 

@@ -8,11 +8,12 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
+from aggregator.domain.errors import to_wire
 from aggregator.domain.tasks import Tasks
 from aggregator.doors.guard import Receive, Send, respond_bytes
 from aggregator.doors.stream import KEEP_ALIVE_INTERVAL, EventStream
 from aggregator.wire.codec import encode
-from aggregator.wire.peer import NoWayBack, Peer, error_message
+from aggregator.wire.peer import NoWayBack, Peer, encode_error
 
 # A request that runs this long gets someone who watches its connection.
 SLOW: Final = 0.05
@@ -86,10 +87,9 @@ class Exchange:
                 raise
             running.uncancel()
         except Exception as error:
-            message = error_message(self.request_id, error)
-            body = encode(message)
+            body = encode_error(self.request_id, error)
             if self._modern:
-                status = _STATUS.get(message["error"]["code"], 200)
+                status = _STATUS.get(to_wire(error)["code"], 200)
         finally:
             self._running = None
             timer.cancel()

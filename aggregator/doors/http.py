@@ -23,7 +23,7 @@ from aggregator.gateway.gateway import Gateway
 from aggregator.gateway.host import Host
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import decode
-from aggregator.wire.peer import error_message
+from aggregator.wire.peer import error_message, sane_id
 
 _ROUTING: Final = (wire_headers.VERSION, wire_headers.METHOD, wire_headers.NAME)
 _BATCHES: Final = "2025-03-26"
@@ -94,7 +94,8 @@ class HttpDoor:
             else:
                 await respond(send, 400, error_message(None, unsupported(str(version))))
             return
-        if not isinstance(method, str) or not isinstance(request_id, str | int) or isinstance(request_id, bool):
+        request_id = sane_id(request_id)
+        if not isinstance(method, str) or request_id is None:
             await respond(send, 400, error_message(None, _not_a_message()))
             return
         exchange = Exchange(request_id, receive, send, self._tasks, modern=True)
@@ -134,8 +135,8 @@ class HttpDoor:
                 await respond(send, 202)
 
     async def _initialize(self, message: dict[str, Any], receive: Receive, send: Send) -> None:
-        request_id, params = message.get("id"), message.get("params")
-        if not isinstance(request_id, str | int) or isinstance(request_id, bool):
+        request_id, params = sane_id(message.get("id")), message.get("params")
+        if request_id is None:
             await respond(send, 400, error_message(None, _not_a_message()))
             return
         if not isinstance(params, dict):
@@ -153,10 +154,9 @@ class HttpDoor:
             self._sessions.end(session)
 
     async def _ask(self, session: HttpSession, message: dict[str, Any], receive: Receive, send: Send) -> None:
-        method, params, request_id = message["method"], message.get("params") or {}, message["id"]
-        sane = isinstance(request_id, str | int) and not isinstance(request_id, bool)
-        if not sane or not isinstance(method, str) or not isinstance(params, dict):
-            await respond(send, 400, error_message(request_id if sane else None, _not_a_message()))
+        method, params, request_id = message["method"], message.get("params") or {}, sane_id(message["id"])
+        if request_id is None or not isinstance(method, str) or not isinstance(params, dict):
+            await respond(send, 400, error_message(request_id, _not_a_message()))
         elif request_id in session.running:
             twice = HostError(INVALID_REQUEST, f"A request with id {request_id!r} is still running.")
             await respond(send, 400, error_message(request_id, twice))
@@ -171,9 +171,11 @@ class HttpDoor:
 
     async def _post_batch(self, session: HttpSession, batch: list[Any], send: Send) -> None:
         """2025-03-26 allows several messages in one post; their answers come back in one."""
-        asked = [part for part in batch if isinstance(part, dict) and "method" in part and "id" in part]
+        asked = []
         for part in batch:
-            if isinstance(part, dict) and part not in asked:
+            if isinstance(part, dict) and "method" in part and "id" in part:
+                asked.append(part)
+            elif isinstance(part, dict):
                 self._hear(session, part)
         answers = await asyncio.gather(*(self._answer_part(session, part) for part in asked))
         if answers:
@@ -198,7 +200,8 @@ class HttpDoor:
         if not isinstance(method, str) or not isinstance(params, dict):
             return
         if method == "notifications/cancelled":
-            exchange = session.running.get(params.get("requestId", ""))
+            request_id = sane_id(params.get("requestId"))
+            exchange = session.running.get(request_id) if request_id is not None else None
             if exchange is not None:
                 exchange.cancel()
         else:

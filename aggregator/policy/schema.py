@@ -23,6 +23,8 @@ def build(model: type[BaseModel], title: str) -> dict[str, Any]:
     for part in (made, *made.get("$defs", {}).values()):
         for field in part.get("properties", {}).values():
             field.pop("title", None)
+            if "patternProperties" in field:
+                field["additionalProperties"] = False
             # Keys with nothing after them are empty lists and objects.
             if field.get("type") in ("array", "object"):
                 field["type"] = [field["type"], "null"]

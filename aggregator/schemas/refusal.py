@@ -55,7 +55,13 @@ def missing_fields(faults: Sequence[Fault]) -> list[str]:
 
 
 def _lines(faults: Sequence[Fault]) -> list[str]:
-    return [f"- {_place(fault.pointer)}: expected {fault.expected}, got {fault.got}" for fault in faults]
+    return [f"- {_place(fault.pointer)}: {_said(fault)}" for fault in faults]
+
+
+def _said(fault: Fault) -> str:
+    if fault.keyword == "required" and fault.pointer:
+        return "required, but missing"
+    return f"expected {fault.expected}, got {fault.got}"
 
 
 def _place(pointer: str) -> str:

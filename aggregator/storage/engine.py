@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.exc import DBAPIError
@@ -13,13 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from aggregator.storage import sqlite
 from aggregator.storage.errors import StorageBusy, StorageError
-from aggregator.storage.files import identity
+from aggregator.storage.files import identity, lost
 from aggregator.storage.tables import changes
 
 # What `version` returns: equal as long as nobody changed the subject. The first half is the file's own identity.
 Version = tuple[int, int]
-
-_UNREACHABLE: Final = "The database cannot be used: {}."
 
 
 class Engine:
@@ -76,6 +74,8 @@ class Engine:
         """
         if self.path is not None:
             file = await asyncio.to_thread(identity, self.path)
+            if file == 0:
+                raise StorageError(lost(self.path))
             if file != self._file:
                 # Another process set the file aside, or somebody put a copy back: our connections still read the old.
                 await self._engine.dispose()
@@ -111,8 +111,7 @@ class Engine:
         """What an operator is told, where it is the database's fault."""
         if self.path is not None:
             return sqlite.translated(error, self.path)
-        lost = error.connection_invalidated
-        return StorageError(_UNREACHABLE.format("the connection was lost")) if lost else None
+        return StorageError("The connection to the database was lost.") if error.connection_invalidated else None
 
 
 def _made(url: str, path: Path | None) -> AsyncEngine:

@@ -55,6 +55,11 @@ def unwritable(path: Path) -> str:
     )
 
 
+def lost(path: Path) -> str:
+    """What to tell an operator whose file is not there any more."""
+    return f"The database {path} cannot be opened; is it still there?"
+
+
 def set_aside(path: Path) -> Path:
     """Move a damaged file out of the way, with what belongs to it; returns where it is now."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

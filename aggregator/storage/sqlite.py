@@ -5,7 +5,7 @@ Rule: SQL that only SQLite understands stands in this file and in no other.
 
 import logging
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from aggregator.storage.errors import StorageBusy, StorageDamaged, StorageError, StorageFull, StorageReadOnly
-from aggregator.storage.files import unwritable
+from aggregator.storage.files import lost, unwritable
 
 # Told to say everything, it would say what is in the rows.
 logging.getLogger("aiosqlite").setLevel(logging.INFO)
@@ -93,13 +93,13 @@ def _outside_transactions(engine: AsyncEngine) -> AsyncConnection:
     return engine.execution_options(**_NONE).connect()
 
 
-_FAULTS: Final[tuple[tuple[tuple[str, ...], type[StorageError], str], ...]] = (
-    (("SQLITE_CORRUPT", "SQLITE_NOTADB"), StorageDamaged, "The database {path} is damaged."),
-    (("SQLITE_FULL",), StorageFull, "There is no room left for the database {path}: nothing was written."),
-    (("SQLITE_BUSY", "SQLITE_LOCKED"), StorageBusy, "The database {path} was kept locked by another process."),
-    (("SQLITE_READONLY", "SQLITE_PERM"), StorageReadOnly, ""),
-    (("SQLITE_CANTOPEN",), StorageError, "The database {path} cannot be opened; is it still there?"),
-    (("SQLITE_IOERR",), StorageError, "The disk under the database {path} reports errors."),
+_FAULTS: Final[tuple[tuple[tuple[str, ...], type[StorageError], Callable[[Path], str]], ...]] = (
+    (("SQLITE_CORRUPT", "SQLITE_NOTADB"), StorageDamaged, "The database {} is damaged.".format),
+    (("SQLITE_FULL",), StorageFull, "There is no room left for the database {}: nothing was written.".format),
+    (("SQLITE_BUSY", "SQLITE_LOCKED"), StorageBusy, "The database {} was kept locked by another process.".format),
+    (("SQLITE_READONLY", "SQLITE_PERM"), StorageReadOnly, unwritable),
+    (("SQLITE_CANTOPEN",), StorageError, lost),
+    (("SQLITE_IOERR",), StorageError, "The disk under the database {} reports errors.".format),
 )
 
 
@@ -111,5 +111,5 @@ def translated(error: DBAPIError, path: Path) -> StorageError | None:
     name = getattr(cause, "sqlite_errorname", "") or ""
     for codes, kind, message in _FAULTS:
         if name.startswith(codes):
-            return kind(message.format(path=path) or unwritable(path))
+            return kind(message(path))
     return None

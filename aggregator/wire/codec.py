@@ -41,10 +41,11 @@ def encode(value: Any) -> bytes:
     """
     try:
         return _encoder.encode(value)
-    except UnicodeEncodeError:
-        return json.dumps(_plain(value), separators=(",", ":")).encode()
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    except (UnicodeEncodeError, RecursionError):
+        try:
+            return json.dumps(_plain(value), separators=(",", ":")).encode()
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
 
 
 def _plain(value: Any) -> Any:

@@ -178,7 +178,7 @@ class Peer:
 
     def _hear(self, message: dict[str, Any]) -> None:
         method, params = message["method"], message.get("params")
-        request_id = _sane(message.get("id"))
+        request_id = sane_id(message.get("id"))
         if params is None:
             params = {}
         if not isinstance(method, str) or not isinstance(params, dict):
@@ -198,12 +198,12 @@ class Peer:
 
     def _hear_notification(self, method: str, params: dict[str, Any]) -> None:
         if method == "notifications/progress":
-            token = _sane(params.get("progressToken"))
+            token = sane_id(params.get("progressToken"))
             listener = self._progress.get(token) if isinstance(token, int) else None
             if listener is not None:
                 listener({key: value for key, value in params.items() if key != "progressToken"})
         elif method == "notifications/cancelled":
-            request_id = _sane(params.get("requestId"))
+            request_id = sane_id(params.get("requestId"))
             task = self._running.get(request_id) if request_id is not None else None
             if task is not None:
                 task.cancel()
@@ -218,7 +218,7 @@ class Peer:
             # Cancelled by the other side, or the connection is closing: neither wants an answer.
             return
         except Exception as error:
-            answer = encode(error_message(request_id, error))
+            answer = encode_error(request_id, error)
         if self._gone is None:
             self._send(answer, None)
 
@@ -257,7 +257,18 @@ def error_message(request_id: str | int | None, error: Exception) -> dict[str, A
     return {"jsonrpc": "2.0", "id": request_id, "error": wire}
 
 
-def _sane(request_id: Any) -> str | int | None:
+def encode_error(request_id: str | int | None, error: Exception) -> bytes:
+    """The same as bytes; `data` that cannot be written is left out."""
+    message = error_message(request_id, error)
+    try:
+        return encode(message)
+    except ValueError:
+        message["error"].pop("data", None)
+        return encode(message)
+
+
+def sane_id(request_id: Any) -> str | int | None:
+    """A request id or progress token, or None for what cannot be one; `True` is not the number 1."""
     return request_id if isinstance(request_id, str | int) and not isinstance(request_id, bool) else None
 
 
