@@ -53,14 +53,13 @@ def test_a_value_is_read_as_the_schema_says(schema: dict[str, Any], text: str, e
 
 def test_keys_the_schema_does_not_name_are_read_as_json_where_they_are() -> None:
     assert _parse_pairs(["a=1", "b=x", "c=[1]"], _tool({})) == {"a": 1, "b": "x", "c": [1]}
-    assert _parse_pairs(["a=1"], None) == {"a": 1}
-    assert _parse_pairs([], None) == {}
+    assert _parse_pairs([], _tool({})) == {}
 
 
 @pytest.mark.parametrize("pair", ["", "x", "=x", "="])
 def test_what_is_no_pair_says_so(pair: str) -> None:
     with pytest.raises(OperatorError, match="is not key=value"):
-        _parse_pairs([pair], None)
+        _parse_pairs([pair], _tool({}))
 
 
 @pytest.mark.parametrize("properties", [[], "x", None, 7, {"key": True}, {"key": []}, {"key": {"type": {}}}])

@@ -89,9 +89,16 @@ def test_what_is_not_json_is_a_bug_of_ours_and_says_so() -> None:
         encode({"a": object()})
 
 
-def test_nesting_too_deep_to_write_is_a_value_error() -> None:
-    deep: Any = []
-    for _ in range(5_000):
-        deep = [deep]
-    with pytest.raises(ValueError, match="deep"):
-        encode(deep)
+@pytest.mark.parametrize("inmost", [[], "\ud800", Raw(b"1")])
+@pytest.mark.parametrize("depth", [600, 5_000])
+def test_nesting_too_deep_to_write_is_a_value_error(inmost: Any, depth: int) -> None:
+    value = inmost
+    for _ in range(depth):
+        value = [value]
+    try:
+        written = encode(value)
+    except ValueError as error:
+        assert "deep" in str(error)  # noqa: PT017
+    else:
+        assert depth == 600
+        assert written.startswith(b"[" * depth)

@@ -12,12 +12,13 @@ from aggregator.domain.versions import (
     LEGACY_VERSIONS,
     META_CLIENT_CAPABILITIES,
     META_SERVER_INFO,
+    META_SUBSCRIPTION_ID,
     META_VERSION,
     MODERN_VERSIONS,
     SUPPORTED_VERSIONS,
     era_of,
 )
-from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, onward, unsupported, version_spoken
+from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, onward, received, unsupported, version_spoken
 from aggregator.gateway.host import Host
 
 from .strategies import ANY_TEXT, json_values
@@ -101,7 +102,7 @@ def test_an_unsupported_revision_is_told_what_is() -> None:
 @given(RESULTS)
 def test_a_modern_answer_keeps_everything_but_this_hops_own(result: dict[str, Any]) -> None:
     """Proves: F1, C8"""
-    shaped = for_modern(result)
+    shaped = for_modern(received(result))
     assert shaped["resultType"] == result.get("resultType", "complete")
     assert shaped["_meta"][META_SERVER_INFO] == SERVER_INFO
     assert {k: v for k, v in shaped["_meta"].items() if k != META_SERVER_INFO} == _kept(result.get("_meta"))
@@ -111,7 +112,8 @@ def test_a_modern_answer_keeps_everything_but_this_hops_own(result: dict[str, An
 @given(RESULTS)
 def test_a_legacy_answer_has_nothing_only_the_modern_era_knows(result: dict[str, Any]) -> None:
     """Proves: F1, C8"""
-    shaped = dict(for_legacy({**result, **({"ttlMs": 1, "cacheScope": "private"} if "resultType" in result else {})}))
+    hints = {"ttlMs": 1, "cacheScope": "private"} if "resultType" in result else {}
+    shaped = dict(for_legacy(received({**result, **hints})))
     assert not {"resultType", "ttlMs", "cacheScope"} & shaped.keys()
     meta = result.get("_meta")
     if isinstance(meta, dict):
@@ -119,6 +121,20 @@ def test_a_legacy_answer_has_nothing_only_the_modern_era_knows(result: dict[str,
     assert isinstance(shaped.get("structuredContent", {}), dict)
     without = {k: v for k, v in result.items() if k != "structuredContent" or isinstance(v, dict)}
     assert _rest(shaped) == _rest(without)
+
+
+def test_what_we_say_of_ourselves_under_a_hop_local_key_reaches_the_host() -> None:
+    """A subscription's id is this hop's own; only what an upstream put there is taken out."""
+    ours = {"_meta": {META_SUBSCRIPTION_ID: 7}}
+    assert for_modern(ours)["_meta"] == {META_SUBSCRIPTION_ID: 7, META_SERVER_INFO: SERVER_INFO}
+    assert received(ours) == {}
+
+
+@given(RESULTS)
+def test_an_answer_with_nothing_of_the_hop_is_passed_on_as_the_same_object(result: dict[str, Any]) -> None:
+    meta = result.get("_meta")
+    if not isinstance(meta, dict) or _kept(meta) == meta:
+        assert received(result) is result
 
 
 @given(METAS)

@@ -128,7 +128,7 @@ def _sdk_decoded(value: str) -> str | None:
         return None
 
 
-@given(SCHEMAS)
+@given(SCHEMAS | SOUND.map(lambda properties: _annotated(properties)))
 @example({"properties": {"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}}})
 @example({"x-mcp-header": "A", "type": "string"})
 def test_annotations_are_found_and_refused_as_the_sdk_does(schema: Any) -> None:
@@ -138,7 +138,7 @@ def test_annotations_are_found_and_refused_as_the_sdk_does(schema: Any) -> None:
             param_headers(schema)
     else:
         expected = {path: PARAM_PREFIX + token.lower() for path, token in x_mcp_header_map(schema).items()}
-        assert param_headers(schema) == expected
+        assert {path: header.name for path, header in param_headers(schema).items()} == expected
 
 
 @given(SOUND, ARGUMENTS)
@@ -191,9 +191,7 @@ def test_numbers_are_compared_as_the_sdk_compares_them(kind: str) -> None:
             ours = mismatch(param_headers(schema), {"a": argument}, {f"{PARAM_PREFIX}a": [header]})
             if (ours is None) != (theirs is None):
                 different.append((argument, header))
-    if kind == "integer":
-        assert not different
-    assert all(type(argument) in (int, float) and float(header) == argument for argument, header in different)
+    assert not different
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from aggregator.domain.names import (
     CANONICAL_LIMIT,
     COMPATIBLE_LIMIT,
     DEFAULT_NAME_LIMIT,
+    Style,
     canonical,
     folded,
     listed_canonical,
@@ -132,6 +133,24 @@ def test_a_tool_cannot_take_the_name_another_gets_by_its_digest() -> None:
     records, _ = vet(server(), [tool(victim), tool(forged)], ambiguous=False, name_limit=DEFAULT_NAME_LIMIT)
     for style in ("compatible", "canonical"):
         assert not _twins(record.listed[style] for record in records)
+
+
+@pytest.mark.parametrize("forged", ["b.c.{}", "b_c.{}", "b.c_{}", "b_c_{}"])
+def test_no_server_can_take_the_name_anothers_tool_has_by_its_digest(forged: str) -> None:
+    """Nor a name that reads like it once `.` is `_`."""
+    digest = _listed({"a": [], "a_b": ["c"]})["a_b", "c"].rpartition("_")[2]
+    assert not _twins(map(folded, _listed({"a": [forged.format(digest)], "a_b": ["c"]}).values()))
+
+
+# Two names of one server whose digests are equal; a search of a second finds such a pair.
+TWINS = ("x" * 128 + "372088", "x" * 128 + "859620")
+
+
+@pytest.mark.parametrize("style", ["compatible", "canonical"])
+def test_two_tools_with_one_digest_are_not_listed_under_one_name(style: Style) -> None:
+    """Some hosts refuse a whole list that holds a name twice."""
+    records, _ = vet(server(), [tool(name) for name in TWINS], ambiguous=False, name_limit=DEFAULT_NAME_LIMIT)
+    assert not _twins(record.listed[style] for record in records)
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,24 @@ async def test_a_result_that_cannot_be_written_is_answered_too(caplog: pytest.Lo
         assert [message["error"]["code"] for message in sent] == [INTERNAL_ERROR]
 
 
+async def test_an_error_that_cannot_be_written_is_answered_too(caplog: pytest.LogCaptureFixture) -> None:
+    """An upstream's error data may be as deep as can just be read."""
+    async with asyncio.timeout(BOUND), Tasks("a test") as tasks:
+        sent: list[Any] = []
+
+        async def answer(method: str, params: dict[str, Any], channel: Channel) -> Any:
+            deep: Any = []
+            for _ in range(5_000):
+                deep = [deep]
+            raise RpcError(-32000, "too deep to tell", deep)
+
+        peer = Peer(lambda data, _: sent.append(decode(data)), tasks, answer, lambda *_: None)
+        peer.feed({"jsonrpc": "2.0", "id": 1, "method": "x"})
+        await peer.at_most(0)
+        assert [message["id"] for message in sent] == [1]
+        assert "error" in sent[0]
+
+
 async def test_cancelling_the_wait_cancels_on_the_other_side() -> None:
     """Proves: A8"""
     async with pair() as both:

@@ -1,0 +1,1 @@
+"""What the aggregator costs, measured beside the same servers without it. Run `python -m benchmarks`."""

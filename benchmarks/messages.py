@@ -1,0 +1,43 @@
+"""What a host says, in both eras: the same call with a handshake before it, or with 2026-07-28's envelope in it."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from aggregator.wire.codec import encode
+
+Era = Literal["legacy", "modern"]
+
+LEGACY: Final = "2025-06-18"
+MODERN: Final = "2026-07-28"
+
+_CLIENT: Final = {"name": "benchmark", "version": "1"}
+_ENVELOPE: Final = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": _CLIENT,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+INITIALIZE: Final = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": _CLIENT}
+INITIALIZED: Final = encode({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+
+def request(era: Era, request_id: int, method: str, params: Mapping[str, Any]) -> bytes:
+    """One request as JSON without line breaks."""
+    if era == "modern":
+        params = {**params, "_meta": _ENVELOPE}
+    return encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+
+
+def headers(era: Era, method: str, params: Mapping[str, Any], session: str | None) -> dict[str, str]:
+    """The HTTP headers that go with it."""
+    lines = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    if method == "initialize":
+        return lines
+    lines["mcp-protocol-version"] = MODERN if era == "modern" else LEGACY
+    if era == "modern":
+        lines["mcp-method"] = method
+        if "name" in params:
+            lines["mcp-name"] = params["name"]
+    if session is not None:
+        lines["mcp-session-id"] = session
+    return lines
