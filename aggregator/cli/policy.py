@@ -23,7 +23,7 @@ from aggregator.policy.files import check as check_files
 from aggregator.policy.files import read_folder
 from aggregator.policy.lint import Known, lint
 from aggregator.policy.named import thing_named
-from aggregator.policy.rulebook import Rulebook
+from aggregator.policy.rulebook import Rulebook, target_of
 from aggregator.policy.starter import FILE, starter
 
 
@@ -57,16 +57,17 @@ def explain(path: Path | None, agent: str | None, tool: str | None, connect: boo
     Raises:
         OperatorError: the files cannot be used, or the name is no full name.
     """
+    if agent is None and tool is None:
+        raise OperatorError("Name an agent, a tool, or both.")
     setup = _setup(path)
     book = _usable(setup)
     known = setup.known(connect or tool is None)
-    if agent is not None and tool is None:
+    if tool is None:
+        assert agent is not None
         allowed = what_can(book, agent, known.tools or (), setup.trusted)
         for record, decision in allowed:
-            print(f"{decision.verdict:<7} {record.name}")
+            print(f"{decision.verdict:<7} {target_of(record)}")
         return 0 if allowed else 1
-    if tool is None:
-        raise OperatorError("Name an agent, a tool, or both.")
     thing = thing_named(tool, setup.servers, known.tools or ())
     trusted = setup.trusted.get(thing.server, False)
     if agent is None:

@@ -1,0 +1,123 @@
+"""Queued approvals: bound to agent, tool and arguments; one use; an end."""
+
+from typing import Any
+
+import pytest
+
+from aggregator.storage import approvals as module
+from aggregator.storage.approvals import Approvals
+from aggregator.storage.errors import NoSuchRow, QueueFull
+from aggregator.storage.opening import Database
+from aggregator.storage.records import Approval
+
+CALL = ("bot", "github.delete_repo", "d1")
+
+
+@pytest.fixture
+def queue(database: Database) -> Approvals:
+    return database.approvals
+
+
+async def _asked(queue: Approvals, *call: str, expires: float = 100.0, now: float = 1.0) -> Approval:
+    agent, tool, digest = call or CALL
+    return await queue.ask(agent, tool, digest, "Delete the repository x", expires=expires, now=now)
+
+
+async def test_from_question_to_use(queue: Approvals) -> None:
+    asked = await _asked(queue)
+    assert asked.id.startswith("apr_")
+    assert (asked.status, asked.created, asked.expires) == ("pending", 1.0, 100.0)
+    assert await queue.find_granted(*CALL, now=2.0) is None
+    assert not await queue.consume(asked.id, *CALL, now=2.0)
+    granted = await queue.grant(asked.id, "ada", now=3.0)
+    assert (granted.status, granted.decided, granted.decided_by) == ("granted", 3.0, "ada")
+    assert await queue.find_granted(*CALL, now=4.0) == granted
+    assert await queue.consume(asked.id, *CALL, now=5.0)
+    assert not await queue.consume(asked.id, *CALL, now=5.0)
+    assert await queue.find_granted(*CALL, now=6.0) is None
+    used = await queue.get(asked.id, now=6.0)
+    assert (used.status, used.used) == ("used", 5.0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [("Bot", CALL[1], CALL[2]), (CALL[0], "github.delete_repo2", CALL[2]), (CALL[0], CALL[1], "d2"), ("", "", "")],
+)
+async def test_a_yes_is_good_for_this_very_call(queue: Approvals, call: tuple[str, str, str]) -> None:
+    asked = await _asked(queue)
+    await queue.grant(asked.id, "ada", now=2.0)
+    assert await queue.find_granted(*call, now=3.0) is None
+    assert not await queue.consume(asked.id, *call, now=3.0)
+    assert (await queue.get(asked.id, now=3.0)).status == "granted"
+
+
+async def test_the_same_question_waits_once(queue: Approvals) -> None:
+    first = await _asked(queue)
+    assert await _asked(queue, now=50.0) == first
+    assert (await _asked(queue, "bot", "github.delete_repo", "d2")).id != first.id
+    await queue.deny(first.id, "ada", now=3.0)
+    assert (await _asked(queue)).id != first.id
+
+
+async def test_time_ends_questions_and_answers(queue: Approvals) -> None:
+    asked, other = await _asked(queue), await _asked(queue, "other", "a.b", "d")
+    await queue.grant(other.id, "ada", now=2.0)
+    assert {found.status for found in await queue.list(now=100.0)} == {"expired"}
+    with pytest.raises(NoSuchRow, match="is expired already"):
+        await queue.grant(asked.id, "ada", now=100.0)
+    assert not await queue.consume(other.id, "other", "a.b", "d", now=100.0)
+    assert await queue.find_granted("other", "a.b", "d", now=100.0) is None
+    again = await _asked(queue, now=100.0, expires=200.0)
+    assert again.id != asked.id
+
+
+@pytest.mark.parametrize("answers", [("deny", "grant"), ("grant", "grant"), ("deny", "deny")])
+async def test_an_answer_stays(queue: Approvals, answers: tuple[str, str]) -> None:
+    asked = await _asked(queue)
+    first, second = (getattr(queue, answer) for answer in answers)
+    status = (await first(asked.id, "ada", now=2.0)).status
+    with pytest.raises(NoSuchRow, match=f"is {status} already"):
+        await second(asked.id, "eve", now=3.0)
+    assert (await queue.get(asked.id, now=3.0)).decided_by == "ada"
+
+
+async def test_a_yes_can_be_taken_back_until_it_is_used(queue: Approvals) -> None:
+    asked = await _asked(queue)
+    await queue.grant(asked.id, "ada", now=2.0)
+    assert (await queue.deny(asked.id, "eve", now=3.0)).status == "denied"
+    assert not await queue.consume(asked.id, *CALL, now=4.0)
+
+
+@pytest.mark.parametrize("name", ["grant", "deny"])
+async def test_an_id_that_nobody_has(queue: Approvals, name: str) -> None:
+    act: Any = getattr(queue, name)
+    for id in ("apr_none", "' OR 1=1 --", "%"):
+        with pytest.raises(NoSuchRow, match="There is no approval"):
+            await act(id, "ada", now=1.0)
+
+
+async def test_lists(queue: Approvals) -> None:
+    ids = [(await _asked(queue, "bot", "a.b", str(n), now=float(n))).id for n in range(4)]
+    await queue.grant(ids[2], "ada", now=5.0)
+    assert [found.id for found in await queue.list(now=6.0)] == ids
+    assert [found.id for found in await queue.list("pending", now=6.0)] == [ids[0], ids[1], ids[3]]
+    assert [found.id for found in await queue.list("granted", now=6.0)] == [ids[2]]
+
+
+async def test_an_agent_cannot_flood_the_queue(queue: Approvals, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PENDING_AT_MOST", 3)
+    for number in range(3):
+        await _asked(queue, "bot", "a.b", str(number))
+    with pytest.raises(QueueFull, match="already wait"):
+        await _asked(queue, "bot", "a.b", "3")
+    await _asked(queue, "other", "a.b", "3")
+    await _asked(queue, "bot", "a.b", "0")
+    assert (await _asked(queue, "bot", "a.b", "3", now=100.0, expires=200.0)).status == "pending"
+
+
+async def test_old_ones_are_forgotten(queue: Approvals) -> None:
+    old = await _asked(queue)
+    await _asked(queue, "bot", "a.b", "new", now=100.0 + module.KEPT, expires=1e9)
+    assert old.id in {found.id for found in await queue.list(now=1e8)}
+    await _asked(queue, "bot", "a.b", "newer", now=101.0 + module.KEPT, expires=1e9)
+    assert old.id not in {found.id for found in await queue.list(now=1e8)}

@@ -1,0 +1,128 @@
+"""Files that cannot be used: damaged ones are set aside and kept, read-only ones are refused."""
+
+# ruff: noqa: ASYNC240 - nothing else runs on the loop of a test
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from aggregator.storage.database import open_database
+from aggregator.storage.errors import StorageReadOnly, StorageTooNew
+from aggregator.storage.records import KeyRecord
+from tests.storage.processes import other
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"This is no database. " * 500)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwritten(path: Path) -> None:
+    whole = path.read_bytes()
+    at = whole.index(b"a-label-to-find")
+    path.write_bytes(whole[: at - 200] + b"\xff" * 400 + whole[at + 200 :])
+
+
+@pytest.mark.parametrize("damage", [garbage, cut, overwritten])
+async def test_a_damaged_file_is_set_aside(
+    path: Path, url: str, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_database(url) as database:
+        for number in range(50):
+            label = "a-label-to-find" if number == 25 else "x" * 150
+            await database.keys.add(KeyRecord(f"k{number}", "bot", "h" * 100, label))
+    damage(path)
+    before = path.read_bytes()
+    async with open_database(url) as database:
+        assert await database.keys.all() == []
+        (aside,) = database.set_aside
+    assert aside.read_bytes() == before
+    assert str(aside) in caplog.text
+    assert "a new one was made" in caplog.text
+    async with open_database(url) as database:
+        assert database.set_aside == (aside,)
+
+
+async def test_processes_that_find_the_same_damage_set_it_aside_once(path: Path, url: str) -> None:
+    path.parent.mkdir()
+    garbage(path)
+    script = """
+        hear()
+        async with open_database(url) as database:
+            await database.keys.add(KeyRecord(str(time.monotonic_ns()), "bot", "h"))
+            say("done")
+    """
+    with ExitStack() as stack:
+        processes = [stack.enter_context(other(url, script)) for _ in range(2)]
+        for process in processes:
+            process.write()
+        for process in processes:
+            assert await asyncio.to_thread(process.read) == "done"
+    async with open_database(url) as database:
+        assert len(await database.keys.all()) == 2
+        assert len(database.set_aside) == 1
+
+
+async def test_a_newer_schema_is_left_alone(path: Path, url: str) -> None:
+    async with open_database(url) as database, database.engine.write() as connection:
+        await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    before = path.read_bytes()
+    with pytest.raises(StorageTooNew, match="newer version"):
+        async with open_database(url):
+            pass
+    assert path.read_bytes() == before
+
+
+@pytest.fixture
+def ordinary_folder() -> Iterator[Path]:
+    """A folder in which we are no administrator: file modes count."""
+    folder = Path(tempfile.mkdtemp())
+    administrator = os.geteuid() == 0
+    if administrator:
+        os.chown(folder, 65534, 65534)
+        os.seteuid(65534)
+    try:
+        yield folder
+    finally:
+        if administrator:
+            os.seteuid(0)
+        for each in (folder, *folder.iterdir()):
+            each.chmod(0o700)
+        shutil.rmtree(folder)
+
+
+async def test_a_folder_that_cannot_be_written(ordinary_folder: Path) -> None:
+    ordinary_folder.chmod(0o500)
+    for path in (ordinary_folder / "a.db", ordinary_folder / "new" / "a.db"):
+        with pytest.raises(StorageReadOnly, match="cannot be written"):
+            async with open_database(f"sqlite+aiosqlite:///{path}"):
+                pass
+
+
+async def test_a_file_that_cannot_be_written(ordinary_folder: Path) -> None:
+    path = ordinary_folder / "a.db"
+    url = f"sqlite+aiosqlite:///{path}"
+    async with open_database(url):
+        pass
+    path.chmod(0o400)
+    with pytest.raises(StorageReadOnly, match="cannot be written"):
+        async with open_database(url):
+            pass
+    path.chmod(0o600)
+    for each in ordinary_folder.iterdir():
+        if each != path:
+            each.unlink()
+    ordinary_folder.chmod(0o500)
+    with pytest.raises(StorageReadOnly, match="cannot be written"):
+        async with open_database(url):
+            pass

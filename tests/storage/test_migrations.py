@@ -1,0 +1,80 @@
+"""The migrations and the tables say the same, from whatever revision one starts."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect, text
+
+from aggregator.storage import migrate
+from aggregator.storage.database import open_database
+from aggregator.storage.engine import Engine
+from aggregator.storage.errors import StorageError
+from aggregator.storage.files import make_file
+from aggregator.storage.tables import REVISION, metadata
+
+SCRIPTS = ScriptDirectory(str(migrate.FOLDER))
+REVISIONS = [script.revision for script in SCRIPTS.walk_revisions()]
+
+
+def test_the_stamp_in_the_code_is_the_newest_revision() -> None:
+    assert SCRIPTS.get_heads() == [REVISION]
+
+
+def _differences(connection: Connection) -> list[object]:
+    context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+    return list(compare_metadata(context, metadata))
+
+
+@pytest.mark.parametrize("first", [None, *REVISIONS])
+async def test_every_way_up_leads_to_the_tables(path: Path, url: str, first: str | None) -> None:
+    if first is not None:
+        make_file(path)
+        await asyncio.to_thread(migrate.upgrade, url, path, None, first)
+    async with open_database(url) as database, database.engine.read() as connection:
+        assert await connection.run_sync(_differences) == []
+        constraints = await connection.run_sync(lambda sync: inspect(sync).get_check_constraints("approvals"))
+        keys = await connection.run_sync(lambda sync: inspect(sync).get_pk_constraint("api_keys"))
+    assert [constraint["name"] for constraint in constraints] == ["ck_approvals_status"]
+    assert keys["name"] == "pk_api_keys"
+
+
+async def test_a_step_that_fails_changes_nothing(path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(config: Config, revision: str) -> None:
+        upgrade(config, revision)
+        config.attributes["connection"].exec_driver_sql("CREATE TABLE half (done INTEGER)")
+        raise RuntimeError("killed half-way")
+
+    upgrade = command.upgrade
+    monkeypatch.setattr(command, "upgrade", fail)
+    with pytest.raises(RuntimeError, match="half-way"):
+        async with open_database(url):
+            pass
+    monkeypatch.undo()
+    engine = Engine(url, path)
+    async with engine.read() as connection:
+        assert (await connection.execute(text("SELECT name FROM sqlite_master"))).all() == []
+    await engine.close()
+    async with open_database(url) as database:
+        assert await database.keys.all() == []
+
+
+async def test_two_stamps_are_refused(url: str) -> None:
+    async with open_database(url) as database, database.engine.write() as connection:
+        await connection.execute(text("INSERT INTO alembic_version VALUES ('0000')"))
+    with pytest.raises(StorageError, match="more than one"):
+        async with open_database(url):
+            pass
+
+
+async def test_migrating_is_quiet(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with open_database(url):
+        pass
+    assert caplog.text == ""
