@@ -1,0 +1,101 @@
+"""The aggregator in process: a configuration as an operator writes it, its doors, and hosts that come in by them."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from aggregator.app import App
+from aggregator.config.load import load
+from aggregator.doors.stdio import serve_stdio
+from aggregator.doors.web import Web, listening_socket, serve_web
+from aggregator.gateway.host import Host as Behind
+from tests.journeys.hosts import BOUND, Host, over_http, over_sse, piped
+from tests.peers.serving import Background
+from tests.peers.toolbox import Json
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+DOORS: Final = ("stdio", "sse", "http")
+
+
+def stdio_peer(**fields: Any) -> Json:
+    """The SDK peer as a child process."""
+    return {"command": sys.executable, "args": ["-m", "tests.peers.sdk", "stdio"], "cwd": str(ROOT), **fields}
+
+
+def raw_peer(*args: str, **fields: Any) -> Json:
+    """The raw peer as a child process."""
+    return {"command": sys.executable, "args": ["-m", "tests.peers.raw", *args], "cwd": str(ROOT), **fields}
+
+
+def local_peer(**fields: Any) -> Json:
+    return {"target": "tests.peers.sdk:build", **fields}
+
+
+def written(folder: Path, servers: Mapping[str, Json], **settings: Any) -> Path:
+    """A configuration file."""
+    path = folder / "aggregator.json"
+    path.write_text(json.dumps({"mcpServers": servers, **settings}))
+    return path
+
+
+class House:
+    """A running aggregator in a background loop, on a free port."""
+
+    def __init__(self, background: Background, path: Path) -> None:
+        loaded = load(path, dict(os.environ))
+        assert not loaded.problems, loaded.problems
+        self.config = loaded.config
+        self.background = background
+        self.url, self.app = background.open(self._open(), leans=True)
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[tuple[str, App]]:
+        app = App(self.config)
+        web = Web(app.gateway, self.config, app.report)
+        stopping = asyncio.Event()
+        with listening_socket("127.0.0.1", 0) as bound:
+            async with app.running():
+                serving = asyncio.create_task(serve_web(web, bound, stopping))
+                async with asyncio.timeout(BOUND):
+                    await app.supervisor.all_tried()
+                try:
+                    yield f"http://127.0.0.1:{bound.getsockname()[1]}", app
+                finally:
+                    stopping.set()
+                    await serving
+
+    @asynccontextmanager
+    async def host(self, door: str, version: str) -> AsyncIterator[Host]:
+        """A host that came in by this door."""
+        match door:
+            case "http":
+                async with over_http(self.url, version) as host:
+                    yield host
+            case "sse":
+                async with over_sse(self.url, version) as host:
+                    yield host
+            case _:
+                async with self._pipes(version) as host:
+                    yield host
+
+    @asynccontextmanager
+    async def _pipes(self, version: str) -> AsyncIterator[Host]:
+        their_in, our_out = os.pipe()
+        our_in, their_out = os.pipe()
+        serving = asyncio.ensure_future(self.background.elsewhere(self._stdio(their_in, their_out)))
+        try:
+            async with piped(our_in, our_out, version) as host:
+                yield host
+        finally:
+            async with asyncio.timeout(BOUND):
+                await serving
+
+    async def _stdio(self, reading: int, writing: int) -> None:
+        behind = Behind("stdio", self.config.stdio.names)
+        with os.fdopen(reading, "rb", buffering=0) as stdin, os.fdopen(writing, "wb", buffering=0) as stdout:
+            await serve_stdio(self.app.gateway, behind, stdin, stdout)
