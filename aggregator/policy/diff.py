@@ -1,6 +1,7 @@
 """Who gained and who lost what between two rulebooks: for the log of a reload.
 
-Law: bounded. Agents whose rules are the same before and after are not looked at, agents with equal rules only once.
+Law: bounded. Agents whose rules are the same before and after are not looked at, agents with equal rules only once,
+and of the tools only those that a changed rule speaks of.
 """
 
 import json
@@ -9,10 +10,11 @@ from typing import Final, NamedTuple
 
 from aggregator.domain.decision import Verdict
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.rulebook import AgentRules, Rulebook
+from aggregator.policy.index import Index
+from aggregator.policy.rulebook import AgentRules, Rulebook, target_of
 from aggregator.policy.rules import Rule
 
-MOST_DECISIONS: Final = 200_000
+MOST_DECISIONS: Final = 40_000
 
 Trusted = Callable[[str], bool] | Mapping[str, bool] | None
 _DECIDING: Final = frozenset({"allow", "deny", "confirm", "read_only", "idempotent"})
@@ -76,13 +78,13 @@ def diff(old: Rulebook | None, new: Rulebook, tools: Iterable[ToolRecord], trust
         if pair[0] != pair[1]:
             groups.setdefault(pair, []).append(name)
     changes: list[Change] = []
-    left, uncounted = MOST_DECISIONS, 0
+    comparing = _Comparing(known, trusted)
+    uncounted = 0
     for names in groups.values():
-        left -= 2 * len(known)
-        if left < 0:
+        if comparing.left <= 0:
             uncounted += len(names)
             continue
-        compared = list(_compare(before.get(names[0]), new.agents.get(names[0]), known, trusted))
+        compared = list(comparing.compare(before.get(names[0]), new.agents.get(names[0])))
         changes += [Change(name, tool, was, now) for name in names for tool, was, now in compared]
     return Diff(
         tuple(sorted(changes)),
@@ -105,8 +107,11 @@ def _deciding(rules: AgentRules | None) -> object:
     """Equal for agents about whom everything is decided alike; places and the agent's own name do not count."""
     if rules is None:
         return None
+    return frozenset((r.field, r.pattern.text) for r in _rules(rules) if r.field in _DECIDING), _settings(rules)
+
+
+def _settings(rules: AgentRules) -> object:
     return (
-        frozenset((rule.field, rule.pattern.text) for rule in _rules(rules) if rule.field in _DECIDING),
         frozenset((trait, bound.value) for trait, bound in rules.annotations.items()),
         frozenset((name, bound.value) for name, bound in rules.bindings.items()),
         frozenset(server for server, (tenant, _) in rules.claims.items() if tenant != rules.tenant),
@@ -127,12 +132,43 @@ def _rules(rules: AgentRules) -> Iterator[Rule]:
         yield from step.body.rules
 
 
-def _compare(
-    before: AgentRules | None, after: AgentRules | None, tools: Iterable[ToolRecord], trusted: Trusted
-) -> Iterator[tuple[str, Verdict, Verdict]]:
-    for tool in tools:
-        known = is_trusted(trusted, tool.server)
-        was: Verdict = before.decide(tool, trusted=known).verdict if before is not None else "deny"
-        now: Verdict = after.decide(tool, trusted=known).verdict if after is not None else "deny"
-        if was != now:
-            yield tool.name, was, now
+class _Comparing:
+    """Compares agents over the same tools. `left`: how many more decisions may be spent."""
+
+    def __init__(self, tools: tuple[ToolRecord, ...], trusted: Trusted) -> None:
+        self._tools = tools
+        self._trusted = trusted
+        self._touched: dict[frozenset[object], list[ToolRecord]] = {}
+        self.left = MOST_DECISIONS
+
+    def compare(self, before: AgentRules | None, after: AgentRules | None) -> Iterator[tuple[str, Verdict, Verdict]]:
+        """The tools that are decided otherwise."""
+        tools = self._touched_by(_differing(before, after))
+        self.left -= 2 * len(tools)
+        for tool in tools:
+            known = is_trusted(self._trusted, tool.server)
+            was: Verdict = before.decide(tool, trusted=known).verdict if before is not None else "deny"
+            now: Verdict = after.decide(tool, trusted=known).verdict if after is not None else "deny"
+            if was != now:
+                yield str(target_of(tool)), was, now
+
+    def _touched_by(self, rules: Mapping[object, Rule]) -> list[ToolRecord]:
+        """The tools that any of the rules speaks of: no other can be decided otherwise."""
+        asked = frozenset(rules)
+        if asked not in self._touched:
+            self.left -= len(self._tools) // 8
+            index = Index(rules.values())
+            self._touched[asked] = [tool for tool in self._tools if any(index.matching(target_of(tool)))]
+        return self._touched[asked]
+
+
+def _differing(before: AgentRules | None, after: AgentRules | None) -> Mapping[object, Rule]:
+    """The rules that make a difference: those on one side only, or all that allow where more than rules differs."""
+    sides: list[dict[object, Rule]] = [
+        {(rule.field, rule.pattern.text): rule for rule in _rules(side) if rule.field in _DECIDING} if side else {}
+        for side in (before, after)
+    ]
+    both = sides[0] | sides[1]
+    if before is not None and after is not None and _settings(before) == _settings(after):
+        return {key: rule for key, rule in both.items() if key not in sides[0] or key not in sides[1]}
+    return {key: rule for key, rule in both.items() if rule.field == "allow"}

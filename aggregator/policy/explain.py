@@ -35,7 +35,7 @@ class Explanation:
         for finding in self.findings:
             mark = "  <- decides" if finding is self.decisive else ""
             place = f"  {finding.source}" if finding.source else ""
-            yield f"  {finding.effect:<7} {finding.rule}: {finding.reason}{place}{mark}"
+            yield f"  {finding.effect:<7} {finding.reason}{place}{mark}"
         yield f"to change it{', all of' if len(self.changes) > 1 else ''}:"
         yield from (f"  {change}" for change in self.changes)
         if self.conditions:
@@ -89,7 +89,7 @@ def _claims(thing: ToolRecord | Target, trusted: bool) -> Traits | None:
 
 def _changes(agent: str, findings: Iterable[Finding], target: Target, decided: Decision) -> Iterator[str]:
     if decided.verdict == "allow":
-        yield f'add "{target}" to `deny` of agent {agent}, which counts more than any `allow`'
+        yield f'add "{target.pattern}" to `deny` of agent {agent}, which counts more than any `allow`'
         return
     yield from (finding.undo for finding in findings if finding.effect == decided.verdict)
 

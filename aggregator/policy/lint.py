@@ -123,7 +123,9 @@ def _never(rule: Rule, holders: list[AgentRules], known: Known) -> str | None:
     if not decided or len(tools) > 200 or any(decision.visible for decision in decided):
         return None
     why = f"{decided[0].reason} ({decided[0].source})" if decided[0].source else decided[0].reason
-    return f'It can never count: every tool that "{rule.pattern}" matches is denied, such as {tools[0].name}: {why}.'
+    return (
+        f'It can never count: every tool that "{rule.pattern}" matches is denied, such as {target_of(tools[0])}: {why}.'
+    )
 
 
 def _denials(rules: AgentRules) -> Iterator[Rule]:

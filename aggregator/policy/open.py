@@ -1,14 +1,9 @@
-"""The rule without policy files: one local agent, everything allowed; the doors then stay on loopback."""
+"""The ruling without policy files: everything allowed. The doors then stay on loopback, or ask for a key."""
 
 from typing import Final
 
 from aggregator.domain.decision import Decision
-from aggregator.domain.principal import Principal
-from aggregator.domain.records import ToolRecord
+from aggregator.policy.limits import Limits
+from aggregator.policy.rulebook import Ruling
 
-_ALLOWED: Final = Decision(verdict="allow", rule="open", reason="no policy files: the local agent may call everything")
-
-
-def decide(principal: Principal, tool: ToolRecord) -> Decision:
-    """Whether `principal` may see and call `tool`."""
-    return _ALLOWED
+OPEN: Final = Ruling(Decision("allow", "open", "there are no policy files: everything is allowed"), (), Limits(), None)

@@ -46,8 +46,17 @@ class Target:
         """The canonical name, `prefix.name`."""
         return f"{self.prefix}.{self.name}"
 
+    @property
+    def pattern(self) -> str:
+        """The pattern that means this and nothing else."""
+        return _SPECIAL.sub(lambda found: f"[{found[0]}]", str(self))
+
     def __str__(self) -> str:
-        return self.full if self.kind == "tool" else f"{self.kind}:{self.full}"
+        """For people: a server's names may hold line breaks and terminal escapes, which are spelled out."""
+        text = self.full if self.kind == "tool" else f"{self.kind}:{self.full}"
+        if text.isprintable():
+            return text
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def _by_default(facts: Facts) -> Finding:
         "deny",
         "default",
         f"nothing allows {facts.target} to agent {facts.agent}",
-        f'add "{facts.target}" to `allow` of agent {facts.agent} or of one of its roles ({facts.agent_source})',
+        f'add "{facts.target.pattern}" to `allow` of agent {facts.agent} or of one of its roles ({facts.agent_source})',
         facts.agent_source,
     )
 
@@ -159,7 +159,7 @@ def _by_binding(facts: Facts) -> Iterable[Finding]:
             continue
         undo = f"take the binding out of {bound.owner} ({bound.place})"
         if plain_name != target.full:
-            undo += f', or allow "{target.full}" by its full name'
+            undo += f', or allow "{target}" by its full name'
         reason = f"{bound.owner} binds {plain_name} to server {bound.value}, and this is server {target.server}"
         yield Finding("deny", rule, reason, undo, str(bound.place))
 
@@ -172,16 +172,15 @@ def _by_annotations(facts: Facts) -> Iterable[Finding]:
         if bound is None or not getattr(facts.traits, trait) or bound.value == "allow":
             continue
         effect: Effect = "deny" if bound.value == "deny" else "confirm"
-        verb = "denies" if effect == "deny" else "wants a person to confirm"
         yield Finding(
             effect,
             f"annotations.{trait}: {bound.value}",
-            f"{bound.owner} {verb} what {_TRAIT_WORDS[trait]}, as this tool does or is assumed to",
-            _undo_trait(trait, facts.target.full, bound),
+            f"{bound.owner} has `{trait}: {bound.value}`, and as far as is known this tool {_TRAIT_WORDS[trait]}",
+            _undo_trait(trait, facts.target.pattern, bound),
             str(bound.place),
         )
 
 
 def _undo_trait(trait: Trait, name: str, bound: Setting) -> str:
-    undo = f"set `annotations.{trait}` of {bound.owner} to another value ({bound.place})"
-    return f'{undo}, or declare "{name}" under `read_only`, if it only reads' if trait == "destructive" else undo
+    undo = f"change `annotations.{trait}` of {bound.owner} ({bound.place})"
+    return f'{undo}, or add "{name}" to `read_only` if it only reads' if trait == "destructive" else undo

@@ -110,9 +110,9 @@ def _take(build: _Build, event: Any) -> None:
         a_list = isinstance(event, yaml.SequenceStartEvent)
         build.open.append(
             (
-                _Node(line, items=[], bracket=event.flow_style)
+                _Node(line, items=[], bracket=bool(event.flow_style))
                 if a_list
-                else _Node(line, entries={}, bracket=event.flow_style),
+                else _Node(line, entries={}, bracket=bool(event.flow_style)),
                 event.anchor,
             )
         )

@@ -1,0 +1,168 @@
+"""Streamable HTTP upstreams that forget, restart, or change."""
+
+import asyncio
+
+import pytest
+
+from aggregator.domain.errors import RpcError
+from aggregator.upstream.transports import http as transport
+
+from .raw_http import Handler, RawHttp, Reply, Seen, raw_http
+from .stage import Stage, server, staged, until
+
+# Enough for dozens of attempts at the shortened delays.
+PATIENCE = 4.0
+# How servers say that they do not know a session: by the letter, and as the TypeScript SDK's examples do.
+FORGOTTEN = {
+    "404": (404, "Session not found"),
+    "400": (400, "Bad Request: No valid session ID provided"),
+}
+
+
+def forgetful(raw: RawHttp, number: int, words: str) -> Handler:
+    """A door that answers unknown sessions in that way."""
+
+    async def handler(seen: Seen, reply: Reply) -> None:
+        if seen.session in raw.sessions:
+            await raw.ordinary(seen, reply)
+        else:
+            await reply.error(seen, number, -32000, words)
+
+    return handler
+
+
+def effects(raw: RawHttp) -> int:
+    """How many calls named a session the server knew."""
+    return sum(seen.method == "tools/call" and seen.session in raw.sessions for seen in raw.seen)
+
+
+@pytest.mark.parametrize("kind", FORGOTTEN)
+async def test_a_forgotten_session_is_renewed(kind: str) -> None:
+    """C2, C11: the call goes through on a new session, once; the standing stream is opened again."""
+    async with raw_http() as raw:
+        raw.on["tools/call"] = raw.on["tools/list"] = forgetful(raw, *FORGOTTEN[kind])
+        async with staged(server("web", type="http", url=raw.url)) as stage:
+            await stage.say("web.echo", "one")
+            raw.sessions.clear()
+            await stage.say("web.echo", "two")
+            await stage.say("web.echo", "three")
+            assert raw.count("initialize") == 2
+            assert effects(raw) == 2  # of the session known now
+
+
+async def test_the_standing_stream_of_a_renewed_session_is_opened() -> None:
+    """C11: without it no change would be heard of any more."""
+    async with raw_http() as raw, staged(server("web", type="http", url=raw.url)) as stage:
+        await until(lambda: raw.count("GET") == 1, "the standing stream was opened")
+        await raw.stop()
+        raw.on["initialize"] = slow = Gate(raw)
+        await raw.start()
+        await until(lambda: raw.count("GET") >= 2, "the standing stream was tried again, and refused")
+        slow.open.set()
+        await until(lambda: raw.count("initialize") > 1 or stage.link("web").state == "ready", "it goes on")
+        await stage.say("web.echo")
+        await until(
+            lambda: any(seen.verb == "GET" and seen.session in raw.sessions for seen in raw.seen),
+            "the standing stream of the new session was opened",
+        )
+
+
+class Gate:
+    """`initialize` that waits until it may."""
+
+    def __init__(self, raw: RawHttp) -> None:
+        self.open = asyncio.Event()
+        self._raw = raw
+
+    async def __call__(self, seen: Seen, reply: Reply) -> None:
+        await self.open.wait()
+        await self._raw.ordinary(seen, reply)
+
+
+@pytest.mark.parametrize("kind", FORGOTTEN)
+async def test_many_calls_find_the_session_forgotten_at_once(kind: str) -> None:
+    """C11, A7: one renewal for all, and every call gets its result; also those that come during the renewal."""
+    async with raw_http() as raw, staged(server("web", type="http", url=raw.url)) as stage:
+        raw.on["tools/call"] = raw.on["tools/list"] = forgetful(raw, *FORGOTTEN[kind])
+        gate = raw.on["initialize"] = Gate(raw)
+        raw.sessions.clear()
+        first = [asyncio.create_task(stage.say("web.echo", str(number))) for number in range(20)]
+        await until(lambda: raw.count("initialize") == 2, "a new session is asked for")
+        later = [asyncio.create_task(stage.say("web.echo", str(number))) for number in range(20)]
+        await until(lambda: stage.link("web").in_flight == 40, "all forty run")
+        gate.open.set()
+        results = await asyncio.gather(*first, *later, return_exceptions=True)
+        assert not [result for result in results if result is not None]
+        assert raw.count("initialize") == 2
+
+
+async def test_an_error_that_only_speaks_of_sessions_is_an_error() -> None:
+    """C12, D8: HTTP 400 with the upstream's own error object is relayed, and the call is not sent again."""
+    async with raw_http() as raw:
+
+        async def refuse(seen: Seen, reply: Reply) -> None:
+            await reply.error(seen, 400, -32602, "Unknown booking session 'morning'; nothing was booked twice")
+
+        raw.on["tools/call"] = refuse
+        async with staged(server("web", type="http", url=raw.url)) as stage:
+            with pytest.raises(RpcError) as caught:
+                await stage.call("web.echo")
+            assert caught.value.code == -32602
+            assert raw.count("tools/call") == 1
+
+
+async def test_a_server_that_forgets_every_session_at_once_is_bounded() -> None:
+    """A7: two tries, then a clear end."""
+    async with raw_http() as raw, staged(server("web", type="http", url=raw.url)) as stage:
+
+        async def forget(seen: Seen, reply: Reply) -> None:
+            await reply.error(seen, 404, -32000, "Session not found")
+
+        raw.on["tools/call"] = forget
+        result = await stage.call("web.echo")
+        assert "keeps forgetting" in result["content"][0]["text"]
+        assert raw.count("tools/call") == 2
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["legacy", "modern"])
+@pytest.mark.parametrize("after", [False, True], ids=["legacy", "modern"])
+async def test_a_server_that_restarts_on_the_same_port(before: bool, after: bool) -> None:
+    """C11, D3: found again by itself, also when the new version speaks the other era."""
+    async with raw_http() as raw:
+        raw.modern = before
+        async with staged(server("web", type="http", url=raw.url)) as stage:
+            await stage.say("web.echo")
+            await raw.stop()
+            raw.modern = after
+            assert (await stage.call("web.echo"))["isError"] is True
+            await raw.start()
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    if await answers(stage):
+                        break
+                    await asyncio.sleep(0.01)
+
+
+async def answers(stage: Stage) -> bool:
+    """Whether a call goes through now."""
+    try:
+        return not (await stage.call("web.echo")).get("isError")
+    except RpcError:
+        return False
+
+
+async def test_a_subscription_that_breaks_off_is_taken_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C11: proxies cut streams; without a new one no change would be heard of."""
+    monkeypatch.setattr(transport, "RETRY_DELAY", 0.01)
+    async with raw_http() as raw:
+        raw.modern = True
+
+        async def break_off(seen: Seen, reply: Reply) -> None:
+            await reply.stream()
+
+        raw.on["subscriptions/listen"] = break_off
+        async with staged(server("web", type="http", url=raw.url)) as stage:
+            await until(lambda: raw.count("subscriptions/listen") == 1, "changes were subscribed to")
+            del raw.on["subscriptions/listen"]
+            await until(lambda: raw.count("subscriptions/listen") >= 2, "they were again")
+            await stage.say("web.echo")

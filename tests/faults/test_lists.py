@@ -1,0 +1,216 @@
+"""Lists of tools no server should send: each fault costs the tool it is in, and is told (C5, C6, E9)."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.upstream import listing
+
+from .stage import Json, code_of, staged, stdio, words_of
+
+OBJECT: Json = {"type": "object"}
+
+
+def tool(name: Any = "odd", schema: Any = None, **more: Any) -> Json:
+    return {"name": name, "inputSchema": OBJECT if schema is None else schema, **more}
+
+
+def nested(depth: int, key: str = "items") -> Json:
+    schema: Json = {"type": "string"}
+    for _ in range(depth):
+        schema = {key: schema}
+    return schema
+
+
+LEFT_OUT: dict[str, Any] = {
+    "no name": {"inputSchema": OBJECT},
+    "name null": tool(None),
+    "name a number": tool(7),
+    "name a list": tool(["odd"]),
+    "name empty": tool(""),
+    "not an object": "odd",
+    "null": None,
+    "a list": [1],
+    "schema a list": tool(schema=[1]),
+    "schema a string": tool(schema="object"),
+    "schema false": tool(schema=False),
+    "type array": tool(schema={"type": "array"}),
+    "type a list": tool(schema={"type": ["object", "null"]}),
+    "unknown dialect": tool(schema=OBJECT | {"$schema": "https://example.com/my-own"}),
+    "dialect a number": tool(schema=OBJECT | {"$schema": 7}),
+    "dialect a list": tool(schema=OBJECT | {"$schema": [1]}),
+    "ref to the network": tool(schema=OBJECT | {"properties": {"a": {"$ref": "https://example.com/a.json"}}}),
+    "ref to a file": tool(schema=OBJECT | {"properties": {"a": {"$ref": "file:///etc/passwd"}}}),
+    "ref to a neighbour": tool(schema=OBJECT | {"properties": {"a": {"$ref": "other.json#/x"}}}),
+    "dynamic ref": tool(schema=OBJECT | {"$dynamicRef": "https://example.com/a"}),
+    "deep schema": tool(schema=OBJECT | nested(400)),
+}
+MENDED: dict[str, Any] = {
+    "no schema": {"name": "odd"},
+    "schema null": {"name": "odd", "inputSchema": None},
+    "no type": tool(schema={"properties": {"a": {"type": "string"}}}),
+    "header on a list": tool(schema=OBJECT | {"properties": {"a": {"type": "array", "x-mcp-header": "A"}}}),
+    "header at the root": tool(schema=OBJECT | {"x-mcp-header": ["A"]}),
+    "output a string": tool(outputSchema="object"),
+    "output of an unknown dialect": tool(outputSchema=OBJECT | {"$schema": "x"}),
+}
+KEPT: dict[str, Any] = {
+    "a property called $id": tool(schema=OBJECT | {"properties": {"$id": {"type": "string"}}}),
+    "a property called $ref": tool(schema=OBJECT | {"properties": {"$ref": {"type": "string"}}}),
+    "a property called $schema": tool(schema=OBJECT | {"properties": {"$schema": {"type": "string"}}}),
+    "$id a list": tool(schema=OBJECT | {"$id": [1]}),
+    "$ref a list": tool(schema=OBJECT | {"$ref": [1]}),
+    "properties a list": tool(schema=OBJECT | {"properties": [1]}),
+    "recursive": tool(schema=OBJECT | {"properties": {"a": {"$ref": "#"}}}),
+    "its own id": tool(schema=OBJECT | {"$id": "https://e.com/s", "properties": {"a": {"$ref": "https://e.com/s#/x"}}}),
+    "own $id in outputSchema": tool(outputSchema=OBJECT | {"properties": {"$id": {"type": "string"}}}),
+    "strange fields": tool(title=7, description=["x"], annotations="no", icons=None, execution=1, future={"a": 1}),
+    "300 characters": tool("n" * 300),
+    "5000 characters": tool("n" * 5000),
+    "strange characters": tool("a b/c:d?é中\t\n\0\x1b[31m"),
+    "dots only": tool("..."),
+    "a lone surrogate": tool("a\ud800b"),
+    "schema of 2 MB": tool(schema=OBJECT | {"description": "x" * 2_000_000}),
+    "numbers JSON hardly has": tool(schema=OBJECT | {"maximum": 10**30, "minimum": float("nan")}),
+}
+
+
+def listed(tmp_path: Path, *tools: Any) -> Path:
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps({"tools": list(tools)}))
+    return path
+
+
+async def names_listed(stage: Any) -> list[str]:
+    """Over every page, as a host gets them, in JSON that can be read."""
+    names: list[str] = []
+    cursor: Json = {}
+    while True:
+        page = await stage.ask("tools/list", cursor)
+        names += [tool["name"] for tool in json.loads(bytes(page["tools"]))]
+        if "nextCursor" not in page:
+            return names
+        cursor = {"cursor": page["nextCursor"]}
+
+
+@pytest.mark.parametrize("fault", LEFT_OUT)
+async def test_a_tool_that_cannot_be_shown_costs_itself(
+    fault: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C5, E9: the tools beside it are listed and work; a warning tells."""
+    path = listed(tmp_path, tool("echo"), LEFT_OUT[fault], tool("large"))
+    with caplog.at_level(logging.WARNING):
+        async with staged(stdio("s", listing=path), stdio("good")) as stage:
+            assert stage.link("s").state == "ready", stage.link("s").reason
+            assert [name for name in await names_listed(stage) if name.startswith("s.")] == ["s.echo", "s.large"]
+            await stage.say("s.echo")
+            await stage.say("good.echo")
+    assert any("is left out" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("fault", MENDED)
+async def test_a_tool_that_can_be_mended_is(fault: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """C6: with a warning; its schema is an object then."""
+    path = listed(tmp_path, tool("echo"), MENDED[fault])
+    with caplog.at_level(logging.WARNING):
+        async with staged(stdio("s", listing=path)) as stage:
+            assert await names_listed(stage) == ["s.echo", "s.odd"]
+            await stage.say("s.echo")
+    assert any("was mended" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("case", KEPT)
+async def test_a_tool_that_is_only_strange_is_kept(case: str, tmp_path: Path) -> None:
+    """C6, B5: under one name that hosts can live with."""
+    path = listed(tmp_path, tool("echo"), KEPT[case])
+    async with staged(stdio("s", listing=path), stdio("good")) as stage:
+        assert stage.link("s").state == "ready", stage.link("s").reason
+        names = [name for name in await names_listed(stage) if name.startswith("s.")]
+        assert len(set(names)) == 2
+        assert all(len(name) <= 128 and name.isascii() and name.isprintable() and " " not in name for name in names)
+        await stage.say("s.echo")
+        await stage.say("good.echo")
+
+
+async def test_of_two_tools_of_one_name_the_first_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """B5: the second costs itself."""
+    path = listed(tmp_path, tool("echo", description="first"), tool("echo", description="second"), tool("large"))
+    with caplog.at_level(logging.WARNING):
+        async with staged(stdio("s", listing=path)) as stage:
+            assert await names_listed(stage) == ["s.echo", "s.large"]
+            assert stage.app.gateway.catalog.tools[0].definition["description"] == "first"
+    assert any("lists it twice" in record.getMessage() for record in caplog.records)
+
+
+async def test_names_that_read_the_same_to_hosts_stay_apart(tmp_path: Path) -> None:
+    """B5, F2: also once every `.` is a `_`."""
+    path = listed(tmp_path, *(tool(name) for name in ("a.b", "a_b", "a b", "a/b", "a:b", "A_b", "a\tb", "a__b")))
+    async with staged(stdio("s", listing=path), stdio("s_a"), stdio("s__a")) as stage:
+        names = await names_listed(stage)
+        assert len({name.replace(".", "_") for name in names}) == len(names)
+        compatible = [tool.listed["compatible"] for tool in stage.app.gateway.catalog.tools]
+        assert len(set(compatible)) == len(compatible)
+
+
+@pytest.mark.parametrize("mode", ["pages=loop", "pages=endless"])
+async def test_a_list_without_end_is_given_up(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C5: a cursor that comes again, or pages for ever: a clear reason, and the neighbour is there."""
+    monkeypatch.setattr(listing, "PAGE_LIMIT", 50)
+    async with staged(stdio("book", mode), stdio("good")) as stage:
+        assert stage.link("book").state == "unavailable"
+        assert "pag" in stage.link("book").reason
+        assert code_of(await stage.call("book.echo")) == "upstream_unavailable"
+        await stage.say("good.echo")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"tools":null}', '{"tools":{}}', "{}", '{"tools":[],"nextCursor":7}', '{"tools":[],"nextCursor":{"a":[]}}'],
+)
+async def test_a_page_that_is_none(text: str, tmp_path: Path) -> None:
+    """C5, D3: a clear reason."""
+    path = tmp_path / "tools.json"
+    path.write_text(text)
+    async with staged(stdio("s", listing=path), stdio("good")) as stage:
+        assert stage.link("s").state == "unavailable"
+        assert "tools/list" in stage.link("s").reason
+        await stage.say("good.echo")
+
+
+@pytest.mark.parametrize("depth", [500, 850, 930])
+@pytest.mark.parametrize("field", ["default", "annotations"])
+async def test_depth_outside_the_schema_costs_that_tool_at_most(field: str, depth: int, tmp_path: Path) -> None:
+    """C5, A1: what can just be read must not break the list that holds it, nor later changes of the catalog."""
+    deep = "[" * depth + "]" * depth
+    odd = json.dumps(tool(schema=OBJECT | {"default": 7}) if field == "default" else tool(annotations=7))
+    path = tmp_path / "tools.json"
+    path.write_text('{"tools":[' + f"{json.dumps(tool('echo'))},{odd.replace('7', deep)}" + "]}")
+    async with staged(stdio("s", listing=path, connect_timeout=2), stdio("good")) as stage:
+        assert "good.echo" in await names_listed(stage)
+        stage.app.gateway.restock()
+        await stage.say("good.echo")
+        assert stage.link("s").state == "ready", stage.link("s").reason
+        assert "s.echo" in await names_listed(stage)
+
+
+async def test_a_schema_too_deep_to_be_read_costs_that_tool(tmp_path: Path) -> None:
+    """C5: 5,000 levels, more than any parser here takes."""
+    path = tmp_path / "tools.json"
+    deep = '{"name":"deep","inputSchema":{"type":"object","x":' + "[" * 5000 + "]" * 5000 + "}}"
+    path.write_text('{"tools":[' + json.dumps(tool("echo")) + "," + deep + "]}")
+    async with staged(stdio("s", listing=path, connect_timeout=2), stdio("good")) as stage:
+        await stage.say("good.echo")
+        assert stage.link("s").state == "ready", stage.link("s").reason
+        await stage.say("s.echo")
+
+
+async def test_twenty_thousand_tools(tmp_path: Path) -> None:
+    """C5: a list far beyond reason is listed, page by page, each under a name of its own."""
+    path = listed(tmp_path, tool("echo"), *(tool(f"t{number}") for number in range(20_000)))
+    async with staged(stdio("s", listing=path, connect_timeout=15), stdio("good")) as stage:
+        names = await names_listed(stage)
+        assert len(set(names)) == len(names) >= 20_001
+        assert words_of(await stage.call("s.echo", say="x")) == "x"

@@ -1,0 +1,60 @@
+"""Upstreams over stdio that do not want to go."""
+
+import asyncio
+from pathlib import Path
+
+from .stage import alive, lines_of, staged, stdio, until, words_of
+
+
+def pids(log: Path) -> list[int]:
+    return [int(line.split()[1]) for line in lines_of(log) if line.startswith("start")]
+
+
+async def test_one_that_ignores_its_stdin_and_sigterm_is_killed(tmp_path: Path) -> None:
+    """C3: three stubborn ones side by side take no longer than one, and none is left, not even as a zombie."""
+    log = tmp_path / "log"
+    async with staged(*(stdio(f"s{number}", "stubborn", log=log) for number in range(3))) as stage:
+        await stage.say("s0.echo")
+        assert all(map(alive, pids(log)))
+    assert len(pids(log)) == 3
+    assert not any(map(alive, pids(log)))
+
+
+async def test_what_it_started_goes_with_it() -> None:
+    """C3: a grandchild in the same group is gone after the stop."""
+    async with staged(stdio("parent")) as stage:
+        child = int(words_of(await stage.call("parent.breed")))
+        assert alive(child)
+    await until(lambda: not alive(child), "the grandchild is gone")
+
+
+async def test_what_it_started_goes_also_when_it_left_by_itself() -> None:
+    """C3: the leader exits in a call, its child holds the pipes: the call ends, the child does too."""
+    async with staged(stdio("parent", timeout=3)) as stage:
+        child = int(words_of(await stage.call("parent.breed")))
+        result = await stage.call("parent.leave")
+        assert result["_meta"]["aggregator/error"]["code"] == "outcome_unknown"
+        await until(lambda: not alive(child), "the grandchild is gone")
+        await until(lambda: stage.link("parent").state == "ready", "it is back")
+        await stage.say("parent.echo")
+
+
+async def test_calls_that_run_at_the_end_are_answered(tmp_path: Path) -> None:
+    """A7: stopping the product leaves no call without an end."""
+    async with staged(stdio("slow", timeout=60)) as stage:
+        calls = [asyncio.create_task(stage.call("slow.hang")) for _ in range(10)]
+        await until(lambda: stage.link("slow").in_flight == 10, "ten calls run")
+    results = await asyncio.gather(*calls)
+    assert {result["_meta"]["aggregator/error"]["code"] for result in results} == {"outcome_unknown"}
+
+
+async def test_a_cancelled_call_leaves_nothing(tmp_path: Path) -> None:
+    """A8: a host that goes away in the middle: the server is told, and the next answer finds its own call."""
+    async with staged(stdio("slow")) as stage:
+        calls = [asyncio.create_task(stage.call("slow.hang")) for _ in range(10)]
+        await until(lambda: stage.link("slow").in_flight == 10, "ten calls run")
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert stage.link("slow").in_flight == 0
+        await stage.say("slow.echo")

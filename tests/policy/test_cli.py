@@ -1,0 +1,148 @@
+"""`aggregator policy ...`: what is printed, and the exit code."""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from aggregator.cli import policy
+from aggregator.config.errors import ConfigError
+from aggregator.domain.errors import OperatorError
+from aggregator.policy.files import check, read_folder
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The example configuration in a folder of its own, which is the working folder."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "aggregator.example.json", tmp_path)
+    return Path("aggregator.example.json")
+
+
+@pytest.fixture
+def example(config: Path) -> Path:
+    shutil.copytree(ROOT / "policies" / "example", "policies")
+    shutil.copytree(ROOT / "policies" / "cases", "policies/cases")
+    return config
+
+
+def test_without_files_all_is_open(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert policy.check(config) == 0
+    assert capsys.readouterr().out == (
+        "policies: no policy files, so the local agent may do everything. `aggregator policy init` begins.\n"
+    )
+    with pytest.raises(OperatorError, match="no policy files"):
+        policy.run_cases(config)
+
+
+def test_init_allows_what_works_now(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert policy.init(config) == 0
+    assert policy.check(config) == 0
+    assert "policies: 1 file, 1 agent, revision " in capsys.readouterr().out
+    made = check(*read_folder(Path("policies")))
+    assert made.documents is not None
+    allowed = [rule.pattern.text for rule in made.documents.roles["everything"].rules]
+    assert allowed == ["server:amap", "server:legal", "server:time"]
+    text = Path("policies/main.yaml").read_text(encoding="utf-8")
+    with pytest.raises(OperatorError, match="has policy files already"):
+        policy.init(config)
+    assert Path("policies/main.yaml").read_text(encoding="utf-8") == text
+    # What it shows in comments is right once the comment signs are gone.
+    shown = "roles:\n" + text.split("  # reader:")[1].split("\n\n")[0].join(("  # reader:", "\n"))
+    shown += "defaults:" + text.split("# defaults:")[1]
+    Path("policies/main.yaml").write_text(re.sub(r"(?m)^(  )?# ?", r"\1", shown), encoding="utf-8")
+    assert policy.check(config) == 0
+    assert "1 file, 0 agents" in capsys.readouterr().out
+
+
+def test_check_says_what_is_wrong(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert policy.check(example) == 0
+    Path("policies/more.yaml").write_text("agents:\n  x: {allow: [tme.*]}\n", encoding="utf-8")
+    assert policy.check(example) == 0
+    said = capsys.readouterr().out
+    assert 'warning: policies/more.yaml:2: agents.x.allow: No tool matches "tme.*". Did you mean "time.*"?' in said
+    Path("policies/more.yaml").write_text(
+        "agents:\n  x: {allow: []}\nroles:\n  y: {arguments: {t.x: {minimum: 1, pattern: '(?<=a+)b'}}}\n",
+        encoding="utf-8",
+    )
+    assert policy.check(example) == 1
+    assert "error: policies/more.yaml:4: " in capsys.readouterr().out
+    assert policy.check(example, as_json=True) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["revision"] is None
+    assert report["problems"][0]["severity"] == "error"
+
+
+def test_explain(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert policy.explain(example, "courier", "amap.maps_weather") == 0
+    assert capsys.readouterr().out.startswith("courier, amap.maps_weather: allow\n")
+    assert policy.explain(example, "courier", "amap.maps_ip_location") == 1
+    assert policy.explain(example, "lawyer", "resource:legal.x://y") == 0
+    capsys.readouterr()
+    assert policy.explain(example, None, "amap.maps_weather") == 0
+    assert capsys.readouterr().out == "allow   courier\nallow   local\n"
+    with pytest.raises(OperatorError, match="is no full name"):
+        policy.explain(example, "courier", "maps_weather")
+    with pytest.raises(OperatorError, match="Name an agent"):
+        policy.explain(Path("aggregator.example.json"), None, None)
+
+
+def test_the_cases_of_the_example(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert policy.run_cases(example) == 0
+    assert capsys.readouterr().out == "9 cases, 0 failed.\n"
+    Path("policies/cases/more.yaml").write_text(
+        "cases:\n  - {agent: courier, tool: amap.maps_weather, arguments: {city: 1}, expect: allow}\n", encoding="utf-8"
+    )
+    assert policy.run_cases(example) == 1
+    said = capsys.readouterr().out
+    assert said.startswith(
+        "FAILED: policies/cases/more.yaml:2: courier, amap.maps_weather: expected allow, got invalid"
+    )
+    assert '(arguments "amap.maps_weather" of agent courier, policies/agents.yaml:17)' in said
+
+
+def test_connected_to_the_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    legal = {"command": sys.executable, "args": ["-m", "aggregator.examples.legal"], "trusted": True}
+    config = tmp_path / "aggregator.json"
+    config.write_text(json.dumps({"mcpServers": {"legal": legal}}), encoding="utf-8")
+    (tmp_path / "policies" / "cases").mkdir(parents=True)
+    (tmp_path / "policies" / "a.yaml").write_text(
+        "agents:\n  a:\n    allow: [legal.serch_cases, legal.search_statutes]\n    annotations: {destructive: deny}\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "policies" / "cases" / "a.yaml").write_text(
+        "cases:\n  - {agent: a, tool: legal.search_statutes, arguments: {keywords: 3}, expect: invalid}\n",
+        encoding="utf-8",
+    )
+    assert policy.check(config, connect=True) == 0
+    said = capsys.readouterr().out
+    assert 'No tool matches "legal.serch_cases". Did you mean "legal.search_cases"?' in said
+    assert policy.explain(config, "a", None) == 0
+    assert capsys.readouterr().out == "allow   legal.search_statutes\n"
+    assert policy.explain(config, "a", "legal.search_statutes") == 1, "unconnected, the worst is assumed"
+    assert policy.run_cases(config, connect=True) == 0
+
+
+def test_broken_files_are_not_explained(example: Path) -> None:
+    Path("policies/more.yaml").write_text("agents: [\n", encoding="utf-8")
+    with pytest.raises(OperatorError, match=r"policies/more.yaml:1: "):
+        policy.explain(example, "local", "time.x")
+
+
+def test_without_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    assert policy.check(None) == 0
+    with pytest.raises(ConfigError):
+        policy.check(Path("none.json"))
+
+
+def test_the_schemas_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    for of_cases in (False, True):
+        assert policy.print_schema(of_cases) == 0
+        assert json.loads(capsys.readouterr().out)["type"] == "object"

@@ -1,0 +1,142 @@
+"""docs/policies.md says something about every field, its examples work, and so do the shipped files."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from aggregator.policy import schema
+from aggregator.policy.cases import Case, CasesFile, read_cases, run_case
+from aggregator.policy.documents import (
+    RESERVED,
+    AgentPart,
+    AnnotationsPart,
+    DefaultsPart,
+    LimitsPart,
+    PolicyFile,
+    RolePart,
+    TenantPart,
+)
+from aggregator.policy.files import check, read_folder
+from aggregator.policy.patterns import PatternError, parse
+from aggregator.policy.reference import inserted
+from aggregator.policy.rulebook import Rulebook
+from aggregator.policy.yamltree import parse as parse_yaml
+
+from .build import book, errors, verdict
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "policies.md"
+TEXT = DOCUMENT.read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema.SCHEMA_FILE.read_text(encoding="utf-8")))
+
+
+def test_the_reference_is_fresh() -> None:
+    assert inserted(TEXT) == TEXT, "run: python -m aggregator.policy.reference docs/policies.md"
+
+
+def test_every_field_has_its_heading() -> None:
+    wanted = {*DefaultsPart.model_fields, *RolePart.model_fields, *AgentPart.model_fields, *TenantPart.model_fields}
+    wanted |= {f"limits.{name}" for name in LimitsPart.model_fields}
+    wanted |= {f"annotations.{name}" for name in AnnotationsPart.model_fields}
+    wanted |= {f"cases.{name}" for name in Case.model_fields}
+    headings = re.findall(r"^### `(.+)`$", TEXT, re.MULTILINE)
+    assert set(headings) == wanted
+    assert len(headings) == len(wanted)
+    for section in PolicyFile.model_fields:
+        assert f"{section}:" in BLOCKS[0]
+
+
+def test_the_example_and_its_cases_work() -> None:
+    made = book(BLOCKS[0])
+    cases = CasesFile.model_validate(parse_yaml(BLOCKS[1]).value).cases
+    for case in cases:
+        assert case.expect == "invalid" or run_case(case, "", made, {}).passed, case
+    assert verdict(made, "shop", "mall_a.mall4j.product.search") == "allow"
+    assert verdict(made, "shop", "mall_b.mall4j.product.search") == "deny"
+
+
+def test_the_patterns_of_the_guide_are_patterns() -> None:
+    table = TEXT.split("## Patterns")[1].split("## How")[0]
+    for cell in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE):
+        for pattern in re.findall(r"`(.+?)`", cell):
+            parse(pattern)
+    with pytest.raises(PatternError):
+        parse("nothing")
+
+
+def test_the_examples_of_fields_work() -> None:
+    servers = "tenants: {acme: {}}\nroles: {reader: {}}\nagents:\n  a:\n"
+    fields = TEXT.split("<!-- fields: begin -->")[1].split("### `servers`")[0]
+    found = re.findall(r"^### `(.+?)`$(.*?)(?=^###|\Z)", fields, re.MULTILINE | re.DOTALL)
+    shown = 0
+    for name, about in found:
+        for example in re.findall(r"^Example: `(.*)`$", about, re.MULTILINE):
+            line = f"{{limits: {{t.x: {{{example}}}}}}}" if name.startswith("limits.") else f"{{{example}}}"
+            content = f"{servers[:-1]} {line}\n"
+            book(content)
+            assert VALIDATOR.is_valid(parse_yaml(content).value), content
+            shown += 1
+    assert shown > 12
+
+
+@pytest.mark.parametrize("path", schema.FILES, ids=lambda path: path.name)
+def test_the_shipped_schemas_are_fresh(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == schema.rendered(*schema.FILES[path]), (
+        "run: python -m aggregator.policy.schema"
+    )
+    made = json.loads(path.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(made)
+    for part in (made, *made.get("$defs", {}).values()):
+        for name, field in part.get("properties", {}).items():
+            assert field.get("description"), name
+
+
+@pytest.mark.parametrize(
+    ("content", "fits"),
+    [
+        (BLOCKS[0], True),
+        ("agents: {a: }", True),
+        ("agents:", True),
+        ("agents: {a: {allow: }}", True),
+        ("agents: {a: {alow: []}}", False),
+        ("agents: {a: {allow: t.x}}", False),
+        ("agents: {'a b': {}}", False),
+        ("agents: {a: {pinned: []}}", False),
+        ("agents: {a: {limits: {t.x: {per_minute: 0}}}}", False),
+        ("agents: {a: {limits: {t.x: {result_bytes: 1 lot}}}}", False),
+        ("roles: {r: {tenant: t}}", False),
+        ("defaults: {roles: [r]}", False),
+        ("agents: {a: {keys: [secret]}}", False),
+    ],
+)
+def test_editors_underline_what_is_wrong(content: str, fits: bool) -> None:
+    tree: Any = parse_yaml(content).value
+    assert VALIDATOR.is_valid(tree) is fits
+    if not fits:
+        assert errors(content)
+
+
+def test_reserved_words_are_refused_everywhere() -> None:
+    for word in RESERVED:
+        for content in (f"agents: {{a: {{{word}: []}}}}", f"roles: {{a: {{{word}: []}}}}", f"defaults: {{{word}: []}}"):
+            assert "is not known yet" in errors(content)[0]
+
+
+def test_the_shipped_folder_is_open_and_its_example_is_true() -> None:
+    folder = ROOT / "policies"
+    assert read_folder(folder) == ([], [])
+    made = check(*read_folder(folder / "example"))
+    assert made.problems == ()
+    assert made.documents is not None
+    rulebook = Rulebook(made.documents)
+    found, problems = read_cases(folder / "cases")
+    assert problems == []
+    assert len(found) >= 9
+    for case, place in found:
+        outcome = run_case(case, place, rulebook, {})
+        assert outcome.passed or case.expect == "invalid", str(outcome)

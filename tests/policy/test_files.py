@@ -1,0 +1,180 @@
+"""Several files, read from a folder and swapped whole."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aggregator.domain.problems import Problem
+from aggregator.policy import files
+from aggregator.policy.files import LARGEST, Source, check, read_folder
+from aggregator.policy.live import Live
+
+from .build import book, checked, errors, tool
+
+OPEN = "agents:\n  a: {allow: [t.*]}\n"
+
+
+def test_lists_are_joined_and_values_that_differ_are_errors() -> None:
+    made = book("agents:\n  a: {allow: [t.x], roles: [r], keys: [k:h]}\n", "agents:\n  a:\n    allow: [t.y, t.x]\n"
+                "    keys: [k:h, l:h]\nroles:\n  r: {deny: [t.z]}\n")  # fmt: skip
+    assert [str(rule) for rule in made.documents.agents["a"].rules] == ['allow "t.x"', 'allow "t.y"']
+    assert made.documents.agents["a"].rules[1].place == ("policies/2.yaml", 3)
+    assert [key.key.key_id for key in made.keys] == ["k", "l"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "where"),
+    [
+        ("    denials: hidden\n", "    denials: explicit\n", "denials"),
+        ("    bindings: {p: x}\n", "    bindings: {p: y}\n", "bindings.p"),
+        (
+            "    annotations: {destructive: deny}\n",
+            "    annotations: {destructive: allow}\n",
+            "annotations.destructive",
+        ),
+        ("    limits: {t.x: {concurrent: 1}}\n", "    limits: {t.x: {concurrent: 2}}\n", 'limits["t.x"].concurrent'),
+        ("    arguments: {t.x: {required: [a]}}\n", "    arguments: {t.x: {required: [b]}}\n", 'arguments["t.x"]'),
+    ],
+)
+def test_both_places_are_named(one: str, other: str, where: str) -> None:
+    expected = (
+        f"error: policies/2.yaml:3: agents.a.{where}: This differs from what policies/1.yaml:3 says. "
+        "Say it in one place, or the same in both."
+    )
+    assert errors(f"agents:\n  a:\n{one}", f"agents:\n  a:\n{other}") == [expected]
+    assert checked(f"agents:\n  a:\n{one}", f"agents:\n  a:\n{one}").documents is not None
+
+
+def test_limits_of_one_pattern_are_joined_by_kind() -> None:
+    made = book("agents:\n  a: {limits: {t.x: {concurrent: 1}}}\n", "agents:\n  a: {limits: {t.x: {per_minute: 2}}}\n")
+    counted = made.agents["a"].limits(tool("t.x")).counted
+    assert [(limit.kind, limit.most, limit.source) for limit in counted] == [
+        ("concurrent", 1, "policies/1.yaml:2"),
+        ("per_minute", 2, "policies/2.yaml:2"),
+    ]
+
+
+def test_an_empty_file_is_a_file() -> None:
+    made = checked("# nothing yet\n")
+    assert made.documents is not None
+    assert [str(problem) for problem in made.problems] == [
+        "warning: policies/1.yaml:1: The file holds nothing. Write `agents:` with at least one, or remove the file: "
+        "as long as it is there, nothing is open."
+    ]
+
+
+def test_what_counts_as_a_policy_file(tmp_path: Path) -> None:
+    for name in ("a.yaml", "b.yml", ".c.yaml", "d.yaml~", "e.json", "README.md", "cases/f.yaml", "example/g.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(OPEN, encoding="utf-8")
+    sources, problems = read_folder(tmp_path)
+    assert [Path(source.file).name for source in sources] == ["a.yaml", "b.yml"]
+    assert problems == []
+    assert read_folder(tmp_path / "none") == ([], [])
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "big.yaml").write_bytes(b"#" * (LARGEST + 1))
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "latin.yaml").write_bytes(b"# \xe4")
+    (tmp_path / "bom.yaml").write_bytes(b"\xef\xbb\xbf" + OPEN.encode())
+    said = [str(problem) for problem in check(*read_folder(tmp_path)).problems]
+    assert said == [
+        f"error: {tmp_path}/big.yaml: The file is larger than 1 MiB. Split it; all files count together.",
+        f"error: {tmp_path}/folder.yaml: The file cannot be read: Is a directory. Correct its permissions.",
+        f"error: {tmp_path}/latin.yaml: The file is not UTF-8 text. Save it as UTF-8.",
+    ]
+
+
+def test_a_folder_that_changes_while_it_is_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = tmp_path / "1.yaml", tmp_path / "2.yaml"
+    one.write_text(OPEN, encoding="utf-8")
+    read = files._read
+
+    def saving(path: Path, problems: list[Problem]) -> Source | None:
+        if not two.exists():
+            two.write_text("roles: {}", encoding="utf-8")
+        return read(path, problems)
+
+    monkeypatch.setattr(files, "_read", saving)
+    assert [Path(source.file).name for source in read_folder(tmp_path)[0]] == ["1.yaml", "2.yaml"]
+
+
+def test_the_revision_is_that_of_the_contents() -> None:
+    one, two = Source("p/1.yaml", OPEN), Source("p/2.yaml", "roles: {}\n")
+    assert files.revision([one, two]) == files.revision([two, one])
+    assert files.revision([one]) != files.revision([one, two])
+    assert files.revision([one]) != files.revision([Source("p/1.yaml", OPEN + "#")])
+    assert files.revision([one]) == files.revision([Source("elsewhere/1.yaml", OPEN)])
+
+
+def test_live_swaps_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder, tools = tmp_path / "policies", [tool("t.x"), tool("u.x")]
+    live = Live(folder)
+    assert live.rulebook is None
+    assert live.reload(tools) == (live.reload(tools))
+    folder.mkdir()
+    (folder / "a.yaml").write_text(OPEN, encoding="utf-8")
+    first = live.reload(tools)
+    assert (first.changed, first.problems) == (True, ())
+    assert first.diff.lines() == ["agent a is new", "a gained t.x"]
+    before = live.rulebook
+    assert before is not None
+    assert not live.reload(tools).changed
+    assert live.rulebook is before
+
+    (folder / "b.yaml").write_text("agents:\n  a: {alow: [u.*]}\n", encoding="utf-8")
+    broken = live.reload(tools)
+    assert not broken.changed
+    assert live.broken
+    assert live.rulebook is before
+    assert str(broken.problems[0]).startswith(f"error: {folder}/b.yaml:2: agents.a.alow: ")
+
+    (folder / "b.yaml").write_text("agents:\n  a: {allow: [u.*], deny: [t.x]}\n  b: {}\n", encoding="utf-8")
+    mended = live.reload(tools)
+    assert mended.changed
+    assert not live.broken
+    assert mended.diff.lines() == ["agent b is new", "a lost t.x", "a gained u.x"]
+    assert mended.diff.concerned == ("a", "b")
+    assert before.agents["a"].decide(tools[0], trusted=False).visible
+
+
+def test_rules_never_give_way_to_none(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(OPEN, encoding="utf-8")
+    live = Live(tmp_path)
+    before = live.rulebook
+    (tmp_path / "a.yaml").unlink()
+    gone = live.reload()
+    assert not gone.changed
+    assert live.broken
+    assert live.rulebook is before
+    assert "the last rules stay in force" in str(gone.problems[0])
+
+
+def test_what_is_broken_at_the_start_allows_nobody_anything(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("agents: [", encoding="utf-8")
+    live = Live(tmp_path)
+    assert live.broken
+    assert live.rulebook is not None
+    assert live.rulebook.for_agent("local") is None
+    (tmp_path / "a.yaml").write_text(OPEN, encoding="utf-8")
+    assert live.reload().changed
+    assert not live.broken
+
+
+def test_a_schema_that_cannot_be_compiled_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("agents:\n  a:\n    arguments:\n      t.x: {required: [a]}\n", encoding="utf-8")
+    live = Live(tmp_path, lambda schema: "It is not liked.")
+    (said,) = map(str, live.problems)
+    assert said.endswith('a.yaml:4: agents.a.arguments["t.x"]: It is not liked. Correct the schema.')
+
+
+def test_yaml_is_loaded_only_for_a_file() -> None:
+    code = (
+        "import sys; from pathlib import Path; from aggregator.policy.live import Live; Live(Path('/nowhere'));"
+        "print('yaml' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.strip() == "False"
