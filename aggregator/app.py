@@ -1,22 +1,63 @@
-"""Puts the house together: upstreams, catalog, gateway. The doors are opened by the commands that need them."""
+"""Puts the house together: upstreams, policies, keys, gateway. The doors are opened by the commands that need them."""
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.config.model import Config
+from aggregator.domain.tasks import Tasks
+from aggregator.gateway import reload
+from aggregator.gateway.access import Access
+from aggregator.gateway.consent import Consent
 from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.reload import PolicyWatch
+from aggregator.gateway.views import Views
+from aggregator.identity.keyring import Keyring
+from aggregator.identity.keys import parse_policy_line
+from aggregator.policy.live import Live
+from aggregator.schemas.fault import UnusableSchema
+from aggregator.storage.database import open_database
+from aggregator.storage.errors import StorageError
 from aggregator.upstream.link import Link
 from aggregator.upstream.supervisor import Supervisor
 
+if TYPE_CHECKING:
+    from aggregator.storage.approvals import Approvals
+    from aggregator.storage.opening import Database
+
+log = logging.getLogger(__name__)
+
+_COMPILE: Final = "aggregator.schemas.check:compile_check"
+
 
 class App:
-    """Everything but the doors, for one configuration."""
+    """Everything but the doors, for one configuration.
 
-    def __init__(self, config: Config) -> None:
+    `policies` is the folder of the policy files, `storage` the URL of the database: without them nobody is asked for
+    anything, and nothing can be queued.
+    """
+
+    def __init__(self, config: Config, policies: Path | None = None, storage: str | None = None) -> None:
         self.config = config
-        self.supervisor = Supervisor(config.servers, self._changed)
-        self.gateway = Gateway(config, self.supervisor)
+        trusted = {server.id: server.trusted for server in config.servers}
+        self.live = Live(policies, _check_schema) if policies is not None else None
+        self.supervisor = Supervisor(config.servers, self._restock)
+        self._views = Views(self.live, trusted)
+        self._storage = storage
+        self._database: Database | None = None
+        self._opening = asyncio.Lock()
+        self._stack = AsyncExitStack()
+        self.gateway = Gateway(config, self.supervisor, self._views, Consent(self._approvals))
+        self.access = Access(self._views)
+        self._watch = (
+            PolicyWatch(self.live, lambda: self.gateway.catalog.tools, trusted, self._policies_changed)
+            if self.live is not None
+            else None
+        )
 
     @property
     def links(self) -> Mapping[str, Link]:
@@ -25,9 +66,27 @@ class App:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """The upstreams are connected inside, and all ended on the way out."""
-        async with self.supervisor.running():
-            yield
+        """The upstreams are connected inside, the policies watched; all is ended on the way out."""
+        async with self._stack, Tasks("the app") as tasks:
+            if self._watch is not None:
+                tasks.start(self._watch.run())
+            if self._database is not None:
+                tasks.start(self.access.keyring.follow())
+            async with self.supervisor.running():
+                yield
+
+    async def learn_keys(self) -> None:
+        """Read the keys of the database and of the policy files. Before a door is opened that asks for one.
+
+        Raises:
+            StorageError: the database cannot be used; to open the door all the same would let anybody in.
+        """
+        database = await self._open()
+        if database is not None:
+            self.access.keyring = Keyring(database.keys)
+            self.access.locked = bool(database.set_aside)
+            await self.access.keyring.refresh()
+        self._use_policy_keys()
 
     def report(self) -> tuple[bool, Mapping[str, Any]]:
         """Whether every upstream has come up or failed by now, and how each is."""
@@ -36,7 +95,49 @@ class App:
             for name, link in self.links.items()
         }
         ready = all(link.state != "starting" for link in self.links.values())
-        return ready, {"ready": ready, "tools": len(self.gateway.catalog), "servers": servers}
+        details = {"ready": ready, "tools": len(self.gateway.catalog), "servers": servers}
+        if self.live is not None:
+            details["policies"] = reload.report(self.live)
+        if self.access.keyring.problem is not None:
+            details["keys"] = self.access.keyring.problem
+        return ready, details
 
-    def _changed(self) -> None:
+    def _restock(self) -> None:
         self.gateway.restock()
+
+    def _policies_changed(self) -> None:
+        self._use_policy_keys()
+        self.gateway.changes.announce()
+
+    def _use_policy_keys(self) -> None:
+        book = self._views.rulebook
+        keys = []
+        for agent_id, key in book.keys if book is not None else ():
+            try:
+                keys.append(parse_policy_line(key.line, agent_id))
+            except ValueError as error:
+                log.error("policies: a key of agent %s is not used: %s", agent_id, error)
+        self.access.keyring.use_policy_keys(keys)
+
+    async def _approvals(self) -> "Approvals | None":
+        try:
+            database = await self._open()
+        except StorageError as error:
+            log.error("approvals cannot be queued: %s", error)
+            return None
+        return database.approvals if database is not None else None
+
+    async def _open(self) -> "Database | None":
+        async with self._opening:
+            if self._database is None and self._storage is not None:
+                self._database = await self._stack.enter_async_context(open_database(self._storage))
+            return self._database
+
+
+def _check_schema(schema: Mapping[str, Any]) -> str | None:
+    """What is wrong with a JSON Schema in a policy file."""
+    try:
+        resolve_name(_COMPILE)(schema)
+    except UnusableSchema as problem:
+        return str(problem)
+    return None

@@ -1,43 +1,29 @@
-"""The catalog: a frozen snapshot of every tool there is now, made anew at each change."""
+"""The catalog: a frozen snapshot of every tool there is now, made anew at each change. Look-ups are in dictionaries."""
 
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
-from typing import Final
+from collections.abc import Iterable
 
-from aggregator.domain.errors import INVALID_PARAMS, HostError, UnknownTool
+from aggregator.catalog.listing import Listing
+from aggregator.domain.errors import UnknownTool
 from aggregator.domain.names import Style, spellings
 from aggregator.domain.records import ToolRecord
-from aggregator.wire.codec import Raw, encode
-
-# One page fits clients that take no server-sent event above 1 MiB, with room for the envelope.
-PAGE_BYTES: Final = 700_000
 
 
-class Catalog:
-    """Tools in config order of servers, then in each server's own order."""
+class Catalog(Listing):
+    """All tools, whoever may see them, and what each name means."""
 
     def __init__(self, tools: Iterable[ToolRecord] = ()) -> None:
-        self.tools = tuple(tools)
+        super().__init__(tools)
         self._by_name: dict[str, ToolRecord] = {}
         self._by_own: dict[tuple[str, str], ToolRecord] = {}
-        self._pages: dict[Style, list[tuple[bytes, str | None]]] = {}
+        self._by_server: dict[tuple[str, str], ToolRecord] = {}
         for tool in self.tools:
             self._by_own[tool.prefix, tool.own_name] = tool
+            self._by_server[tool.server, tool.own_name] = tool
             for name in (tool.name, *tool.listed.values()):
                 self._by_name.setdefault(name, tool)
 
-    def __len__(self) -> int:
-        return len(self.tools)
-
-    def __repr__(self) -> str:
-        return f"<Catalog {len(self.tools)} tools>"
-
-    def resolve(self, name: str, style: Style = "canonical") -> ToolRecord:
-        """The tool a called name means, in any spelling.
-
-        Raises:
-            UnknownTool: none, with the nearest names in `style`.
-        """
+    def look_up(self, name: str) -> ToolRecord | None:
+        """The tool a called name means, in any spelling."""
         tool = self._by_name.get(name)
         if tool is not None:
             return tool
@@ -45,66 +31,19 @@ class Catalog:
             tool = self._by_own.get((prefix, own_name))
             if tool is not None:
                 return tool
-        raise UnknownTool(name, self.nearest(name, style))
+        return None
 
-    def nearest(self, name: str, style: Style = "canonical") -> list[str]:
-        """Up to three listed names that look like `name`, or whose own half equals it."""
-        same = [tool.listed[style] for tool in self.tools if tool.own_name == name]
-        listed = [tool.listed[style] for tool in self.tools]
-        return (same or get_close_matches(name, listed, n=3, cutoff=0.6))[:3]
+    def of_server(self, server: str, own_name: str) -> ToolRecord | None:
+        """A server's tool by the server's id and the tool's own name."""
+        return self._by_server.get((server, own_name))
 
-    def page(self, style: Style, cursor: str | None) -> tuple[Raw, str | None]:
-        """One page of the list, as JSON bytes of an array, and the cursor of the next one.
-
-        A cursor is the name of the last tool shown, so it outlives changes of the catalog.
+    def resolve(self, name: str, style: Style = "canonical") -> ToolRecord:
+        """The same as `look_up`.
 
         Raises:
-            HostError: the cursor is not one of ours, or its tool is gone.
+            UnknownTool: none, with the nearest names in `style`.
         """
-        pages = self._pages.get(style)
-        if pages is None:
-            pages = self._pages[style] = self._render(style)
-        if cursor is None:
-            body, following = pages[0]
-            return Raw(body), following
-        start = next((at for at, tool in enumerate(self.tools) if tool.listed[style] == cursor), None)
-        if start is None:
-            raise HostError(INVALID_PARAMS, "That cursor is not valid (any more); list again from the start.")
-        for (body, following), (_, before) in zip(pages[1:], pages, strict=False):
-            if before == cursor:
-                return Raw(body), following
-        # The list changed between two pages: go on behind the tool that was last.
-        return _join(self.tools[start + 1 :], style)
-
-    def _render(self, style: Style) -> list[tuple[bytes, str | None]]:
-        pages: list[tuple[bytes, str | None]] = []
-        rest = self.tools
-        while rest or not pages:
-            body, cursor = _join(rest, style)
-            pages.append((bytes(body), cursor))
-            rest = () if cursor is None else rest[_index(rest, style, cursor) + 1 :]
-        return pages
-
-
-def _join(tools: tuple[ToolRecord, ...], style: Style) -> tuple[Raw, str | None]:
-    """As many of `tools` as fit one page, at least one, and the cursor if some are left."""
-    parts: list[bytes] = []
-    size = 0
-    for tool in tools:
-        rendered = tool.rendered.get(style)
-        if rendered is None:
-            rendered = tool.rendered[style] = _render_tool(tool, style)
-        size += len(rendered)
-        if parts and size > PAGE_BYTES:
-            return Raw(b"[" + b",".join(parts) + b"]"), tools[len(parts) - 1].listed[style]
-        parts.append(rendered)
-    return Raw(b"[" + b",".join(parts) + b"]"), None
-
-
-def _index(tools: tuple[ToolRecord, ...], style: Style, listed: str) -> int:
-    return next(at for at, tool in enumerate(tools) if tool.listed[style] == listed)
-
-
-def _render_tool(tool: ToolRecord, style: Style) -> bytes:
-    definition: Mapping[str, object] = {**tool.definition, "name": tool.listed[style]}
-    return encode(definition)
+        tool = self.look_up(name)
+        if tool is None:
+            raise UnknownTool(name, self.nearest(name, style))
+        return tool

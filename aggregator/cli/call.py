@@ -1,22 +1,25 @@
 """`aggregator call`."""
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from aggregator.app import App
-from aggregator.cli.setup import load_config, run_loop
-from aggregator.config.model import Config
-from aggregator.domain.errors import OperatorError
+from aggregator.cli.setup import load_config, run_loop, storage_url
+from aggregator.config.load import Loaded
+from aggregator.domain.errors import CallRefused, OperatorError
+from aggregator.domain.principal import LOCAL, Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import LATEST_LEGACY
 from aggregator.gateway.host import Host
+from aggregator.identity.identify import launch_agent
 from aggregator.wire.peer import NoWayBack
 
 
-def run(path: Path | None, name: str, pairs: list[str], json_arguments: str | None) -> int:
+def run(path: Path | None, agent: str | None, name: str, pairs: list[str], json_arguments: str | None) -> int:
     """Call the tool over the whole road and print what it answers; 1 if that is an error.
 
     Raises:
@@ -25,7 +28,9 @@ def run(path: Path | None, name: str, pairs: list[str], json_arguments: str | No
     """
     if pairs and json_arguments is not None:
         raise OperatorError("Give the arguments as key=value or with --json, not both.")
-    result = run_loop(_call(load_config(path, log_level="error").config, name, pairs, json_arguments))
+    loaded = load_config(path, log_level="error")
+    app_agent = launch_agent(agent, os.environ)
+    result = run_loop(_call(loaded, app_agent, name, pairs, json_arguments))
     for block in result.get("content", []):
         if block.get("type") == "text":
             print(block.get("text", ""))
@@ -36,12 +41,18 @@ def run(path: Path | None, name: str, pairs: list[str], json_arguments: str | No
     return 1 if result.get("isError") else 0
 
 
-async def _call(config: Config, name: str, pairs: list[str], json_arguments: str | None) -> Mapping[str, Any]:
-    app = App(config)
+async def _call(
+    loaded: Loaded, agent: str | None, name: str, pairs: list[str], json_arguments: str | None
+) -> Mapping[str, Any]:
+    app = App(loaded.config, loaded.policies, storage_url(loaded.config))
+    principal = Principal(agent) if agent is not None else LOCAL
     async with app.running():
-        tool = await app.gateway.find(name)
+        try:
+            tool = await app.gateway.find(principal, name)
+        except CallRefused as refused:
+            return refused.to_result()
         arguments = _parse_json(json_arguments) if json_arguments is not None else _parse_pairs(pairs, tool)
-        host = Host("cli", "canonical", version=LATEST_LEGACY)
+        host = Host("cli", "canonical", principal, version=LATEST_LEGACY)
         return await app.gateway.answer(host, "tools/call", {"name": name, "arguments": arguments}, _Silent())
 
 

@@ -69,6 +69,10 @@ NamesOption = Annotated[
         help="canonical: server.tool; compatible: server__tool, for hosts that refuse dots.", show_default=False
     ),
 ]
+Agent = Annotated[
+    str | None,
+    typer.Option(help="The agent whose policy applies. Default: AGGREGATOR_AGENT, else `local`.", show_default=False),
+]
 LogLevel = Annotated[Level | None, typer.Option(help="The least serious events to log.", show_default=False)]
 LogJson = Annotated[bool, typer.Option("--log-json", help="Log one JSON object per line.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -91,10 +95,14 @@ def serve(
 
 @app.command()
 def stdio(
-    config: Config = None, names: NamesOption = None, log_level: LogLevel = None, log_json: LogJson = False
+    config: Config = None,
+    agent: Agent = None,
+    names: NamesOption = None,
+    log_level: LogLevel = None,
+    log_json: LogJson = False,
 ) -> None:
     """Serve one host over stdin and stdout, as Claude Desktop starts it."""
-    _run("aggregator.cli.stdio:run", config, names, log_level, log_json)
+    _run("aggregator.cli.stdio:run", config, agent, names, log_level, log_json)
 
 
 @app.command()
@@ -123,9 +131,116 @@ def call(
         str | None, typer.Option("--json", help="All arguments as one JSON object.", show_default=False)
     ] = None,
     config: Config = None,
+    agent: Agent = None,
 ) -> None:
     """Call one tool and print its result. Exit 1 if the tool reports an error."""
-    _run("aggregator.cli.call:run", config, name, arguments or [], json_arguments)
+    _run("aggregator.cli.call:run", config, agent, name, arguments or [], json_arguments)
+
+
+keys_app = typer.Typer(help="API keys of agents: made, listed, ended.", no_args_is_help=True)
+policy_app = typer.Typer(help="Policy files: checked, explained, tried out.", no_args_is_help=True)
+approvals_app = typer.Typer(help="Calls that wait for a person.", no_args_is_help=True)
+for name, group in (("keys", keys_app), ("policy", policy_app), ("approvals", approvals_app)):
+    app.add_typer(group, name=name)
+
+Connect = Annotated[bool, typer.Option("--connect", help="Compare with the tools the servers have now.")]
+
+
+@keys_app.command("new")
+def keys_new(
+    agent: Annotated[str, typer.Argument(help="The agent the key stands for.")],
+    label: Annotated[str, typer.Option(help="What it is for, for people.")] = "",
+    expires: Annotated[
+        str | None, typer.Option(help="When it ends: 90d, 12h, or a date such as 2027-01-31.", show_default=False)
+    ] = None,
+    print_hash: Annotated[
+        bool, typer.Option("--print-hash", help="Keep nothing; print a line for a policy file too.")
+    ] = False,
+    config: Config = None,
+) -> None:
+    """Make a key. It is shown once."""
+    _run_stored("aggregator.cli.keys:new", config, agent, label, expires, print_hash)
+
+
+@keys_app.command("list")
+def keys_list(config: Config = None, as_json: AsJson = False) -> None:
+    """List the keys; never what they are."""
+    _run_stored("aggregator.cli.keys:listed", config, as_json)
+
+
+@keys_app.command("revoke")
+def keys_revoke(key_id: str, config: Config = None) -> None:
+    """End a key now, everywhere within a second."""
+    _run_stored("aggregator.cli.keys:revoke", config, key_id)
+
+
+@keys_app.command("expire")
+def keys_expire(key_id: str, when: str, config: Config = None) -> None:
+    """Set when a key ends: 90d, 12h, or a date."""
+    _run_stored("aggregator.cli.keys:expire", config, key_id, when)
+
+
+@policy_app.command("check")
+def policy_check(config: Config = None, connect: Connect = False, as_json: AsJson = False) -> None:
+    """Say what is wrong with the policy files. Exit 1 if one has an error."""
+    _run("aggregator.cli.policy:check", config, connect, as_json)
+
+
+@policy_app.command("explain")
+def policy_explain(
+    agent: Annotated[str | None, typer.Argument(show_default=False)] = None,
+    tool: Annotated[str | None, typer.Argument(show_default=False)] = None,
+    config: Config = None,
+    connect: Connect = False,
+) -> None:
+    """Say why AGENT may or may not call TOOL; without TOOL, all it may."""
+    _run("aggregator.cli.policy:explain", config, agent, tool, connect)
+
+
+@policy_app.command("test")
+def policy_test(config: Config = None, connect: Connect = False) -> None:
+    """Run the cases in policies/cases."""
+    _run("aggregator.cli.policy:run_cases", config, connect)
+
+
+@policy_app.command("init")
+def policy_init(config: Config = None) -> None:
+    """Write a first policy file that allows what works today."""
+    _run("aggregator.cli.policy:init", config)
+
+
+@policy_app.command("schema")
+def policy_schema(cases: Annotated[bool, typer.Option("--cases", help="That of case files.")] = False) -> None:
+    """Print the JSON Schema of policy files, for editors."""
+    _run("aggregator.cli.policy:print_schema", cases)
+
+
+@approvals_app.command("list")
+def approvals_list(
+    status: Annotated[str, typer.Option(help="pending, granted, denied, used, expired, or all.")] = "pending",
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the calls that wait for a person."""
+    _run_stored("aggregator.cli.approvals:listed", config, None if status == "all" else status, as_json)
+
+
+@approvals_app.command("show")
+def approvals_show(approval: str, config: Config = None, as_json: AsJson = False) -> None:
+    """Show one of them in full."""
+    _run_stored("aggregator.cli.approvals:show", config, approval, as_json)
+
+
+@approvals_app.command("grant")
+def approvals_grant(approval: str, config: Config = None) -> None:
+    """Let a call through, once."""
+    _run_stored("aggregator.cli.approvals:grant", config, approval)
+
+
+@approvals_app.command("deny")
+def approvals_deny(approval: str, config: Config = None) -> None:
+    """Refuse a call."""
+    _run_stored("aggregator.cli.approvals:deny", config, approval)
 
 
 @app.command()
@@ -152,3 +267,9 @@ def _run(what: str, *arguments: Any) -> None:
     status = command(*arguments)
     if status:
         raise typer.Exit(status)
+
+
+def _run_stored(what: str, config: Path | None, *arguments: Any) -> None:
+    """Run a command on the database that the configuration names; without one, on the default database."""
+    configured: Callable[[Path | None], str | None] = resolve_name("aggregator.cli.setup:configured_storage")
+    _run(what, configured(config), *arguments)

@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 
 from aggregator.app import App
-from aggregator.cli.setup import load_config, run_loop
+from aggregator.cli.setup import has_database, load_config, run_loop, storage_url
 from aggregator.cli.signals import stop_on_signals
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
@@ -24,7 +24,7 @@ def run(
         OperatorError: the address cannot be listened on, or must not be.
     """
     loaded = load_config(path, log_level=log_level, log_json=log_json)
-    run_loop(_serve(_with_options(loaded.config, host, port, names)))
+    run_loop(_serve(_with_options(loaded.config, host, port, names), loaded.policies))
     return 0
 
 
@@ -34,13 +34,17 @@ def _with_options(config: Config, host: str | None, port: int | None, names: str
     return config.model_copy(update={"http": config.http.model_copy(update=given), "sse": sse})
 
 
-async def _serve(config: Config) -> None:
+async def _serve(config: Config, policies: Path) -> None:
     http = config.http
     if not http.enabled and not config.sse.enabled:
         raise OperatorError("Both `http` and `sse` are disabled in the configuration: there is nothing to serve.")
-    refuse_public(http.host)
-    app = App(config)
-    web = Web(app.gateway, config, app.report)
+    app = App(config, policies, storage_url(config))
+    if (app.live is not None and app.live.rulebook is not None) or config.storage or has_database():
+        await app.learn_keys()
+    if app.access.open:
+        refuse_public(http.host)
+        log.warning("there are no policy files and no keys: whoever is on this machine may call everything")
+    web = Web(app.gateway, config, app.access, app.report)
     stopping = stop_on_signals()
     with listening_socket(http.host, http.port) as bound:
         address, port = bound.getsockname()[:2]

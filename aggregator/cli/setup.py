@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from aggregator.cli.logs import start_logging
-from aggregator.config.load import Loaded, find_config, load
+from aggregator.config.load import ConfigError, Loaded, find_config, load
+from aggregator.config.model import Config
+from aggregator.storage.locate import default_url, sqlite_path
 
 # Children can be given our own interpreter: `"command": "${AGGREGATOR_PYTHON}"`.
 PYTHON_VARIABLE: Final = "AGGREGATOR_PYTHON"
@@ -32,6 +34,33 @@ def load_config(
     for problem in loaded.problems if report else ():
         log.warning("%s", problem)
     return loaded
+
+
+def storage_url(config: Config) -> str:
+    """Where keys and approvals are kept."""
+    return config.storage or default_url(os.environ)
+
+
+def configured_storage(path: Path | None) -> str | None:
+    """The database the configuration names; None for the default one, also where there is no configuration.
+
+    Raises:
+        OperatorError: the file that was asked for cannot be read.
+    """
+    environ = {PYTHON_VARIABLE: sys.executable, **os.environ}
+    try:
+        found = find_config(path, Path.cwd(), environ)
+    except ConfigError:
+        if path is not None:
+            raise
+        return None
+    return load(found, environ).config.storage
+
+
+def has_database() -> bool:
+    """Whether somebody has made the default database; no look at what is in it."""
+    path = sqlite_path(default_url(os.environ))
+    return path is not None and path.exists()
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:

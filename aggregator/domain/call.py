@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from aggregator.domain.decision import Decision
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
@@ -12,11 +11,16 @@ from aggregator.domain.records import ToolRecord
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """`tools/call` as it came: `params` untouched, hop-local `_meta` in it; `style` is how the host sees names."""
+    """`tools/call` as it came: `params` untouched, hop-local `_meta` in it.
+
+    `version` is the revision it speaks, `style` how the host sees names, `conversation` what it belongs to.
+    """
 
     principal: Principal
     params: dict[str, Any]
+    version: str
     style: Style = "canonical"
+    conversation: str | None = None
 
     @property
     def name(self) -> str:
@@ -30,6 +34,20 @@ class Asked:
             raise HostError(INVALID_PARAMS, "`tools/call` needs `name`, the name of a tool, as a string.")
         return name
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments; none are an empty object.
+
+        Raises:
+            HostError: they are no object.
+        """
+        arguments = self.params.get("arguments")
+        if arguments is None:
+            return {}
+        if not isinstance(arguments, dict):
+            raise HostError(INVALID_PARAMS, "`arguments` of `tools/call` must be an object.")
+        return arguments
+
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -37,11 +55,3 @@ class Resolved:
 
     asked: Asked
     tool: ToolRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Permitted:
-    """The policy step allowed it. Only the pipeline makes one, and only this can be forwarded."""
-
-    resolved: Resolved
-    decision: Decision

@@ -50,6 +50,64 @@ class UnknownTool(HostError):
         super().__init__(INVALID_PARAMS, f"Unknown tool: {name!r}.{hint}", {"name": name, "nearest": nearest})
 
 
+class CallRefused(AggregatorError):
+    """A call that was not made, for a reason the model can act on. `status` is what it is over plain HTTP."""
+
+    code = "refused"
+    status = 403
+    advice = "Do not repeat the call; use another tool, or ask the person you work for."
+
+    def __init__(self, tool: str, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.tool = tool
+        self.message = message
+        self.details = details
+
+    def to_result(self) -> dict[str, Any]:
+        """The `tools/call` result: text, `isError`, and the object under our `_meta` key."""
+        error = {"code": self.code, "status": self.status, "tool": self.tool, "message": self.message, **self.details}
+        return {
+            "content": [{"type": "text", "text": f"{self.message} {self.advice}"}],
+            "isError": True,
+            "_meta": {ERROR_META_KEY: error},
+        }
+
+
+class NotAllowed(CallRefused):
+    """The policy does not allow it."""
+
+    code = "tool_not_allowed"
+
+
+class NotConfirmed(CallRefused):
+    """A person had to agree, and did not."""
+
+    code = "not_confirmed"
+
+
+class WaitsForApproval(CallRefused):
+    """The call is queued until a person has answered; nothing was done."""
+
+    code = "approval_pending"
+    status = 202
+    advice = "Once it is granted, make the same call again, with the same arguments."
+
+
+class OverLimit(CallRefused):
+    """A limit of the policy was reached; `retry_after` says in how many seconds it is worth trying again."""
+
+    code = "limit_reached"
+    status = 429
+    advice = "Nothing was done."
+
+
+class Unverifiable(CallRefused):
+    """The tool's own schema cannot be checked, so nothing is sent unchecked."""
+
+    code = "schema_unusable"
+    status = 502
+
+
 class OperatorError(AggregatorError):
     """Something the person who runs the aggregator has to mend: a file, a flag, a port."""
 

@@ -13,6 +13,10 @@ class Principal:
     roles: tuple[str, ...] = ()
     key_id: str | None = None
 
+    def is_same_caller(self, other: "Principal") -> bool:
+        """Whether both are one agent with one key; tenant and roles may have changed with the policies meanwhile."""
+        return (self.agent_id, self.key_id) == (other.agent_id, other.key_id)
+
 
 # Without policy files there is one agent, and it is whoever reaches the loopback door.
 LOCAL: Final = Principal(agent_id="local")

@@ -91,7 +91,7 @@ def is_loopback(host: str) -> bool:
 
 
 def refuse_public(host: str) -> None:
-    """While nothing authenticates, only this machine may get in.
+    """While nobody has to say who they are, only this machine may get in.
 
     Raises:
         OperatorError: the address can be reached from elsewhere.
@@ -99,7 +99,7 @@ def refuse_public(host: str) -> None:
     if not is_loopback(host):
         raise OperatorError(
             f"Refusing to listen on {host}: nobody who connects would have to say who they are. "
-            "Listen on 127.0.0.1 (the default) and put an authenticating proxy in front."
+            "Make a key first (`aggregator keys new AGENT`), or listen on 127.0.0.1, the default."
         )
 
 

@@ -1,7 +1,7 @@
 """The Streamable HTTP door: 2026-07-28 without sessions and the handshake eras with them, on one endpoint."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from aggregator.domain.errors import (
@@ -12,6 +12,8 @@ from aggregator.domain.errors import (
     PARSE_ERROR,
     HostError,
 )
+from aggregator.domain.names import Style
+from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
 from aggregator.domain.versions import LEGACY_VERSIONS, META_CLIENT_CAPABILITIES, META_VERSION, MODERN_VERSIONS
 from aggregator.doors.exchange import Exchange
@@ -34,23 +36,22 @@ Headers = dict[str, list[str]]
 class HttpDoor:
     """ASGI for one endpoint. What outlives a request lives in `tasks`."""
 
-    def __init__(
-        self, gateway: Gateway, new_host: Callable[[], Host], max_body: int, sessions: Sessions, tasks: Tasks
-    ) -> None:
+    def __init__(self, gateway: Gateway, names: Style, max_body: int, sessions: Sessions, tasks: Tasks) -> None:
         self._gateway = gateway
-        self._new_host = new_host
+        self._names = names
         self._max_body = max_body
         self._sessions = sessions
         self._tasks = tasks
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI, for a request whose sender is known."""
         headers = _headers(scope)
         if scope["method"] == "POST":
-            await self._post(scope, headers, receive, send)
+            await self._post(principal, scope, headers, receive, send)
         elif scope["method"] not in ("GET", "DELETE") or _first(headers, wire_headers.VERSION) in MODERN_VERSIONS:
             await respond(send, 405, {"error": "Messages are posted here."}, {b"allow": b"POST"})
         else:
-            session = await self._session(headers, send)
+            session = await self._session(principal, headers, send)
             if session is not None and scope["method"] == "DELETE":
                 self._sessions.end(session)
                 await respond(send, 204)
@@ -59,7 +60,7 @@ class HttpDoor:
 
     # -- posts
 
-    async def _post(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+    async def _post(self, principal: Principal, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         try:
             message = decode(await self._body(scope, headers, receive))
         except BodyTooLarge:
@@ -72,9 +73,12 @@ class HttpDoor:
             await respond(send, 400, error_message(None, HostError(PARSE_ERROR, f"Parse error: {problem}")))
             return
         if isinstance(message, dict) and _is_modern(message, headers):
-            await self._post_modern(message, headers, receive, send)
+            await self._post_modern(self._host(principal), message, headers, receive, send)
         else:
-            await self._post_legacy(message, headers, receive, send)
+            await self._post_legacy(principal, message, headers, receive, send)
+
+    def _host(self, principal: Principal) -> Host:
+        return Host("http", self._names, principal)
 
     async def _body(self, scope: Scope, headers: Headers, receive: Receive) -> bytes:
         if not (_first(headers, "content-type") or "").lower().startswith("application/json"):
@@ -84,7 +88,9 @@ class HttpDoor:
             raise HostError(INVALID_PARAMS, "Accept must allow application/json (and text/event-stream).")
         return await read_body(scope, receive, self._max_body)
 
-    async def _post_modern(self, message: dict[str, Any], headers: Headers, receive: Receive, send: Send) -> None:
+    async def _post_modern(
+        self, host: Host, message: dict[str, Any], headers: Headers, receive: Receive, send: Send
+    ) -> None:
         method, params, request_id = message.get("method"), message.get("params"), message.get("id")
         if "id" not in message and isinstance(method, str):
             # No notification of a client means anything here: closing the stream is what cancels.
@@ -99,16 +105,18 @@ class HttpDoor:
             await respond(send, 400, error_message(None, _not_a_message()))
             return
         exchange = Exchange(request_id, receive, send, self._tasks, modern=True)
-        await exchange.run(self._answer_modern(method, params, headers, exchange))
+        await exchange.run(self._answer_modern(host, method, params, headers, exchange))
 
-    async def _answer_modern(self, method: str, params: Any, headers: Headers, exchange: Exchange) -> Mapping[str, Any]:
+    async def _answer_modern(
+        self, host: Host, method: str, params: Any, headers: Headers, exchange: Exchange
+    ) -> Mapping[str, Any]:
         _check_envelope(method, params, headers)
         if method == "tools/call":
-            self._check_params(params, headers)
-        return await self._gateway.answer(self._new_host(), method, params, exchange)
+            self._check_params(host.principal, params, headers)
+        return await self._gateway.answer(host, method, params, exchange)
 
-    def _check_params(self, params: Mapping[str, Any], headers: Headers) -> None:
-        tool = self._gateway.called(str(params.get("name")))
+    def _check_params(self, principal: Principal, params: Mapping[str, Any], headers: Headers) -> None:
+        tool = self._gateway.called(principal, str(params.get("name")))
         arguments = params.get("arguments") or {}
         if tool is None or not tool.param_headers or not isinstance(arguments, dict):
             return
@@ -116,11 +124,13 @@ class HttpDoor:
         if problem is not None:
             raise HostError(HEADER_MISMATCH, problem)
 
-    async def _post_legacy(self, message: Any, headers: Headers, receive: Receive, send: Send) -> None:
+    async def _post_legacy(
+        self, principal: Principal, message: Any, headers: Headers, receive: Receive, send: Send
+    ) -> None:
         if isinstance(message, dict) and message.get("method") == "initialize":
-            await self._initialize(message, receive, send)
+            await self._initialize(self._host(principal), message, receive, send)
             return
-        session = await self._session(headers, send)
+        session = await self._session(principal, headers, send)
         if session is None:
             return
         with session.in_use():
@@ -134,7 +144,7 @@ class HttpDoor:
                 self._hear(session, message)
                 await respond(send, 202)
 
-    async def _initialize(self, message: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def _initialize(self, host: Host, message: dict[str, Any], receive: Receive, send: Send) -> None:
         request_id, params = sane_id(message.get("id")), message.get("params")
         if request_id is None:
             await respond(send, 400, error_message(None, _not_a_message()))
@@ -143,7 +153,7 @@ class HttpDoor:
             wrong = HostError(INVALID_PARAMS, "`initialize` needs `params` with `protocolVersion`.")
             await respond(send, 400, error_message(request_id, wrong))
             return
-        session = self._sessions.open(self._new_host())
+        session = self._sessions.open(host)
         if session is None:
             full = HostError(INTERNAL_ERROR, "Too many open sessions; try again later.")
             await respond(send, 503, error_message(request_id, full))
@@ -209,8 +219,11 @@ class HttpDoor:
 
     # -- sessions
 
-    async def _session(self, headers: Headers, send: Send) -> HttpSession | None:
-        """The session a legacy request names; answers the request itself when there is none."""
+    async def _session(self, principal: Principal, headers: Headers, send: Send) -> HttpSession | None:
+        """The session a legacy request names; answers the request itself when there is none.
+
+        Whoever did not open it is told that there is none: an id is no proof of who one is.
+        """
         session_id = _first(headers, wire_headers.SESSION)
         if session_id is None:
             missing = HostError(
@@ -219,6 +232,8 @@ class HttpDoor:
             await respond(send, 400, error_message(None, missing))
             return None
         session = self._sessions.get(session_id)
+        if session is not None and not session.host.principal.is_same_caller(principal):
+            session = None
         if session is None:
             gone = HostError(INVALID_REQUEST, "Session not found: it ended or never was; send `initialize` again.")
             await respond(send, 404, error_message(None, gone))

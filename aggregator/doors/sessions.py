@@ -28,6 +28,7 @@ class HttpSession:
         self._uses = 0
         self._idle_since = asyncio.get_running_loop().time()
         host.notify = self.peer.notify
+        host.session = session_id
 
     def __repr__(self) -> str:
         return f"<HttpSession {self.host.version}, {len(self.running)} running>"

@@ -2,10 +2,11 @@
 
 import logging
 import secrets
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
+from aggregator.domain.names import Style
+from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
 from aggregator.doors.guard import BodyTooLarge, Receive, Scope, Send, read_body, respond
 from aggregator.doors.stream import EventStream, end_when_gone
@@ -20,15 +21,13 @@ log = logging.getLogger(__name__)
 class SseDoor:
     """Every stream is one session of one host."""
 
-    def __init__(
-        self, gateway: Gateway, new_host: Callable[[], Host], messages_path: str, max_body: int, max_sessions: int
-    ) -> None:
+    def __init__(self, gateway: Gateway, names: Style, messages_path: str, max_body: int, max_sessions: int) -> None:
         self._gateway = gateway
-        self._new_host = new_host
+        self._names = names
         self._messages_path = messages_path
         self._max_body = max_body
         self._max_sessions = max_sessions
-        self._peers: dict[str, Peer] = {}
+        self._peers: dict[str, tuple[Principal, Peer]] = {}
         self._streams: set[EventStream] = set()
 
     def close(self) -> None:
@@ -36,15 +35,16 @@ class SseDoor:
         for stream in self._streams:
             stream.end()
 
-    async def stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI: `GET /sse`."""
+    async def stream(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI: `GET /sse`, for a sender who is known."""
         if scope["method"] != "GET":
             await respond(send, 405, {"error": "GET opens the event stream."}, {b"allow": b"GET"})
             return
         if len(self._peers) >= self._max_sessions:
             await respond(send, 503, {"error": f"{self._max_sessions} sessions are open already."})
             return
-        session_id, stream, host = secrets.token_urlsafe(24), EventStream(), self._new_host()
+        session_id, stream = secrets.token_urlsafe(24), EventStream()
+        host = Host("sse", self._names, principal, session=session_id)
 
         async def answer(method: str, params: dict[str, Any], channel: Channel) -> Any:
             return await self._gateway.answer(host, method, params, channel)
@@ -53,7 +53,8 @@ class SseDoor:
             self._gateway.hear(host, method, params)
 
         async with Tasks("an SSE session") as tasks:
-            peer = self._peers[session_id] = Peer(lambda data, _: stream.push(data), tasks, answer, hear)
+            peer = Peer(lambda data, _: stream.push(data), tasks, answer, hear)
+            self._peers[session_id] = (principal, peer)
             host.notify = peer.notify
             self._gateway.changes.attach(host)
             self._streams.add(stream)
@@ -68,14 +69,14 @@ class SseDoor:
                 del self._peers[session_id]
                 peer.close("the host closed its stream")
 
-    async def message(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def message(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI: `POST` of one message to the address the stream named."""
         if scope["method"] != "POST":
             await respond(send, 405, {"error": "Messages are posted here."}, {b"allow": b"POST"})
             return
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-        peer = self._peers.get(query.get("session_id", [""])[0])
-        if peer is None:
+        owner, peer = self._peers.get(query.get("session_id", [""])[0], (principal, None))
+        if peer is None or not owner.is_same_caller(principal):
             await respond(send, 404, {"error": "No such session; open the event stream first."})
             return
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any, Final
 
@@ -14,13 +14,16 @@ from starlette.routing import Route
 
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
+from aggregator.doors.facts import facts_of, refuse
 from aggregator.doors.guard import App, Guard, Receive, Scope, Send
 from aggregator.doors.http import HttpDoor
 from aggregator.doors.sessions import Sessions
 from aggregator.doors.sse import SseDoor
+from aggregator.gateway.access import Access
 from aggregator.gateway.gateway import Gateway
-from aggregator.gateway.host import Host
+from aggregator.identity.identify import Door, Refused
 
 SSE_PATH: Final = "/sse"
 MESSAGES_PATH: Final = "/messages"
@@ -29,6 +32,7 @@ BACKLOG: Final = 2048
 # How long requests may still take once we are asked to stop.
 DRAIN: Final = 10.0
 
+Served = Callable[[Principal, Scope, Receive, Send], Awaitable[None]]
 Report = Callable[[], tuple[bool, Mapping[str, Any]]]
 """Whether we are ready, and the details that say so."""
 
@@ -36,22 +40,20 @@ Report = Callable[[], tuple[bool, Mapping[str, Any]]]
 class Web:
     """ASGI: the doors by path, everything else to the pages."""
 
-    def __init__(self, gateway: Gateway, config: Config, report: Report) -> None:
+    def __init__(self, gateway: Gateway, config: Config, access: Access, report: Report) -> None:
         http, sse = config.http, config.sse
         self._tasks = Tasks("the web doors")
         self._sessions = Sessions(gateway.changes, self._tasks, http.max_sessions, http.session_idle_timeout)
-        self._http = HttpDoor(
-            gateway, lambda: Host("http", http.names), http.max_body_bytes, self._sessions, self._tasks
-        )
-        self._sse = SseDoor(
-            gateway, lambda: Host("sse", sse.names), MESSAGES_PATH, http.max_body_bytes, http.max_sessions
-        )
+        self._http = HttpDoor(gateway, http.names, http.max_body_bytes, self._sessions, self._tasks)
+        self._sse = SseDoor(gateway, sse.names, MESSAGES_PATH, http.max_body_bytes, http.max_sessions)
         self._changes = gateway.changes
-        self._doors: dict[str, App] = {}
+        self._access = access
+        self._http_path = http.path
+        self._doors: dict[str, tuple[Door, Served]] = {}
         if http.enabled:
-            self._doors[http.path] = self._http
+            self._doors[http.path] = ("http", self._http.serve)
         if sse.enabled:
-            self._doors |= {SSE_PATH: self._sse.stream, MESSAGES_PATH: self._sse.message}
+            self._doors |= {SSE_PATH: ("sse", self._sse.stream), MESSAGES_PATH: ("sse", self._sse.message)}
         paths = {"streamable_http": http.path if http.enabled else None, "sse": SSE_PATH if sse.enabled else None}
         self._pages = _pages(report, {kind: path for kind, path in paths.items() if path is not None})
         self.app = Guard(self._route, http.host, http.allowed_hosts, http.allowed_origins)
@@ -73,9 +75,21 @@ class Web:
         self._sse.close()
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"]
-        door = self._doors.get(path) or self._doors.get(path.rstrip("/"), self._pages)
-        await door(scope, receive, send)
+        if scope["type"] != "http":
+            return
+        path, agent = scope["path"], None
+        door = self._doors.get(path) or self._doors.get(path.rstrip("/"))
+        if door is None and path.startswith(f"{self._http_path}/"):
+            agent, door = path[len(self._http_path) + 1 :], self._doors.get(self._http_path)
+        if door is None:
+            await self._pages(scope, receive, send)
+            return
+        kind, served = door
+        principal = self._access.admit(facts_of(scope, kind, agent))
+        if isinstance(principal, Refused):
+            await refuse(send, principal)
+        else:
+            await served(principal, scope, receive, send)
 
 
 def _pages(report: Report, paths: Mapping[str, str]) -> App:

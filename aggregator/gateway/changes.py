@@ -1,11 +1,13 @@
-"""Telling hosts that the list of tools changed: once for a burst of changes, and only those who are listening."""
+"""Telling hosts that their list of tools changed: once for a burst of changes, and only those whose own list did."""
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from aggregator.domain.versions import META_SERVER_INFO, META_SUBSCRIPTION_ID
-from aggregator.gateway.eras import SERVER_INFO
+from aggregator.domain.principal import Principal
+from aggregator.domain.records import ToolRecord
+from aggregator.domain.versions import META_SUBSCRIPTION_ID
 from aggregator.gateway.host import Host
 from aggregator.wire.peer import Channel
 
@@ -14,26 +16,49 @@ COALESCE: Final = 0.1
 
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 
+Tools = tuple[ToolRecord, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Listener:
+    """One who is told: `seen` is the list as it was when it was last told or last asked."""
+
+    principal: Principal
+    tell: Callable[[], None]
+    seen: Tools
+
 
 class Changes:
     """Handshake-era hosts hear on their session, 2026-07-28 ones on the `subscriptions/listen` they opened."""
 
-    def __init__(self) -> None:
-        self._hosts: set[Host] = set()
-        self._streams: dict[object, Callable[[], None]] = {}
+    def __init__(self, seen_by: Callable[[Principal], Tools]) -> None:
+        self._seen_by = seen_by
+        self._hosts: dict[Host, _Listener] = {}
+        self._streams: set[_Listener] = set()
         self._closing = asyncio.Event()
         self._pending: asyncio.TimerHandle | None = None
 
     def attach(self, host: Host) -> None:
         """From now on `host` is told, once it has finished its handshake."""
-        self._hosts.add(host)
+
+        def tell() -> None:
+            if host.initialized and host.notify is not None:
+                host.notify(TOOLS_CHANGED, {})
+
+        self._hosts[host] = _Listener(host.principal, tell, self._seen_by(host.principal))
 
     def detach(self, host: Host) -> None:
-        self._hosts.discard(host)
+        self._hosts.pop(host, None)
+
+    def told(self, host: Host, tools: Tools) -> None:
+        """`host` has just been given this list."""
+        listener = self._hosts.get(host)
+        if listener is not None:
+            listener.seen = tools
 
     def announce(self) -> None:
-        """The list changed."""
-        if self._pending is None:
+        """Something changed that lists depend on."""
+        if self._pending is None and not self._closing.is_set():
             self._pending = asyncio.get_running_loop().call_later(COALESCE, self._tell)
 
     def close(self) -> None:
@@ -42,24 +67,29 @@ class Changes:
         if self._pending is not None:
             self._pending.cancel()
 
-    async def listen(self, params: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
+    async def listen(self, host: Host, params: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
         """`subscriptions/listen`: acknowledge what can be honoured, then tell until the host goes or we close."""
         wanted = params.get("notifications")
         honoured = {"toolsListChanged": True} if isinstance(wanted, dict) and wanted.get("toolsListChanged") else {}
         meta = {META_SUBSCRIPTION_ID: channel.request_id}
+
+        def tell() -> None:
+            channel.notify(TOOLS_CHANGED, {"_meta": meta})
+
+        listener = _Listener(host.principal, tell, self._seen_by(host.principal))
         channel.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
         if honoured:
-            self._streams[channel] = lambda: channel.notify(TOOLS_CHANGED, {"_meta": meta})
+            self._streams.add(listener)
         try:
             await self._closing.wait()
         finally:
-            self._streams.pop(channel, None)
-        return {"_meta": {**meta, META_SERVER_INFO: SERVER_INFO}}
+            self._streams.discard(listener)
+        return {"_meta": meta}
 
     def _tell(self) -> None:
         self._pending = None
-        for host in list(self._hosts):
-            if host.initialized and host.notify is not None:
-                host.notify(TOOLS_CHANGED, {})
-        for tell in list(self._streams.values()):
-            tell()
+        for listener in [*self._hosts.values(), *self._streams]:
+            tools = self._seen_by(listener.principal)
+            if tools != listener.seen:
+                listener.seen = tools
+                listener.tell()

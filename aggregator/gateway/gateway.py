@@ -8,13 +8,17 @@ from aggregator.catalog.catalog import Catalog
 from aggregator.config.model import Config
 from aggregator.domain.call import Asked
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError
+from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, SUPPORTED_VERSIONS, era_of
 from aggregator.gateway.changes import Changes
+from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
 from aggregator.gateway.host import Host
+from aggregator.gateway.limits import CONVERSATION_KEY
 from aggregator.gateway.pipeline import Pipeline
 from aggregator.gateway.shelf import Shelf
+from aggregator.gateway.views import Views
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.peer import Channel
 
@@ -40,12 +44,13 @@ Handler = Callable[["Gateway", Question], Awaitable[Mapping[str, Any]]]
 class Gateway:
     """One per process; it holds no state of any host."""
 
-    def __init__(self, config: Config, supervisor: Supervisor) -> None:
+    def __init__(self, config: Config, supervisor: Supervisor, views: Views, consent: Consent) -> None:
         self._config = config
         self._supervisor = supervisor
         self._shelf = Shelf(supervisor.links.values(), [s.prefix for s in config.servers], config.name_limit)
-        self._pipeline = Pipeline(supervisor, config.startup_wait)
-        self.changes = Changes()
+        self.views = views
+        self._pipeline = Pipeline(supervisor, views, consent, config.startup_wait)
+        self.changes = Changes(self.seen_by)
 
     @property
     def catalog(self) -> Catalog:
@@ -77,20 +82,23 @@ class Gateway:
         if method == "notifications/initialized" and host.version is not None:
             host.initialized = True
 
-    def called(self, name: str) -> ToolRecord | None:
-        """The tool a name stands for, for doors that compare headers with its schema."""
-        try:
-            return self.catalog.resolve(name)
-        except HostError:
-            return None
+    def seen_by(self, principal: Principal) -> tuple[ToolRecord, ...]:
+        """The tools this agent may call, as they are shown to it."""
+        return self.views.listing(principal, self.catalog).tools
 
-    async def find(self, name: str) -> ToolRecord:
+    def called(self, principal: Principal, name: str) -> ToolRecord | None:
+        """The tool a name stands for, for doors that compare headers with its schema; None for what is not visible."""
+        tool = self.catalog.look_up(name)
+        visible = tool is not None and self.views.ruling(principal, tool).decision.visible
+        return tool if visible else None
+
+    async def find(self, principal: Principal, name: str) -> ToolRecord:
         """The same, waiting for a server that is still starting.
 
         Raises:
-            UnknownTool, UpstreamUnavailable: as a call of it would.
+            UnknownTool, NotAllowed, UpstreamUnavailable: as a call of it would.
         """
-        return await self._pipeline.find(name, "canonical")
+        return await self._pipeline.find(principal, name, "canonical")
 
     # -- methods
 
@@ -125,7 +133,10 @@ class Gateway:
         if cursor is not None and not isinstance(cursor, str):
             raise HostError(INVALID_PARAMS, "`cursor` must be a string.")
         await self._settled()
-        page, following = self.catalog.page(question.host.names, cursor)
+        host = question.host
+        listing = self.views.listing(host.principal, self.catalog)
+        self.changes.told(host, listing.tools)
+        page, following = listing.page(self.views.style(host.principal, host.names), cursor)
         result: dict[str, Any] = {"tools": page}
         if following is not None:
             result["nextCursor"] = following
@@ -134,12 +145,13 @@ class Gateway:
         return result
 
     async def call_tool(self, question: Question) -> Mapping[str, Any]:
-        return await self._pipeline.call_tool(
-            Asked(question.host.principal, question.params, question.host.names), question.channel
-        )
+        host, params = question.host, question.params
+        style = self.views.style(host.principal, host.names)
+        asked = Asked(host.principal, params, question.version or LATEST_LEGACY, style, _conversation(host, params))
+        return await self._pipeline.call_tool(asked, host, question.channel)
 
     async def listen(self, question: Question) -> Mapping[str, Any]:
-        return await self.changes.listen(question.params, question.channel)
+        return await self.changes.listen(question.host, question.params, question.channel)
 
     async def _settled(self) -> None:
         await self._supervisor.settled(self._config.startup_wait, self._config.straggler_wait)
@@ -151,6 +163,13 @@ class Gateway:
         lines += [f"- {s.prefix}: {s.description}" if s.description != s.key else f"- {s.prefix}" for s in servers]
         text = "\n".join(lines)
         return text if len(text) <= _INSTRUCTIONS_LIMIT else text[: _INSTRUCTIONS_LIMIT - 1] + "…"
+
+
+def _conversation(host: Host, params: Mapping[str, Any]) -> str | None:
+    """What a call belongs to: what the host names, else its session."""
+    meta = params.get("_meta")
+    named = meta.get(CONVERSATION_KEY) if isinstance(meta, dict) else None
+    return named if isinstance(named, str) and named else host.session
 
 
 _COMMON: Final[Mapping[str, Handler]] = {"tools/list": Gateway.list_tools, "tools/call": Gateway.call_tool}

@@ -15,7 +15,7 @@ class Host:
     """One connection or session; for 2026-07-28 over HTTP, one request.
 
     `version` is None until the handshake, and set per request by a modern envelope. `notify` is the standing way to
-    the host, for what belongs to no request; a host without a session has none.
+    the host, for what belongs to no request; a host without a `session` has none.
     """
 
     door: str
@@ -26,3 +26,4 @@ class Host:
     client_info: Mapping[str, Any] = field(default_factory=dict)
     initialized: bool = False
     notify: Notify | None = None
+    session: str | None = None

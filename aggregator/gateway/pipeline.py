@@ -1,23 +1,38 @@
-"""The road of a call: one function, top to bottom. Nothing reaches an upstream but through `forward`."""
+"""The road of a call: one function, top to bottom. Nothing reaches an upstream but through `_forward`.
 
+With a host of 2026-07-28 that has to be asked something, the call starts over from the top when the answer comes:
+every step before `_forward` is safe to run twice, and limits are charged there.
+"""
+
+import asyncio
 import logging
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aggregator.catalog.catalog import Catalog
-from aggregator.domain.call import Asked, Permitted, Resolved
+from aggregator.domain.call import Asked, Resolved
 from aggregator.domain.errors import (
-    INVALID_PARAMS,
-    HostError,
+    CallRefused,
+    NotAllowed,
     UnknownTool,
     UpstreamBadAnswer,
     UpstreamError,
+    UpstreamHttpStatus,
+    UpstreamLost,
     UpstreamUnavailable,
     to_tool_result,
 )
 from aggregator.domain.names import Style, spellings
+from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.gateway.bounds import bounded
+from aggregator.gateway.checks import Checker
+from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import onward, received
-from aggregator.policy.open import decide
+from aggregator.gateway.host import Host
+from aggregator.gateway.limits import Ledger
+from aggregator.gateway.views import Views
+from aggregator.policy.rulebook import Ruling
 from aggregator.upstream.link import Link
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.headers import mirror
@@ -25,84 +40,189 @@ from aggregator.wire.peer import Channel, OnProgress
 
 log = logging.getLogger(__name__)
 
-# What stays behind: our own names and hop, and features that are agreed hop by hop.
-_NOT_FORWARDED: Final = frozenset({"name", "_meta", "task"})
+# What stays behind: our own names and hop, what was asked of our host, and features that are agreed hop by hop.
+_NOT_FORWARDED: Final = frozenset({"name", "arguments", "_meta", "task", "inputResponses", "requestState"})
+# Pauses before a call that may be repeated is sent again.
+_RETRY_PAUSES: Final = (0.2, 0.6)
+_WORTH_A_RETRY: Final = frozenset({502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Permitted:
+    """The policy allows it, perhaps once a person has agreed. Only the pipeline makes one."""
+
+    resolved: Resolved
+    ruling: Ruling
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The arguments fit; they may have been put right. Only this can be forwarded."""
+
+    permitted: Permitted
+    arguments: dict[str, Any]
 
 
 class Pipeline:
-    """`catalog` is swapped whole when it changes; a call keeps what it resolved."""
+    """`catalog` is swapped whole when it changes; a call keeps what it resolved, and one ruling from end to end."""
 
-    def __init__(self, supervisor: Supervisor, patience: float) -> None:
-        links = supervisor.links
+    def __init__(self, supervisor: Supervisor, views: Views, consent: Consent, patience: float) -> None:
         self.catalog = Catalog()
         self._supervisor = supervisor
+        self._views = views
+        self._consent = consent
         self._patience = patience
-        self._links = links
-        self._by_prefix = {link.config.prefix: link for link in links.values()}
+        self._links = supervisor.links
+        self._by_prefix = {link.config.prefix: link for link in supervisor.links.values()}
+        self._checker = Checker()
+        self._ledger = Ledger()
 
-    async def call_tool(self, asked: Asked, channel: Channel) -> dict[str, Any]:
-        """The upstream's result, whole; or an `isError` result that says why there is none.
+    async def call_tool(self, asked: Asked, host: Host, channel: Channel) -> dict[str, Any]:
+        """The upstream's result, whole; or a result that says why there is none, or asks what has to be asked.
 
         Raises:
             HostError: no such tool, or params that are no call.
             UpstreamRpcError: the upstream's own protocol error.
         """
         try:
-            resolved = Resolved(asked, await self.find(asked.name, asked.style))
+            resolved = Resolved(asked, await self.find(asked.principal, asked.name, asked.style))
             permitted = self._permit(resolved)
-            return await self._forward(permitted, channel)
+            checked, refusal = self._check(permitted)
+            if refusal is not None:
+                return refusal
+            interim = await self._agree(checked, host, channel)
+            if interim is not None:
+                return interim
+            return self._finish(checked, await self._forward(checked, channel))
+        except CallRefused as refused:
+            log.info("%s: %s", asked.principal.agent_id, refused)
+            return refused.to_result()
         except UpstreamError as error:
             log.info("call of %s failed: %s", asked.name, error)
             return to_tool_result(error)
 
-    async def find(self, name: str, style: Style) -> ToolRecord:
-        """The tool a name means; a server that is still starting is waited for.
+    async def find(self, principal: Principal, name: str, style: Style) -> ToolRecord:
+        """The tool a name means for this agent; a server that is still starting is waited for.
 
         Raises:
-            UnknownTool: there is none, with the nearest names in the host's own style.
+            UnknownTool: there is none that it may know of, with the nearest names in the host's own style.
+            NotAllowed: there is, but this agent may not call it.
             UpstreamUnavailable: its server is away.
         """
-        try:
-            return self.catalog.resolve(name, style)
-        except UnknownTool:
-            link = self._named(name)
+        tool = self._look_up(principal, name)
+        if tool is None:
+            link = self._named(principal, name)
             if link is None:
                 # A shortened name does not say which server it is of.
                 await self._supervisor.all_tried(self._patience)
-                return self.catalog.resolve(name, style)
-            await self._supervisor.tried(link, link.config.timeout)
-            if not link.shown:
-                raise UpstreamUnavailable(
-                    link.config.id,
-                    f"{link.config.id} is {link.state}{': ' if link.reason else ''}{link.reason}".rstrip(".") + ".",
-                    state=link.state,
-                ) from None
-            return self.catalog.resolve(name, style)
+            else:
+                await self._supervisor.tried(link, link.config.timeout)
+            tool = self._look_up(principal, name)
+            if tool is None and link is not None and not link.shown and self._might_call(principal, link, name):
+                raise _away(link)
+        if tool is not None:
+            ruling = self._views.ruling(principal, tool)
+            if ruling.decision.visible:
+                return tool
+            if not ruling.decision.hidden:
+                raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.")
+        raise UnknownTool(name, self._views.listing(principal, self.catalog).nearest(name, style))
+
+    def _look_up(self, principal: Principal, name: str) -> ToolRecord | None:
+        rules = self._views.rules(principal)
+        bound = rules.binding(name) if rules is not None else None
+        return self.catalog.look_up(name) if bound is None else self.catalog.of_server(bound, name)
+
+    def _named(self, principal: Principal, name: str) -> Link | None:
+        """The server a name speaks of, whether or not it has such a tool."""
+        rules = self._views.rules(principal)
+        bound = rules.binding(name) if rules is not None else None
+        if bound is not None:
+            return self._links.get(bound)
+        return next((self._by_prefix[prefix] for prefix, _ in spellings(name) if prefix in self._by_prefix), None)
+
+    def _might_call(self, principal: Principal, link: Link, name: str) -> bool:
+        """Whether this agent could call that name if its server were there: else it must not learn of the server."""
+        server = link.config
+        own_name = next((tool for prefix, tool in spellings(name) if prefix == server.prefix), name)
+        absent = ToolRecord(server.id, server.prefix, own_name, {}, {}, server.timeout)
+        return self._views.ruling(principal, absent).decision.visible
 
     def _permit(self, resolved: Resolved) -> Permitted:
-        return Permitted(resolved, decide(resolved.asked.principal, resolved.tool))
+        ruling = self._views.ruling(resolved.asked.principal, resolved.tool)
+        if not ruling.decision.visible:
+            # The rules changed between finding and asking.
+            raise NotAllowed(resolved.tool.name, f"{resolved.tool.name} is not allowed for this agent.")
+        return Permitted(resolved, ruling)
 
-    async def _forward(self, permitted: Permitted, channel: Channel) -> dict[str, Any]:
-        tool, params = permitted.resolved.tool, permitted.resolved.asked.params
-        arguments = params.get("arguments")
-        if arguments is not None and not isinstance(arguments, dict):
-            raise HostError(INVALID_PARAMS, "`arguments` of `tools/call` must be an object.")
+    def _check(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
+        tool = permitted.resolved.tool
+        arguments, refusal = self._checker.arguments(
+            self._links[tool.server].config, tool, permitted.resolved.asked.arguments, permitted.ruling.tightening
+        )
+        return Checked(permitted, arguments), refusal
+
+    async def _agree(self, checked: Checked, host: Host, channel: Channel) -> dict[str, Any] | None:
+        """None once nobody needs to be asked any more; else the result that carries the question to the host."""
+        permitted = checked.permitted
+        if permitted.ruling.decision.verdict != "confirm":
+            return None
+        rules = self._views.rules(permitted.resolved.asked.principal)
+        fallback = rules.confirm_fallback if rules is not None else "deny"
+        return await self._consent.obtain(permitted.resolved, checked.arguments, fallback, host, channel)
+
+    async def _forward(self, checked: Checked, channel: Channel) -> dict[str, Any]:
+        resolved, ruling = checked.permitted.resolved, checked.permitted.ruling
+        tool, params = resolved.tool, resolved.asked.params
         sent = {key: value for key, value in params.items() if key not in _NOT_FORWARDED}
         sent["name"] = tool.own_name
+        if checked.arguments or "arguments" in params:
+            sent["arguments"] = checked.arguments
         meta = params.get("_meta")
         kept = onward(meta)
         if kept:
             sent["_meta"] = kept
-        headers = mirror(tool.param_headers, arguments or {}) if tool.param_headers else None
-        result = await self._links[tool.server].call("tools/call", sent, tool.timeout, _relay(meta, channel), headers)
+        with self._ledger.charged(tool.name, ruling.limits, resolved.asked.conversation):
+            if ruling.retry is None:
+                return await self._send(checked, sent, tool.timeout, _relay(meta, channel))
+            return await self._send_again(checked, sent, _relay(meta, channel))
+
+    async def _send_again(self, checked: Checked, sent: dict[str, Any], heard: OnProgress | None) -> dict[str, Any]:
+        """Send what may be repeated, as often as the time of one call allows."""
+        tool = checked.permitted.resolved.tool
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + tool.timeout
+        for pause in _RETRY_PAUSES:
+            try:
+                return await self._send(checked, sent, deadline - loop.time(), heard)
+            except (UpstreamLost, UpstreamUnavailable, UpstreamHttpStatus) as error:
+                passing = not isinstance(error, UpstreamHttpStatus) or error.details["status"] in _WORTH_A_RETRY
+                if not passing or loop.time() + pause >= deadline:
+                    raise
+                log.info("%s is sent again (%s): %s", tool.name, checked.permitted.ruling.retry, error)
+                await asyncio.sleep(pause)
+        return await self._send(checked, sent, deadline - loop.time(), heard)
+
+    async def _send(
+        self, checked: Checked, sent: dict[str, Any], limit: float, heard: OnProgress | None
+    ) -> dict[str, Any]:
+        tool = checked.permitted.resolved.tool
+        headers = mirror(tool.param_headers, checked.arguments) if tool.param_headers else None
+        result = await self._links[tool.server].call("tools/call", sent, limit, heard, headers)
         if result.get("resultType", "complete") != "complete":
             kind = result["resultType"]
             raise UpstreamBadAnswer(tool.server, f"{tool.server} answered with a {kind!r} result nobody asked for.")
         return received(result)
 
-    def _named(self, name: str) -> Link | None:
-        """The server a name speaks of, whether or not it has such a tool."""
-        return next((self._by_prefix[prefix] for prefix, _ in spellings(name) if prefix in self._by_prefix), None)
+    def _finish(self, checked: Checked, result: dict[str, Any]) -> dict[str, Any]:
+        tool = checked.permitted.resolved.tool
+        fitting = self._checker.result(self._links[tool.server].config, tool, result)
+        return bounded(fitting, checked.permitted.ruling.limits.result)
+
+
+def _away(link: Link) -> UpstreamUnavailable:
+    said = f"{link.config.id} is {link.state}" + (f": {link.reason}" if link.reason else "")
+    return UpstreamUnavailable(link.config.id, said.rstrip(".") + ".", state=link.state)
 
 
 def _relay(meta: Any, channel: Channel) -> OnProgress | None:

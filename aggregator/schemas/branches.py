@@ -9,7 +9,8 @@ from aggregator.schemas.fault import Fault, step
 from aggregator.schemas.index import Index
 from aggregator.schemas.wording import got, one_of, outline, typed, types_of
 
-_COMPARED: Final = 5
+_COMPARED: Final = 3
+_BRANCHES_COMPARED: Final = 8
 _OUTLINES: Final = 4
 
 
@@ -38,9 +39,9 @@ def of_alternatives(
         yield from judge.problems(marked[0], value, at)
         return
     # The nearest: the one with the fewest problems, if it stands alone in that.
-    tried = [list(islice(judge.problems(option, value, at), _COMPARED)) for option in marked[:20]]
+    tried = [list(islice(judge.problems(option, value, at), _COMPARED)) for option in marked[:_BRANCHES_COMPARED]]
     tried.sort(key=len)
-    if len(tried) > 1 and len(tried[0]) < len(tried[1]) and len(marked) <= 20:
+    if len(tried) > 1 and len(tried[0]) < len(tried[1]) and len(marked) <= _BRANCHES_COMPARED:
         yield from tried[0]
         return
     shown = [outline(_resolved(option, index)) for option in marked[:_OUTLINES]]

@@ -11,11 +11,10 @@ import jsonschema_rs
 from aggregator.schemas.cost import Cost
 from aggregator.schemas.dialect import Dialect, Schema
 from aggregator.schemas.fault import Fault, UnusableSchema
-from aggregator.schemas.index import DEPTH_LIMIT as SCHEMA_DEPTH
 from aggregator.schemas.index import Index, read
-from aggregator.schemas.judge import Judge, OutOfSteps
+from aggregator.schemas.judge import EXPLAINING_STEPS, Judge, OutOfSteps
 from aggregator.schemas.measure import Size, TooLarge, measure
-from aggregator.schemas.patterns import OPTIONS, weight
+from aggregator.schemas.patterns import HEAVY, OPTIONS, weight
 from aggregator.schemas.wording import got
 
 # The most one check may take in the engine, by what a step took in its worst cases (measured).
@@ -23,9 +22,10 @@ _BUDGET_NS: Final = 200_000_000
 _STEP_NS: Final = 40
 # Recursive schemas are unrolled by the engine as it goes, which costs far more a step.
 _RECURSIVE_STEPS: Final = 1_000
-_PATTERNS_LIMIT: Final = 1_000
-_HEAVY: Final = 1_000
-_HEAVY_LIMIT: Final = 20
+# Of nearly all arguments; for these the room is worked out ahead.
+_USUAL_DEPTH: Final = 4
+_PATTERNS_LIMIT: Final = 300
+_HEAVY_LIMIT: Final = 8
 
 _ENGINES: Final[Mapping[Dialect, Any]] = {
     Dialect.DRAFT_04: jsonschema_rs.Draft4Validator,
@@ -60,9 +60,9 @@ class Check:
 
 
 class _Part:
-    """One schema of a check."""
+    """One schema of a check. What was read of it is dropped once compiled, and read again when a value needs it."""
 
-    __slots__ = ("_cost", "_engine", "_index", "_surely", "warnings", "weights")
+    __slots__ = ("_engine", "_held", "_room", "_schema", "warnings", "weights")
 
     def __init__(self, schema: Schema, *, strict: bool) -> None:
         index = read(schema)
@@ -73,10 +73,11 @@ class _Part:
         if refused:
             schema = _without(index, {pattern for _, pattern in refused})
             index = read(schema)
-        self._index = index
-        self._cost = Cost(index, self.weights)
-        self._engine = _compiled(schema, index.dialect)
-        self._surely = 0 if self._cost.recursive or self.weights else _surely(self._cost)
+        self._schema = schema
+        cost = Cost(index, self.weights)
+        self._engine = _compiled(index)
+        self._room = {depth: _room(cost, depth) for depth in range(1, _USUAL_DEPTH + 1)}
+        self._held = (index, cost) if self.weights else None
 
     def faults(self, value: Any, size: Size, limit: int) -> list[Fault]:
         if not self._bounded(size):
@@ -89,35 +90,59 @@ class _Part:
             return [Fault("", "plain JSON", got(value), "type")]
         return self._explained(value, limit)
 
+    def _read(self) -> tuple[Index, Cost]:
+        held = self._held
+        if held is None:
+            index = read(self._schema)
+            held = self._held = (index, Cost(index, self.weights))
+        return held
+
     def _bounded(self, size: Size) -> bool:
         """Whether the engine is sure to be done in time."""
-        if sum(size.values) <= self._surely:
+        depth = len(size.values)
+        room = self._room.get(depth)
+        if room is None:
+            room = self._room[depth] = _room(self._read()[1], depth)
+        if not room:
+            return False
+        if not self.weights and sum(size.values) <= room:
             return True
-        spent = steps = 0
+        cost = self._read()[1]
+        spent = 0
         for level, count in enumerate(size.values):
-            load = self._cost.at(level)
-            steps += load.steps
-            spent += count * load.steps * _STEP_NS
-            if self.weights:
-                # A property's name is matched at its object's level and, by `propertyNames`, one below.
-                spent += load.weight * (size.characters[level] + (size.characters[level - 1] if level else 0))
-        return spent <= _BUDGET_NS and not (self._cost.recursive and steps > _RECURSIVE_STEPS)
+            load = cost.at(level)
+            # A property's name is matched at its object's level and, by `propertyNames`, one below.
+            characters = size.characters[level] + (size.characters[level - 1] if level else 0) if self.weights else 0
+            spent += count * load.steps * _STEP_NS + characters * load.weight
+        return spent <= _BUDGET_NS
 
     def _judged(self, value: Any, limit: int) -> list[Fault]:
-        if self._index.dynamic:
-            return [Fault("", "a value that can be checked in bounded time", got(value), "time")]
+        """For what the engine could stall on; a dynamic reference only the engine can follow."""
+        index = self._read()[0]
         try:
-            return list(islice(Judge(self._index, self.weights).faults(value), limit))
+            if not index.dynamic:
+                return [] if Judge(index, self.weights).holds(index.root, value) else self._explained(value, limit)
         except (OutOfSteps, RecursionError):
-            return [Fault("", "a value that can be checked in bounded time", got(value), "time")]
+            pass
+        return [Fault("", "a value that can be checked in bounded time", got(value), "time")]
 
     def _explained(self, value: Any, limit: int) -> list[Fault]:
-        """The engine has said no; the judge says why."""
+        """The value does not fit; the judge says why."""
+        index = self._read()[0]
         found: list[Fault] = []
-        if not self._index.dynamic:
+        if not index.dynamic:
+            judge = Judge(index, self.weights, EXPLAINING_STEPS)
             with suppress(OutOfSteps, RecursionError):
-                found.extend(islice(Judge(self._index, self.weights).faults(value), limit))
+                found.extend(islice(judge.faults(value), limit))
         return found or [Fault("", "a value that fits the schema", got(value), "schema")]
+
+
+def _room(cost: Cost, depth: int) -> int:
+    """How many values of that depth the engine surely takes, whatever they are; 0 where none are."""
+    loads = [cost.at(level) for level in range(depth)]
+    if cost.recursive and sum(load.steps for load in loads) > _RECURSIVE_STEPS:
+        return 0
+    return _BUDGET_NS // (_STEP_NS * max(1, *(load.steps for load in loads)))
 
 
 _NOT_LINEAR: Final = "it is no regular expression that can be matched in linear time"
@@ -135,23 +160,18 @@ def compile_check(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> Check
     return Check((_Part(schema, strict=False), *(_Part(more, strict=True) for more in extra)))
 
 
-def _compiled(schema: Schema, dialect: Dialect) -> Any:
+def _compiled(index: Index) -> Any:
+    schema = index.root
+    said = {"$schema": schema["$schema"]} if isinstance(schema, Mapping) and "$schema" in schema else {}
     try:
-        # The dialect is known by now; `$schema` may carry a trailing `#` or not.
-        return _ENGINES[dialect](schema, pattern_options=OPTIONS, validate_formats=False, offline=True)
+        for stray in index.strays:
+            jsonschema_rs.meta.validate({**stray, **said})
+        return _ENGINES[index.dialect](schema, pattern_options=OPTIONS, validate_formats=False, offline=True)
     except jsonschema_rs.ValidationError as problem:
         where = "".join(f"/{part}" for part in problem.instance_path)
         raise UnusableSchema(f"it is not a JSON Schema: {problem.message:.200} (at {where or 'its root'})") from None
     except (ValueError, jsonschema_rs.ReferencingError) as problem:
         raise UnusableSchema(f"it cannot be compiled: {problem!s:.200}") from None
-
-
-def _surely(cost: Cost) -> int:
-    """How many values are no question at all; for a schema that ends, and has no patterns."""
-    most = level = 0
-    while (steps := cost.at(level).steps) and level < SCHEMA_DEPTH:
-        most, level = max(most, steps), level + 1
-    return _BUDGET_NS // (_STEP_NS * max(1, most))
 
 
 def _weighed(index: Index) -> tuple[dict[str, int], list[tuple[str, str]]]:
@@ -162,14 +182,14 @@ def _weighed(index: Index) -> tuple[dict[str, int], list[tuple[str, str]]]:
     for where, pattern in index.patterns:
         if pattern in weights:
             continue
-        cost = weight(pattern) if len(weights) < _PATTERNS_LIMIT else None
-        heavy += cost is not None and cost > _HEAVY
-        if cost is None or heavy > _HEAVY_LIMIT:
+        cost = weight(pattern, heavy=heavy < _HEAVY_LIMIT) if len(weights) < _PATTERNS_LIMIT else None
+        if cost is None:
             if where.endswith("/patternProperties"):
                 raise UnusableSchema(f"{pattern!r:.80} at {where:.120} cannot be used: {_NOT_LINEAR}")
             refused.append((where, pattern))
         else:
             weights[pattern] = cost
+            heavy += cost > HEAVY
     return weights, refused
 
 

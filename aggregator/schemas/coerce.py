@@ -20,7 +20,7 @@ _TRUTH: Final = {"true": True, "false": False, "True": True, "False": False}
 _TEXT_LIMIT: Final = 1_000_000
 _DEPTH: Final = 30
 _SCHEMA_DEPTH: Final = 8
-_STEPS: Final = 200_000
+_STEPS: Final = 50_000
 
 
 def coerce(schema: Mapping[str, Any], value: Any) -> tuple[Any, list[str]]:
@@ -71,8 +71,11 @@ class _Coercion:
         new: dict[str, Any] = {}
         for name, part in value.items():
             of_name = properties.get(name)
-            needed = isinstance(required, list) and name in required
-            if part is None and not needed and of_name is not None and "null" not in self._kinds(of_name, 0):
+            if part is None and name in properties and not (isinstance(required, list) and name in required):
+                drop = "null" not in self._kinds(of_name, 0)
+            else:
+                drop = False
+            if drop:
                 self.changed.append(step(at, name))
             else:
                 new[name] = self.of(of_name, part, step(at, name), depth + 1)
@@ -107,8 +110,8 @@ class _Coercion:
                 return [value]
         return _UNCLEAR
 
-    def _spend(self) -> None:
-        self._left -= 1
+    def _spend(self, steps: int = 1) -> None:
+        self._left -= steps
         if self._left < 0:
             raise _TooMuch
 
@@ -145,6 +148,7 @@ class _Coercion:
         if own:
             kinds &= frozenset(own) | (frozenset({"integer"}) if "number" in own else frozenset())
         if isinstance(schema.get("enum"), list):
+            self._spend(len(schema["enum"]) // 4)
             kinds &= frozenset(type_of(option) for option in schema["enum"])
         if "const" in schema and self._dialect > Dialect.DRAFT_04:
             kinds &= {type_of(schema["const"])}
@@ -152,6 +156,7 @@ class _Coercion:
             kinds &= self._kinds(part, depth + 1)
         for keyword in ("anyOf", "oneOf"):
             options = _list(schema, keyword)
+            self._spend(len(options))
             if options:
                 kinds &= frozenset().union(*(self._kinds(option, depth + 1) for option in options))
         return kinds
@@ -171,6 +176,7 @@ class _Coercion:
         for part in _list(schema, "allOf"):
             found += self._holding(part, value, depth + 1)
         for keyword in ("anyOf", "oneOf"):
+            self._spend(len(_list(schema, keyword)) // 4)
             left = [option for option in _list(schema, keyword) if _takes(self._kinds(option, depth + 1), value)]
             if len(left) == 1:
                 found += self._holding(left[0], value, depth + 1)

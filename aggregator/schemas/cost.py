@@ -5,25 +5,26 @@ to one place of a value are counted here, level by level; what could take too lo
 its steps.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from aggregator.schemas.dialect import (
-    CHILD_LIST,
-    CHILD_ONE,
     IN_PLACE_LIST,
     IN_PLACE_MAP,
     IN_PLACE_ONE,
+    KEPT_APART,
     REFERENCES,
     Dialect,
     Schema,
-    is_schema,
+    subschemas,
 )
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.index import Index
 
 _CEILING: Final = 10**12
+_IN_PLACE: Final = frozenset({*IN_PLACE_ONE, *IN_PLACE_LIST, *IN_PLACE_MAP})
+_NOT_APPLIED: Final = frozenset({*KEPT_APART, "contentSchema"})
 
 
 class Load(NamedTuple):
@@ -51,6 +52,14 @@ class Cost:
         self._index = index
         self._weights = weights
         self._edges = {key: _edges(node, index) for key, node in index.nodes.items()}
+        self._here = {key: [id(part) for part in edges.here] for key, edges in self._edges.items()}
+        self._any_child = {key: [id(part) for part in edges.any_child] for key, edges in self._edges.items()}
+        self._named = {key: [id(part) for part in edges.named.values()] for key, edges in self._edges.items()}
+        # `unevaluated...` runs everything at its place once more, to learn what was looked at.
+        self._times = {
+            key: 1 + ("unevaluatedItems" in node) + ("unevaluatedProperties" in node)
+            for key, node in index.nodes.items()
+        }
         self._order = self._inside_first()
         self._levels: list[dict[int, Load]] = []
         self._lock = Lock()
@@ -69,17 +78,15 @@ class Cost:
         above = self._levels[-1] if self._levels else None
         loads: dict[int, Load] = {}
         for key in self._order:
-            edges, node = self._edges[key], self._index.nodes[key]
-            parts = [loads[id(part)] for part in edges.here]
-            # These run everything at their place once more to learn what was looked at.
-            times = 1 + ("unevaluatedItems" in node) + ("unevaluatedProperties" in node)
+            parts = [loads[part] for part in self._here[key]]
             if above is None:
-                own = _own(node, self._weights)
+                parts.append(_own(self._index.nodes[key], self._weights))
             else:
-                named = [above[id(part)] for part in edges.named.values()]
-                most = Load(max((n.steps for n in named), default=0), max((n.weight for n in named), default=0))
-                own = _sum([most, *(above[id(part)] for part in edges.any_child)], 1)
-            loads[key] = _sum([own, *parts], times)
+                parts += [above[part] for part in self._any_child[key]]
+                named = [above[part] for part in self._named[key]]
+                if named:
+                    parts.append(Load(max(n.steps for n in named), max(n.weight for n in named)))
+            loads[key] = _sum(parts, self._times[key]) if parts else _NOTHING
         return loads
 
     def _inside_first(self) -> list[int]:
@@ -130,23 +137,17 @@ def _edges(node: Mapping[str, Any], index: Index) -> Edges:
     here = [target for keyword in REFERENCES for target in index.targets.get((id(node), keyword), ())]
     if here and index.dialect <= Dialect.DRAFT_07:
         return Edges(_objects(here), {}, ())
-    here += [node[keyword] for keyword in IN_PLACE_ONE if keyword in node]
-    for keyword in IN_PLACE_LIST:
-        here += _members(node.get(keyword))
-    for keyword in IN_PLACE_MAP:
-        here += _members(node.get(keyword))
-    children = [node[keyword] for keyword in CHILD_ONE if keyword in node]
-    for keyword in CHILD_LIST:
-        children += _members(node.get(keyword)) if isinstance(node.get(keyword), list) else []
-    children += _members(node.get("patternProperties"))
-    named = node.get("properties")
-    of_name = {name: part for name, part in named.items() if isinstance(part, dict)} if isinstance(named, dict) else {}
+    named: dict[str, Schema] = {}
+    children: list[Schema] = []
+    for (keyword, *way), part in subschemas(node):
+        if keyword in _IN_PLACE:
+            here.append(part)
+        elif keyword == "properties":
+            named[str(way[0])] = part
+        elif keyword not in _NOT_APPLIED:
+            children.append(part)
+    of_name = {name: part for name, part in named.items() if isinstance(part, dict)}
     return Edges(_objects(here), of_name, _objects(children))
-
-
-def _members(value: Any) -> Iterator[Schema]:
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return (part for part in parts if is_schema(part))
 
 
 def _objects(parts: list[Any]) -> tuple[Mapping[str, Any], ...]:
@@ -167,5 +168,8 @@ def _own(node: Mapping[str, Any], weights: Mapping[str, int]) -> Load:
 
 
 def _sum(loads: list[Load], times: int) -> Load:
-    steps = sum(load.steps for load in loads) * times
-    return Load(min(steps, _CEILING), min(sum(load.weight for load in loads) * times, _CEILING))
+    steps = weight = 0
+    for load in loads:
+        steps += load.steps
+        weight += load.weight
+    return Load(min(steps * times, _CEILING), min(weight * times, _CEILING)) if steps else _NOTHING

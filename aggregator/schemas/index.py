@@ -11,7 +11,7 @@ from aggregator.schemas.fault import UnusableSchema, step
 # Far above anything real (the largest tool seen has some 500 subschemas, 17 levels), far below what hurts.
 DEPTH_LIMIT: Final = 100
 VALUES_LIMIT: Final = 100_000
-SUBSCHEMAS_LIMIT: Final = 5_000
+SUBSCHEMAS_LIMIT: Final = 3_000
 
 # What has no id of its own.
 _HOME: Final = ""
@@ -22,6 +22,7 @@ class Index:
     """`targets` holds where the references of a schema object lead, by its identity and the keyword.
 
     More than one target: the reference is dynamic, and which one counts depends on how evaluation came there.
+    `strays` are targets that stand where no keyword makes them a schema, and nobody has looked at them as one.
     `patterns` are the regular expressions with the place they stand at.
     """
 
@@ -30,6 +31,7 @@ class Index:
     nodes: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     targets: dict[tuple[int, str], tuple[Schema, ...]] = field(default_factory=dict)
     patterns: list[tuple[str, str]] = field(default_factory=list)
+    strays: list[Mapping[str, Any]] = field(default_factory=list)
     looks_back: bool = False
 
     @property
@@ -111,7 +113,7 @@ class _Reader:
         """Takes in the node's own names; the base its references count from."""
         own = node.get(self._id)
         if isinstance(own, str) and not (self._old and "$ref" in node):
-            uri, fragment = urldefrag(_joined(base, own))
+            uri, fragment = _joined(base, own)
             if self._old and own.startswith("#"):
                 self._anchors[base, fragment] = node
             else:
@@ -150,14 +152,14 @@ class _Reader:
     def _stand_ins(self, keyword: str, reference: str, target: Mapping[str, Any]) -> list[Schema]:
         """What else a dynamic reference could mean."""
         others: list[Schema] = []
-        if keyword == "$dynamicRef" and target.get("$dynamicAnchor") == urldefrag(reference)[1]:
+        if keyword == "$dynamicRef" and target.get("$dynamicAnchor") == reference.rpartition("#")[2]:
             others += self._dynamic[target["$dynamicAnchor"]]
         if keyword == "$recursiveRef" and target.get("$recursiveAnchor") is True:
             others += self._resources.values()
         return [other for other in others if other is not target]
 
     def _resolve(self, base: str, reference: str, where: str) -> Schema:
-        uri, fragment = urldefrag(_joined(base, reference))
+        uri, fragment = _joined(base, reference)
         resource = self._resources.get(uri)
         if resource is None:
             raise UnusableSchema(
@@ -171,6 +173,8 @@ class _Reader:
             target, uri = self._pointed(resource, fragment, uri)
         if not is_schema(target):
             raise UnusableSchema(f"the reference at {where:.120} leads nowhere: {reference!r:.120}")
+        if isinstance(target, dict) and id(target) not in self.index.nodes:
+            self.index.strays.append(target)
         self._walk([(target, uri, fragment)])
         found: Schema = target
         return found
@@ -196,10 +200,12 @@ def _speaks(keyword: str, dialect: Dialect) -> bool:
     return keyword == "$ref" or dialect == Dialect.DRAFT_2019_09
 
 
-def _joined(base: str, reference: str) -> str:
+def _joined(base: str, reference: str) -> tuple[str, str]:
+    """The document a reference speaks of, and the fragment."""
     if not reference or reference.startswith("#"):
-        return base + reference
+        return base, reference[1:]
     try:
-        return urljoin(base, reference)
+        uri, fragment = urldefrag(urljoin(base, reference))
     except ValueError:
         raise UnusableSchema(f"{reference!r:.120} is no reference") from None
+    return uri, fragment

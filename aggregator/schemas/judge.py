@@ -10,15 +10,19 @@ from typing import Any, Final
 
 from aggregator.schemas.branches import of_alternatives
 from aggregator.schemas.dialect import REFERENCES, Dialect, Schema
-from aggregator.schemas.equality import distinct, equal
+from aggregator.schemas.equality import distinct, equal, frozen
 from aggregator.schemas.fault import Fault, step
 from aggregator.schemas.index import Index
 from aggregator.schemas.patterns import matches
 from aggregator.schemas.wording import compared, got, misnamed, one_of, outline, short, typed, types_of
 
-STEPS: Final = 100_000
-# What one step takes, about; a text and a pattern are charged by it.
-_STEP_NS: Final = 1_000
+STEPS: Final = 30_000
+EXPLAINING_STEPS: Final = 6_000
+# What one step takes, about; the search for a pattern is charged by it.
+_STEP_NS: Final = 8_000
+
+
+_NO: Final = Fault("", "", "", "")
 
 
 class OutOfSteps(Exception):
@@ -34,6 +38,9 @@ class Judge:
         self._weights = weights
         self._left = steps
         self._known: dict[tuple[int, int], bool] = {}
+        self._options: dict[int, frozenset[Any]] = {}
+        # Above zero while only yes or no is wanted, and no words for why.
+        self._terse = 0
 
     def faults(self, value: Any) -> Iterator[Fault]:
         """In the order of the schema.
@@ -50,7 +57,11 @@ class Judge:
         key = (id(schema), id(value))
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = next(self.problems(schema, value, ""), None) is None
+            self._terse += 1
+            try:
+                known = self._known[key] = next(self.problems(schema, value, ""), None) is None
+            finally:
+                self._terse -= 1
         return known
 
     def spend(self, steps: int) -> None:
@@ -93,14 +104,19 @@ class Judge:
             yield Fault(at, one_of(wanted), got(value), "type")
             return
         options = schema.get("enum")
-        if isinstance(options, list):
-            self.spend(len(options) // 50)
-            if not any(equal(value, option) for option in options):
-                yield Fault(at, one_of(options, quoted=True, near=value), got(value), "enum")
+        if isinstance(options, list) and frozen(value) not in self._frozen(options):
+            yield _NO if self._terse else Fault(at, one_of(options, quoted=True, near=value), got(value), "enum")
         if "const" in schema and self._dialect > Dialect.DRAFT_04:
             self.spend(1)
             if not equal(value, schema["const"]):
                 yield Fault(at, one_of([schema["const"]], quoted=True), got(value), "const")
+
+    def _frozen(self, options: list[Any]) -> frozenset[Any]:
+        known = self._options.get(id(options))
+        if known is None:
+            self.spend(len(options) // 20)
+            known = self._options[id(options)] = frozenset(map(frozen, options))
+        return known
 
     def _of_text(self, schema: Mapping[str, Any], value: str, at: str) -> Iterator[Fault]:
         yield from compared(schema, "minLength", "maxLength", len(value), "characters", value, at)
@@ -109,8 +125,7 @@ class Judge:
             yield Fault(at, f"a text that matches {pattern:.120}", got(value), "pattern")
 
     def _match(self, pattern: str, text: str) -> bool:
-        # Charged a tenth of the worst: only expressions made for it come near that.
-        self.spend(1 + len(text) * self._weights[pattern] // (10 * _STEP_NS))
+        self.spend(1 + len(text) * self._weights[pattern] // _STEP_NS)
         return matches(pattern, text)
 
     def _of_array(self, schema: Mapping[str, Any], value: list[Any], at: str) -> Iterator[Fault]:
@@ -168,7 +183,7 @@ class Judge:
             inside = [properties[name]] if name in properties else []
             inside += [patterns[pattern] for pattern in patterns if self._match(pattern, name)]
             if not inside and rest is False:
-                yield misnamed(schema, name, at, got(part), "additionalProperties")
+                yield _NO if self._terse else misnamed(schema, name, at, got(part), "additionalProperties")
             for one in inside or [rest]:
                 if one is not True and one is not False:
                     yield from self._within(one, part, step(at, name))
@@ -202,12 +217,12 @@ class Judge:
             yield from self._within(part, value, at)
         options = schema.get("anyOf")
         if options and not any(self.holds(option, value) for option in options):
-            yield from of_alternatives(self, self._index, options, value, at, "anyOf")
+            yield from self._explained(options, value, at, "anyOf")
         options = schema.get("oneOf")
         if options:
             fitting = sum(self.holds(option, value) for option in options)
             if not fitting:
-                yield from of_alternatives(self, self._index, options, value, at, "oneOf")
+                yield from self._explained(options, value, at, "oneOf")
             elif fitting > 1:
                 wanted = "what fits exactly one of the alternatives"
                 yield Fault(at, wanted, f"{got(value)}, which fits {fitting}", "oneOf")
@@ -217,13 +232,19 @@ class Judge:
             branch = schema.get("then" if self.holds(schema["if"], value) else "else", True)
             yield from self._within(branch, value, at)
 
+    def _explained(self, options: list[Schema], value: Any, at: str, keyword: str) -> Iterator[Fault]:
+        if self._terse:
+            yield _NO
+        else:
+            yield from of_alternatives(self, self._index, options, value, at, keyword)
+
     def _of_rest(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
         """`unevaluatedProperties` and `unevaluatedItems`: whatever nothing else at this place has looked at."""
         if isinstance(value, dict) and "unevaluatedProperties" in schema:
             seen = self._seen(schema, value, own=False)
             for name, part in value.items():
                 if name not in seen and not self.holds(schema["unevaluatedProperties"], part):
-                    yield misnamed(schema, name, at, got(part), "unevaluatedProperties")
+                    yield _NO if self._terse else misnamed(schema, name, at, got(part), "unevaluatedProperties")
         if isinstance(value, list) and "unevaluatedItems" in schema:
             numbers = self._seen(schema, value, own=False)
             for number, item in enumerate(value):

@@ -5,6 +5,8 @@ from typing import Any, Final, NamedTuple
 # A host's message is bounded in bytes before it comes here; these bound what a check costs.
 DEPTH_LIMIT: Final = 64
 VALUES_LIMIT: Final = 250_000
+# The engine takes limits of what is no finite number, or has thousands of digits, for met.
+_BOUND: Final = 10**300
 
 
 class Size(NamedTuple):
@@ -15,14 +17,14 @@ class Size(NamedTuple):
 
 
 class TooLarge(ValueError):
-    """The value is past what is checked; the message says how, in plain words."""
+    """The value is past what is checked; the message says what would have been taken."""
 
 
 def measure(value: Any, *, characters: bool) -> Size:
     """`characters`: whether the texts are wanted too; without them the walk is cheaper.
 
     Raises:
-        TooLarge: too deep, or too many values.
+        TooLarge: too deep, too many values, or a number without end.
     """
     counts: list[int] = []
     texts: list[int] = []
@@ -40,9 +42,12 @@ def measure(value: Any, *, characters: bool) -> Size:
             texts.append(sum(len(v) if type(v) is str else sum(map(len, v)) if type(v) is dict else 0 for v in level))
         inside: list[Any] = []
         for part in level:
-            if type(part) is dict:
+            kind = type(part)
+            if kind is dict:
                 inside += part.values()
-            elif type(part) is list:
+            elif kind is list:
                 inside += part
+            elif (kind is int or kind is float) and not -_BOUND < part < _BOUND:
+                raise TooLarge("a number of at most 300 digits")
         level = inside
     return Size(counts, texts)

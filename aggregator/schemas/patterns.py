@@ -1,6 +1,6 @@
 """Regular expressions that run in linear time: what each costs per character, and whether a text matches.
 
-Law: only the engine without backtracking is used (docs/decisions/0005); what it cannot do is not done.
+Law: only the engine without backtracking is used (docs/checks.md, Patterns); what it cannot do is not done.
 """
 
 from functools import lru_cache
@@ -11,17 +11,21 @@ from jsonschema_rs import Draft202012Validator, RegexOptions
 _KIB: Final = 1024
 # Size of the compiled program -> the most nanoseconds a character took in the worst patterns of that size.
 _LADDER: Final = ((4 * _KIB, 100), (64 * _KIB, 1_000), (1024 * _KIB, 45_000), (10 * 1024 * _KIB, 70_000))
+HEAVY: Final = 1_000
 LENGTH_LIMIT: Final = 8_192
 
 OPTIONS: Final = RegexOptions(size_limit=_LADDER[-1][0])
 
 
 @lru_cache(maxsize=2_048)
-def weight(pattern: str) -> int | None:
-    """Nanoseconds per character at the worst; None for what is no expression, or none that linear time can match."""
+def weight(pattern: str, *, heavy: bool = True) -> int | None:
+    """Nanoseconds per character at the worst; None for what is no expression, or none that linear time can match.
+
+    `heavy`: whether one is taken that costs more than `HEAVY`, which is slow even to compile.
+    """
     if len(pattern) > LENGTH_LIMIT:
         return None
-    return next((cost for size, cost in _LADDER if _compiles(pattern, size)), None)
+    return next((cost for size, cost in _LADDER if (heavy or cost <= HEAVY) and _compiles(pattern, size)), None)
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -29,7 +33,7 @@ def matches(pattern: str, text: str) -> bool:
     return _compiled(pattern).is_valid(text)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1_024)
 def _compiled(pattern: str) -> Draft202012Validator:
     return Draft202012Validator({"pattern": pattern}, pattern_options=OPTIONS, offline=True)
 

@@ -8,73 +8,102 @@ from aggregator.schemas.local import followed
 
 _OPTIONS_SHOWN: Final = 8
 _PROPERTIES_SHOWN: Final = 30
-_DEPTH: Final = 3
+# Objects are opened this far down; lists and alternatives somewhat farther.
+_OBJECTS_DEPTH: Final = 3
+_DEPTH: Final = 6
+_PARTS: Final = 1_000
 _LENGTH: Final = 200
 
 
 def signature(schema: Any, length: int = 1_500) -> str:
     """The parameters of a tool, required ones marked by having no `?`; cut with `...` at `length` characters."""
-    return _cut(_parameters(schema, schema, 0), length)
+    return _cut(_Writer(schema).parameters(schema, 0), length)
 
 
 def outline(schema: Any) -> str:
     """What a schema asks for, in a few words; references go by their own names."""
-    return _cut(_shape(schema, schema, 1), _LENGTH)
+    return _cut(_Writer(schema).shape(schema, 1), _LENGTH)
 
 
-def _parameters(schema: Any, root: Any, depth: int) -> str:
-    schema = followed(schema, root)
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(properties, Mapping):
-        return ""
-    required = schema.get("required")
-    needed = required if isinstance(required, list) else []
-    # What must be given comes first, whatever is cut.
-    names = sorted(properties, key=lambda name: name not in needed)
-    shown = [
-        f"{name}{'' if name in needed else '?'}: {_shape(properties[name], root, depth + 1)}"
-        for name in names[:_PROPERTIES_SHOWN]
-    ]
-    return ", ".join([*shown, "..."] if len(names) > _PROPERTIES_SHOWN else shown)
+class _Writer:
+    """For one line; it says `any` once so many parts were written that nobody would read on."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._left = _PARTS
+
+    def parameters(self, schema: Any, depth: int) -> str:
+        schema = followed(schema, self._root)
+        if not isinstance(schema, Mapping):
+            return ""
+        properties, required = schema.get("properties"), schema.get("required")
+        parts = properties if isinstance(properties, Mapping) else {}
+        needed = {name: True for name in required if isinstance(name, str)} if isinstance(required, list) else {}
+        # What must be given comes first, whatever is cut.
+        names = list(dict.fromkeys([*(name for name in parts if name in needed), *needed, *parts]))
+        shown = [
+            f"{name[:_LENGTH]}{'' if name in needed else '?'}: {self.shape(parts.get(name, True), depth + 1)}"
+            for name in names[:_PROPERTIES_SHOWN]
+        ]
+        return ", ".join([*shown, "..."] if len(names) > _PROPERTIES_SHOWN else shown)
+
+    def shape(self, schema: Any, depth: int) -> str:
+        self._left -= 1
+        if isinstance(schema, bool):
+            return "any" if schema else "nothing"
+        schema = followed(schema, self._root)
+        if not isinstance(schema, Mapping) or depth > _DEPTH or self._left < 0:
+            return "any"
+        if "$ref" in schema:
+            return str(schema["$ref"]).rpartition("/")[2][:40]
+        if "const" in schema:
+            return _literal(schema["const"])
+        if isinstance(schema.get("enum"), list):
+            shown = [_literal(option) for option in schema["enum"][:_OPTIONS_SHOWN]]
+            return "|".join([*shown, "..."] if len(schema["enum"]) > _OPTIONS_SHOWN else shown)
+        for keyword in ("anyOf", "oneOf"):
+            if isinstance(schema.get(keyword), list):
+                parts = [self.shape(part, depth + 1) for part in schema[keyword][:_OPTIONS_SHOWN]]
+                return "|".join(dict.fromkeys(parts)) or "any"
+        kinds = schema.get("type")
+        if isinstance(kinds, list):
+            return "|".join(self._kind(str(kind), schema, depth) for kind in kinds[:_OPTIONS_SHOWN])
+        if kinds is None:
+            kinds = (
+                "object" if "properties" in schema or "required" in schema else "array" if "items" in schema else "any"
+            )
+        return self._kind(str(kinds), schema, depth)
+
+    def _kind(self, kind: str, schema: Mapping[str, Any], depth: int) -> str:
+        if kind == "array":
+            items = schema.get("items")
+            inside = self.shape(items, depth + 1) if isinstance(items, Mapping) else "any"
+            return f"({inside})[]" if _has_alternatives(inside) else f"{inside}[]"
+        if kind == "object" and (schema.get("properties") or schema.get("required")) and depth <= _OBJECTS_DEPTH:
+            return f"{{{self.parameters(schema, depth)}}}"
+        return kind[:40]
 
 
-def _shape(schema: Any, root: Any, depth: int) -> str:
-    if isinstance(schema, bool):
-        return "any" if schema else "nothing"
-    schema = followed(schema, root)
-    if not isinstance(schema, Mapping):
-        return "any"
-    if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2][:40]
-    if "const" in schema:
-        return _literal(schema["const"])
-    if isinstance(schema.get("enum"), list):
-        shown = [_literal(option) for option in schema["enum"][:_OPTIONS_SHOWN]]
-        return "|".join([*shown, "..."] if len(schema["enum"]) > _OPTIONS_SHOWN else shown)
-    for keyword in ("anyOf", "oneOf"):
-        if isinstance(schema.get(keyword), list) and depth <= _DEPTH:
-            parts = [_shape(part, root, depth + 1) for part in schema[keyword][:_OPTIONS_SHOWN]]
-            return "|".join(dict.fromkeys(parts)) or "any"
-    kinds = schema.get("type")
-    if isinstance(kinds, list):
-        return "|".join(_kind(kind, schema, root, depth) for kind in kinds)
-    if kinds is None:
-        kinds = "object" if "properties" in schema else "array" if "items" in schema else "any"
-    return _kind(str(kinds), schema, root, depth)
-
-
-def _kind(kind: str, schema: Mapping[str, Any], root: Any, depth: int) -> str:
-    if kind == "array":
-        items = schema.get("items")
-        inside = _shape(items, root, depth + 1) if isinstance(items, Mapping) and depth <= _DEPTH else "any"
-        return f"({inside})[]" if "|" in inside else f"{inside}[]"
-    if kind == "object" and schema.get("properties") and depth <= _DEPTH:
-        return f"{{{_parameters(schema, root, depth)}}}"
-    return kind
+def _has_alternatives(text: str) -> bool:
+    """Whether a `|` stands outside all brackets and quotes."""
+    depth = 0
+    quoted = False
+    for at, character in enumerate(text):
+        if character == '"' and text[at - 1 : at] != "\\":
+            quoted = not quoted
+        elif not quoted and character in "({":
+            depth += 1
+        elif not quoted and character in ")}":
+            depth -= 1
+        elif character == "|" and not depth and not quoted:
+            return True
+    return False
 
 
 def _literal(value: Any) -> str:
-    return _cut(json.dumps(value, ensure_ascii=False), 40) if not isinstance(value, int) else f"{value}".lower()[:40]
+    if isinstance(value, int) and abs(value) > 10**30:
+        return "number"
+    return _cut(json.dumps(value, ensure_ascii=False), 40)
 
 
 def _cut(text: str, length: int) -> str:

@@ -24,7 +24,8 @@ _OPTIONS_SHOWN: Final = 12
 def types_of(schema: Mapping[str, Any]) -> list[str]:
     """Its `type` keyword as a list."""
     own = schema.get("type")
-    return [own] if isinstance(own, str) else own if isinstance(own, list) else []
+    kinds = own if isinstance(own, list) else [own]
+    return [kind for kind in kinds if isinstance(kind, str)]
 
 
 def type_of(value: Any) -> str:

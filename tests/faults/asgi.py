@@ -125,7 +125,7 @@ async def doors(*servers: ServerConfig, **http: Any) -> AsyncIterator[Hosts]:
     """The product with these upstreams, and its web doors."""
     config = Config(servers=servers, startup_wait=0.1, http=HttpConfig(**http))
     app = App(config)
-    web = Web(app.gateway, config, app.report)
+    web = Web(app.gateway, config, app.access, app.report)
     async with app.running():
         async with asyncio.timeout(BOUND):
             await app.supervisor.all_tried()

@@ -56,7 +56,7 @@ class House:
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[tuple[str, App]]:
         app = App(self.config)
-        web = Web(app.gateway, self.config, app.report)
+        web = Web(app.gateway, self.config, app.access, app.report)
         stopping = asyncio.Event()
         with listening_socket("127.0.0.1", 0) as bound:
             async with app.running():

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from aggregator.domain.errors import HostError
+from aggregator.domain.principal import LOCAL
 from aggregator.domain.tasks import Tasks
 from aggregator.doors.exchange import Exchange
 from aggregator.doors.guard import Message
@@ -38,9 +39,9 @@ class Door:
 
     def __init__(self) -> None:
         tasks = Tasks("a test")
-        sessions = Sessions(Changes(), tasks, 10, 100.0)
+        sessions = Sessions(Changes(lambda principal: ()), tasks, 10, 100.0)
         self.gateway = Nothing()
-        self.door = HttpDoor(cast(Gateway, self.gateway), self._host, 2**20, sessions, tasks)
+        self.door = HttpDoor(cast(Gateway, self.gateway), "canonical", 2**20, sessions, tasks)
         session = sessions.open(self._host())
         assert session is not None
         self.session: HttpSession = session
@@ -61,7 +62,9 @@ class Door:
 
         headers = {b"content-type": b"application/json", b"mcp-session-id": self.session.id.encode()}
         async with asyncio.timeout(BOUND):
-            await self.door({"type": "http", "method": "POST", "headers": list(headers.items())}, receive, send)
+            await self.door.serve(
+                LOCAL, {"type": "http", "method": "POST", "headers": list(headers.items())}, receive, send
+            )
         body = b"".join(part.get("body", b"") for part in sent)
         return sent[0]["status"], decode(body) if body else None
 

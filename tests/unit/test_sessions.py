@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from aggregator.domain.records import ToolRecord
 from aggregator.domain.tasks import Tasks
 from aggregator.doors.exchange import Exchange
 from aggregator.doors.guard import Message
@@ -39,7 +40,7 @@ def _host() -> Host:
 
 def _sessions(at_most: int = 2, changes: Changes | None = None) -> Sessions:
     # Nothing is asked of these hosts, so the home stays empty.
-    return Sessions(changes or Changes(), Tasks("a test"), at_most, IDLE)
+    return Sessions(changes or Changes(lambda principal: ()), Tasks("a test"), at_most, IDLE)
 
 
 async def _written(stream: EventStream) -> list[Any]:
@@ -141,7 +142,8 @@ async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
 
 async def test_an_open_session_hears_of_changes_and_an_ended_one_does_not() -> None:
     """Proves: C5"""
-    changes = Changes()
+    seen: list[ToolRecord] = []
+    changes = Changes(lambda principal: tuple(seen))
     sessions = _sessions(changes=changes)
     staying, ending = sessions.open(_host()), sessions.open(_host())
     assert staying is not None
@@ -149,6 +151,8 @@ async def test_an_open_session_hears_of_changes_and_an_ended_one_does_not() -> N
     streams = staying.stand(), ending.stand()
     assert all(streams)
     sessions.end(ending)
+    changes._tell()
+    seen.append(ToolRecord("s", "s", "t", {}, {}, 1.0))
     changes._tell()
     sessions.close_streams()
     assert [await _written(stream) for stream in streams if stream is not None] == [

@@ -1,0 +1,34 @@
+"""What a web door knows of who sent a request, and what it answers to those it does not let in."""
+
+from aggregator.doors.guard import Scope, Send, respond
+from aggregator.identity.identify import Door, Facts, Refused
+
+
+def facts_of(scope: Scope, door: Door, endpoint_agent: str | None = None) -> Facts:
+    """Every credential that was sent, as it was sent."""
+    authorization: list[str] = []
+    api_key: list[str] = []
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            authorization.append(value.decode("latin-1"))
+        elif name == b"x-api-key":
+            api_key.append(value.decode("latin-1"))
+    client = scope.get("client")
+    return Facts(
+        door,
+        tuple(authorization),
+        tuple(api_key),
+        scope.get("query_string", b"").decode("latin-1"),
+        endpoint_agent,
+        client[0] if client else None,
+    )
+
+
+async def refuse(send: Send, refused: Refused) -> None:
+    """The answer to a request whose sender is not let in (RFC 6750, section 3; RFC 9110, section 10.2.3)."""
+    headers = {}
+    if refused.status == 401:
+        headers[b"www-authenticate"] = b'Bearer realm="aggregator"'
+    if refused.retry_after is not None:
+        headers[b"retry-after"] = str(refused.retry_after).encode()
+    await respond(send, refused.status, {"error": refused.reason}, headers)

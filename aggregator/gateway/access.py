@@ -1,0 +1,40 @@
+"""Who may come in: what a door saw of a request, against the keys and the rulebook in force."""
+
+import time
+
+from aggregator.domain.principal import LOCAL, Principal
+from aggregator.gateway.views import Views
+from aggregator.identity.identify import Facts, Refused, identify
+from aggregator.identity.keyring import Keyring
+from aggregator.identity.throttle import Throttle
+
+
+class Access:
+    """`locked` keeps the doors closed to whoever has no key although there seem to be none: keys may have been lost."""
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+        self._throttle = Throttle()
+        self.keyring = Keyring()
+        self.locked = False
+
+    @property
+    def open(self) -> bool:
+        """Whether nobody has to say who they are: no policy file, and no key."""
+        return self._views.rulebook is None and not len(self.keyring) and not self.locked
+
+    @property
+    def _keyless(self) -> bool:
+        """Whether this machine's own requests need no key: nobody's do, or the policies name the agent `local`."""
+        book = self._views.rulebook
+        named = book is not None and book.for_agent(LOCAL.agent_id) is not None
+        return self.open or (named and not self.locked)
+
+    def admit(self, facts: Facts) -> Principal | Refused:
+        """The agent behind a request, or why it is not let in."""
+        claim = identify(facts, self.keyring, self._throttle, "open" if self._keyless else "keys", time.time())
+        if isinstance(claim, Refused):
+            return claim
+        bare = Principal(claim.agent_id, key_id=claim.key_id)
+        rules = self._views.rules(bare)
+        return bare if rules is None else Principal(claim.agent_id, rules.tenant, rules.roles, claim.key_id)

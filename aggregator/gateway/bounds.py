@@ -1,0 +1,51 @@
+"""A result no larger than the policy allows. What is left out is said, in the result itself."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aggregator.policy.limits import ResultLimit
+from aggregator.wire.codec import encode
+
+TRUNCATED_KEY: Final = "aggregator/truncated"
+
+
+def bounded(result: dict[str, Any], limit: ResultLimit | None) -> dict[str, Any]:
+    """The result, or as much of its content as fits in `limit` bytes and a notice of what is missing."""
+    if limit is None:
+        return result
+    size = len(encode(result))
+    if size <= limit.most:
+        return result
+    blocks = result.get("content")
+    kept, room = [], limit.most
+    for block in blocks if isinstance(blocks, list) else []:
+        part = _fitting(block, room)
+        if part is not None:
+            kept.append(part)
+            room -= len(encode(part))
+        if part is not block:
+            break
+    notice = (
+        f"[The aggregator cut this result: it has {size} bytes, and the policy allows {limit.most}. "
+        "Ask for less, or for a part of it.]"
+    )
+    meta = result.get("_meta")
+    rest = {key: value for key, value in result.items() if key != "structuredContent"}
+    return {
+        **rest,
+        "content": [*kept, {"type": "text", "text": notice}],
+        "_meta": {**(meta if isinstance(meta, dict) else {}), TRUNCATED_KEY: {"bytes": size, "limit": limit.most}},
+    }
+
+
+def _fitting(block: Any, room: int) -> Any:
+    """The block, the start of it if it is text, or None."""
+    if len(encode(block)) <= room:
+        return block
+    if not isinstance(block, Mapping) or block.get("type") != "text" or not isinstance(block.get("text"), str):
+        return None
+    spare = room - len(encode({**block, "text": ""}))
+    text = block["text"].encode("utf-8", "replace")[: max(spare, 0)].decode("utf-8", "ignore")
+    while text and len(encode({**block, "text": text})) > room:
+        text = text[: len(text) * 9 // 10]
+    return {**block, "text": text} if text else None

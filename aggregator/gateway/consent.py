@@ -1,0 +1,88 @@
+"""A person's agreement to one call: asked for at the host, or queued until somebody answers elsewhere."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from aggregator.domain.call import Resolved
+from aggregator.domain.errors import NotConfirmed, WaitsForApproval
+from aggregator.gateway.ask import Asker, Question
+from aggregator.gateway.host import Host
+from aggregator.storage.digest import argument_digest
+from aggregator.wire.codec import encode
+from aggregator.wire.peer import Channel
+
+if TYPE_CHECKING:
+    from aggregator.storage.approvals import Approvals
+
+log = logging.getLogger(__name__)
+
+# How long a queued question waits for its answer, and the answer for the call.
+QUEUED_FOR: Final = 24 * 3600.0
+_SHOWN: Final = 600
+
+
+class Consent:
+    """`approvals` opens the queue when it is first needed, or says None: then what needs it is refused."""
+
+    def __init__(self, approvals: "Callable[[], Awaitable[Approvals | None]]") -> None:
+        self._approvals = approvals
+        self._asker = Asker()
+
+    async def obtain(
+        self,
+        resolved: Resolved,
+        arguments: Mapping[str, Any],
+        fallback: Literal["deny", "queue"],
+        host: Host,
+        channel: Channel,
+    ) -> dict[str, Any] | None:
+        """None once there is agreement; else the interim result that carries the question to the host.
+
+        Raises:
+            NotConfirmed: the person said no, or nobody can be asked.
+            WaitsForApproval: the question is queued.
+        """
+        asked, tool = resolved.asked, resolved.tool
+        question = Question(
+            asked.principal.agent_id, tool.name, argument_digest(arguments), _message(resolved, arguments)
+        )
+        if self._asker.can_ask(host, asked.version, asked.params):
+            reply = await self._asker.ask(question, asked.version, asked.params, channel)
+            if reply.interim is not None:
+                return dict(reply.interim)
+            if not reply.agreed:
+                raise NotConfirmed(tool.name, f"{tool.name} was not called: {reply.reason}.")
+            log.info("%s: a person agreed to %s", asked.principal.agent_id, tool.name)
+            return None
+        approvals = await self._approvals() if fallback == "queue" else None
+        if approvals is not None:
+            await self._queue(question, approvals)
+            return None
+        raise NotConfirmed(
+            tool.name, f"{tool.name} was not called: a person has to agree, and this host cannot ask one."
+        )
+
+    async def _queue(self, question: Question, approvals: "Approvals") -> None:
+        now = time.time()
+        bound = (question.agent_id, question.tool, question.digest)
+        granted = await approvals.find_granted(*bound, now=now)
+        if granted is not None and await approvals.consume(granted.id, *bound, now=now):
+            log.info("%s: approval %s is used for %s", question.agent_id, granted.id, question.tool)
+            return
+        waiting = await approvals.ask(*bound, question.message, expires=now + QUEUED_FOR, now=now)
+        raise WaitsForApproval(
+            question.tool,
+            f"{question.tool} was not called yet: a person has to agree. The question is queued as {waiting.id}.",
+            approval=waiting.id,
+        )
+
+
+def _message(resolved: Resolved, arguments: Mapping[str, Any]) -> str:
+    """What the person is asked. The host shows one server, so the upstream is named (S/client/elicitation)."""
+    shown = encode(arguments).decode("utf-8", "replace")
+    if len(shown) > _SHOWN:
+        shown = f"{shown[:_SHOWN]}… ({len(shown)} characters)"
+    agent, tool = resolved.asked.principal.agent_id, resolved.tool
+    return f"The agent {agent!r} wants to call {tool.own_name!r} of the server {tool.server!r} with {shown}. Allow it?"

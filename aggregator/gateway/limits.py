@@ -1,0 +1,89 @@
+"""Counting calls against the limits of the policy. Charged when a call is forwarded, and only then."""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import ceil
+from typing import Final
+
+from aggregator.domain.errors import OverLimit
+from aggregator.policy.limits import Limit, Limits
+
+MINUTE: Final = 60.0
+# Where a host may name the conversation a call belongs to.
+CONVERSATION_KEY: Final = "aggregator/conversation_id"
+# Conversations are remembered up to here; the one not heard of for longest is forgotten first.
+_CONVERSATIONS: Final = 100_000
+
+Counter = tuple[str, ...]
+
+
+class Ledger:
+    """What was charged, by counter. Counters keep their name over a reload of the policies."""
+
+    def __init__(self) -> None:
+        self._minutes: dict[Counter, deque[float]] = {}
+        self._running: dict[Counter, int] = {}
+        self._conversations: OrderedDict[tuple[Counter, str], int] = OrderedDict()
+
+    @contextmanager
+    def charged(self, tool: str, limits: Limits, conversation: str | None) -> Iterator[None]:
+        """Charge one call for as long as it runs.
+
+        Raises:
+            OverLimit: one limit is reached; then none is charged.
+        """
+        now = asyncio.get_running_loop().time()
+        for limit in limits.counted:
+            self._look(tool, limit, conversation, now)
+        running = []
+        for limit in limits.counted:
+            if limit.kind == "per_minute":
+                self._minutes.setdefault(limit.counter, deque()).append(now)
+            elif limit.kind == "concurrent":
+                self._running[limit.counter] = self._running.get(limit.counter, 0) + 1
+                running.append(limit.counter)
+            elif conversation is not None:
+                self._count(limit.counter, conversation)
+        try:
+            yield
+        finally:
+            for counter in running:
+                left = self._running[counter] - 1
+                if left:
+                    self._running[counter] = left
+                else:
+                    del self._running[counter]
+
+    def _look(self, tool: str, limit: Limit, conversation: str | None, now: float) -> None:
+        if limit.kind == "per_minute":
+            charged = self._minutes.get(limit.counter, deque())
+            while charged and charged[0] <= now - MINUTE:
+                charged.popleft()
+            if len(charged) >= limit.most:
+                wait = ceil(charged[0] + MINUTE - now) if charged else int(MINUTE)
+                said = f"{tool} was not called: at most {limit.most} such calls a minute are allowed. Wait {wait} s."
+                raise OverLimit(tool, said, limit=limit.kind, most=limit.most, retry_after=wait)
+        elif limit.kind == "concurrent":
+            if self._running.get(limit.counter, 0) >= limit.most:
+                said = (
+                    f"{tool} was not called: {limit.most} such calls are running already. Try again when one has ended."
+                )
+                raise OverLimit(tool, said, limit=limit.kind, most=limit.most, retry_after=1)
+        elif conversation is None:
+            said = (
+                f"{tool} was not called: it is limited per conversation, and this host names none "
+                f"(`_meta` key {CONVERSATION_KEY!r})."
+            )
+            raise OverLimit(tool, said, limit=limit.kind, most=limit.most)
+        elif self._conversations.get((limit.counter, conversation), 0) >= limit.most:
+            said = f"{tool} was not called: at most {limit.most} such calls are allowed in one conversation."
+            raise OverLimit(tool, said, limit=limit.kind, most=limit.most)
+
+    def _count(self, counter: Counter, conversation: str) -> None:
+        key = (counter, conversation)
+        self._conversations[key] = self._conversations.get(key, 0) + 1
+        self._conversations.move_to_end(key)
+        while len(self._conversations) > _CONVERSATIONS:
+            self._conversations.popitem(last=False)

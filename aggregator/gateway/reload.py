@@ -1,0 +1,90 @@
+"""Policy files that are edited take effect within a second; what is wrong with them changes nothing."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aggregator.domain.records import ToolRecord
+from aggregator.policy.live import Live
+
+log = logging.getLogger(__name__)
+
+EVERY: Final = 0.5
+
+Signature = tuple[tuple[str, int, int], ...]
+
+
+class PolicyWatch:
+    """Looks at the files twice a second, and reads them when one is new, changed or gone."""
+
+    def __init__(
+        self,
+        live: Live,
+        tools: Callable[[], tuple[ToolRecord, ...]],
+        trusted: Mapping[str, bool],
+        changed: Callable[[], None],
+    ) -> None:
+        self._live = live
+        self._tools = tools
+        self._trusted = trusted
+        self._changed = changed
+        self._seen = signature(live.folder)
+
+    async def run(self) -> None:
+        """Watch for ever."""
+        tell(self._live)
+        while True:
+            await asyncio.sleep(EVERY)
+            now = await asyncio.to_thread(signature, self._live.folder)
+            if now != self._seen:
+                self._seen = now
+                await self._reload()
+
+    async def _reload(self) -> None:
+        try:
+            reloaded = await asyncio.to_thread(self._live.reload, self._tools(), self._trusted)
+        except OSError as error:
+            log.error("the policy files cannot be read, the rules in force stay: %s", error)
+            return
+        tell(self._live)
+        if reloaded.changed:
+            assert self._live.rulebook is not None
+            log.info("policies: revision %s is in force", self._live.rulebook.revision)
+            for line in reloaded.diff.lines():
+                log.info("policies: %s", line)
+            self._changed()
+
+
+def tell(live: Live) -> None:
+    """Log what is wrong with the files as they are now."""
+    for problem in live.problems:
+        log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)
+    if live.broken:
+        log.error("policies: the files have errors, so the rules that were in force stay")
+
+
+def report(live: Live | None) -> dict[str, Any]:
+    """For `/readyz`: which rules are in force, and whether the files now say something else."""
+    if live is None or live.rulebook is None:
+        return {"revision": None, "problems": [str(problem) for problem in live.problems] if live is not None else []}
+    return {
+        "revision": live.rulebook.revision,
+        "broken": live.broken,
+        "problems": [str(problem) for problem in live.problems],
+    }
+
+
+def signature(folder: Path) -> Signature:
+    """Differs as soon as a file of the folder does."""
+    found = []
+    try:
+        for entry in folder.iterdir():
+            if entry.suffix in (".yaml", ".yml"):
+                status = entry.stat()
+                found.append((entry.name, status.st_mtime_ns, status.st_size))
+    except OSError:
+        # A file that goes while we look, or a folder that is not there: what is left counts.
+        return tuple(sorted(found))
+    return tuple(sorted(found))
