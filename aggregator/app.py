@@ -70,6 +70,7 @@ class App:
         async with self._stack, Tasks("the app") as tasks:
             if self._watch is not None:
                 tasks.start(self._watch.run())
+            tasks.start(self.gateway.work())
             if self._database is not None:
                 tasks.start(self.access.keyring.follow())
             async with self.supervisor.running():

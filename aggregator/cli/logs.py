@@ -7,12 +7,10 @@ import sys
 import time
 from collections.abc import Iterable
 from typing import Final
-from urllib.parse import quote, quote_plus
+
+from aggregator.domain.redact import Redactor
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-# Shorter values would take half of every line with them.
-_SECRET_LENGTH: Final = 6
-REDACTED: Final = "[redacted]"
 # What could forge a line or move a terminal's cursor; a traceback keeps its line breaks.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CONTROL_BUT_BREAKS: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
@@ -38,9 +36,7 @@ class Lines(logging.Formatter):
     def __init__(self, secrets: Iterable[str], *, as_json: bool) -> None:
         super().__init__()
         self._as_json = as_json
-        shapes = {shape for secret in secrets if len(secret) >= _SECRET_LENGTH for shape in _shapes(secret)}
-        longest_first = sorted(shapes, key=len, reverse=True)
-        self._secrets = re.compile("|".join(map(re.escape, longest_first))) if shapes else None
+        self._redact = Redactor(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
         message = self._redact(record.getMessage())
@@ -58,15 +54,6 @@ class Lines(logging.Formatter):
         line = f"{clock} {record.levelname:<7} {record.name.removeprefix('aggregator.')}: {message}"
         line = _CONTROL.sub(_escaped, line)
         return f"{line}\n{_CONTROL_BUT_BREAKS.sub(_escaped, trace)}" if trace else line
-
-    def _redact(self, text: str) -> str:
-        return self._secrets.sub(REDACTED, text) if self._secrets is not None else text
-
-
-def _shapes(secret: str) -> set[str]:
-    """A secret as it is, and as `repr`, JSON and addresses would write it."""
-    as_json = json.dumps(secret)[1:-1]
-    return {secret, repr(secret)[1:-1], as_json, repr(as_json)[1:-1], quote(secret, safe=""), quote_plus(secret)}
 
 
 def _escaped(found: re.Match[str]) -> str:

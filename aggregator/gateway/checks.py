@@ -1,13 +1,17 @@
 """Arguments before a call and structured results after it, held against their schemas."""
 
+import asyncio
 import logging
+from collections.abc import Iterable
+from pkgutil import resolve_name
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import Unverifiable
 from aggregator.domain.records import ToolRecord
+from aggregator.gateway.views import tightened
 from aggregator.policy.rulebook import Tightening
-from aggregator.schemas.checks import Checks
+from aggregator.schemas.checks import ENGINE, Checks
 from aggregator.schemas.coerce import coerce
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.output import output_faults
@@ -16,6 +20,7 @@ from aggregator.schemas.refusal import input_refusal, output_refusal
 log = logging.getLogger(__name__)
 
 _SHOWN: Final = 3
+_WARNINGS: Final = 10_000
 
 
 class Checker:
@@ -24,6 +29,13 @@ class Checker:
     def __init__(self) -> None:
         self._checks = Checks()
         self._warned: set[tuple[str, str]] = set()
+
+    async def prepare(self, tools: Iterable[ToolRecord]) -> None:
+        """Compile ahead of the first calls, a tool at a time, and log what cannot be checked."""
+        await asyncio.to_thread(resolve_name, ENGINE)
+        for name, notes in (await self._checks.prepare(tools)).items():
+            for note in notes:
+                self._warn(name, note)
 
     def arguments(
         self, server: ServerConfig, tool: ToolRecord, given: dict[str, Any], rules: tuple[Tightening, ...]
@@ -43,7 +55,9 @@ class Checker:
                 tool.name, f"{tool.name} was not called: its arguments cannot be checked ({problem})."
             ) from problem
         faults = check.faults(given)
-        return given, input_refusal(tool.name, faults, schema) if faults else None
+        if not faults:
+            return given, None
+        return given, input_refusal(tool.name, faults, tightened(tool, rules).definition["inputSchema"])
 
     def result(self, server: ServerConfig, tool: ToolRecord, answered: dict[str, Any]) -> dict[str, Any]:
         """The result to pass on: as it came, unless the config says `enforce` and it breaks its own schema."""
@@ -52,7 +66,7 @@ class Checker:
         try:
             check = self._checks.output(tool)
         except UnusableSchema as problem:
-            self._warn(tool, f"its outputSchema cannot be checked: {problem}")
+            self._warn(tool.name, f"its outputSchema cannot be checked: {problem}")
             return answered
         faults = output_faults(check, answered) if check is not None else ()
         if not faults:
@@ -60,11 +74,11 @@ class Checker:
         if server.output_validation == "enforce":
             return output_refusal(tool.name, faults, answered)
         said = "; ".join(f"{fault.pointer or 'the whole'}: expected {fault.expected}" for fault in faults[:_SHOWN])
-        self._warn(tool, f"its result does not fit its own outputSchema: {said}")
+        self._warn(tool.name, f"its result does not fit its own outputSchema: {said}")
         return answered
 
-    def _warn(self, tool: ToolRecord, what: str) -> None:
+    def _warn(self, tool: str, what: str) -> None:
         """Once per tool and fault: a sloppy server is sloppy on every call."""
-        if (tool.name, what) not in self._warned and len(self._warned) < 10_000:
-            self._warned.add((tool.name, what))
-            log.warning("%s: %s", tool.name, what)
+        if (tool, what) not in self._warned and len(self._warned) < _WARNINGS:
+            self._warned.add((tool, what))
+            log.warning("%s: %s", tool, what)

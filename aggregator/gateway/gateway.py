@@ -60,8 +60,12 @@ class Gateway:
         """An upstream changed: make a new catalog and tell the hosts if it differs."""
         catalog = self._shelf.stock()
         if catalog.tools != self.catalog.tools:
-            self._pipeline.catalog = catalog
+            self._pipeline.restock(catalog)
             self.changes.announce()
+
+    async def work(self) -> None:
+        """What goes on beside the calls, for ever."""
+        await self._pipeline.keep_checks_ready()
 
     async def answer(self, host: Host, method: str, params: dict[str, Any], channel: Channel) -> Mapping[str, Any]:
         """The result of one request, shaped for the era it speaks.

@@ -76,6 +76,22 @@ class Pipeline:
         self._by_prefix = {link.config.prefix: link for link in supervisor.links.values()}
         self._checker = Checker()
         self._ledger = Ledger()
+        self._restocked = asyncio.Event()
+
+    async def keep_checks_ready(self) -> None:
+        """Compile the checks of every new catalog ahead of its calls, for ever."""
+        ready: Catalog | None = None
+        while True:
+            self._restocked.clear()
+            if self.catalog is not ready:
+                ready = self.catalog
+                await self._checker.prepare(ready.tools)
+            await self._restocked.wait()
+
+    def restock(self, catalog: Catalog) -> None:
+        """From now on this is what there is."""
+        self.catalog = catalog
+        self._restocked.set()
 
     async def call_tool(self, asked: Asked, host: Host, channel: Channel) -> dict[str, Any]:
         """The upstream's result, whole; or a result that says why there is none, or asks what has to be asked.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _ROOM: Final = 4_096
 # The engine is a large library: it is loaded with the first check, never at the start.
-_COMPILE: Final = "aggregator.schemas.check:compile_check"
+ENGINE: Final = "aggregator.schemas.check:compile_check"
 
 Schema = Mapping[str, Any]
 
@@ -85,7 +85,7 @@ class Checks:
             found = self._by_content.get(digest) if digest else None
         if found is None:
             try:
-                found = resolve_name(_COMPILE)(*schemas)
+                found = resolve_name(ENGINE)(*schemas)
             except UnusableSchema as problem:
                 found = problem
         assert found is not None

@@ -8,10 +8,10 @@ from urllib.parse import unquote, urldefrag, urljoin
 from aggregator.schemas.dialect import REFERENCES, Dialect, Schema, dialect_of, is_schema, subschemas
 from aggregator.schemas.fault import UnusableSchema, step
 
-# Far above anything real (the largest tool seen has some 500 subschemas, 17 levels), far below what hurts.
+# The largest of 1,508 real schemas has 1,029 subschemas; the deepest, 17 levels.
 DEPTH_LIMIT: Final = 100
 VALUES_LIMIT: Final = 100_000
-SUBSCHEMAS_LIMIT: Final = 3_000
+SUBSCHEMAS_LIMIT: Final = 5_000
 
 # What has no id of its own.
 _HOME: Final = ""

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.cli.logs import REDACTED, Lines, start_logging
+from aggregator.cli.logs import Lines, start_logging
 from aggregator.config.secrets import secrets_in
+from aggregator.domain.redact import REDACTED
 
 from .strategies import ANY_TEXT
 
