@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from aggregator.config.model import Config
 from aggregator.domain.tasks import Tasks
@@ -19,6 +19,7 @@ from aggregator.gateway.views import Views
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.keys import parse_policy_line
 from aggregator.policy.live import Live
+from aggregator.schemas.checks import ENGINE
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageError
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from aggregator.storage.opening import Database
 
 log = logging.getLogger(__name__)
-
-_COMPILE: Final = "aggregator.schemas.check:compile_check"
 
 
 class App:
@@ -138,7 +137,7 @@ class App:
 def _check_schema(schema: Mapping[str, Any]) -> str | None:
     """What is wrong with a JSON Schema in a policy file."""
     try:
-        resolve_name(_COMPILE)(schema)
+        resolve_name(ENGINE)(schema)
     except UnusableSchema as problem:
         return str(problem)
     return None

@@ -13,11 +13,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, BinaryIO, Final
 
-from aggregator.domain.errors import PARSE_ERROR, RpcError
+from aggregator.domain.errors import INVALID_REQUEST, PARSE_ERROR, RpcError
 from aggregator.domain.tasks import Tasks
 from aggregator.gateway.gateway import Gateway
 from aggregator.gateway.host import Host
 from aggregator.wire.codec import decode, encode
+from aggregator.wire.lines import WINDOW, LineReader, answered_by, asked_by
 from aggregator.wire.peer import Channel, Peer, error_message
 
 log = logging.getLogger(__name__)
@@ -31,40 +32,41 @@ MESSAGE_LIMIT: Final = 64 * 1024 * 1024
 _READ_SIZE: Final = 256 * 1024
 
 
-class StdioDoor:
+class StdioDoor(LineReader):
     """One host on the two pipes we were started with."""
 
     def __init__(self, gateway: Gateway, host: Host, tasks: Tasks, write: Callable[[bytes], None]) -> None:
+        super().__init__(MESSAGE_LIMIT)
         self._gateway = gateway
         self._host = host
         self._write = write
         self.peer = Peer(self._send, tasks, self._answer, self._hear)
-        self._partial = bytearray()
         host.notify = self.peer.notify
 
-    def take(self, data: bytes) -> None:
-        """Bytes from stdin, cut anywhere."""
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            whole = bytes(self._partial) + line if self._partial else line
-            self._partial.clear()
-            if whole.strip():
-                self._take_line(whole)
-        self._partial += rest
-        if len(self._partial) > MESSAGE_LIMIT:
-            self._partial.clear()
-            self._refuse(f"a message of more than {MESSAGE_LIMIT} bytes")
-
-    def _take_line(self, line: bytes) -> None:
+    def take_line(self, line: bytes) -> None:
+        if line.isspace():
+            return
         try:
             message = decode(line)
         except ValueError as error:
-            self._refuse(f"not JSON: {error}")
+            self._refuse(line[:WINDOW], line[-WINDOW:], f"not JSON that can be read: {error}")
         else:
             self.peer.feed(message)
 
-    def _refuse(self, why: str) -> None:
-        self._send(encode(error_message(None, RpcError(PARSE_ERROR, f"Parse error: {why}"))), None)
+    def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
+        # At once when its head says what it is; what comes after that needs no second answer.
+        told = asked_by(head, b"") is not None or answered_by(head, b"") is not None
+        if told != ended:
+            self._refuse(head, tail, f"a message of more than {self._limit} bytes")
+
+    def _refuse(self, head: bytes, tail: bytes, why: str) -> None:
+        """Say that a message cannot be read: to the request of ours that it answers, or else to the host."""
+        answered = answered_by(head, tail)
+        if answered is not None:
+            self.peer.fail(answered, RpcError(INVALID_REQUEST, f"The host's answer cannot be read: {why}."))
+        else:
+            error = error_message(asked_by(head, tail), RpcError(PARSE_ERROR, f"Parse error: {why}"))
+            self._send(encode(error), None)
 
     def _send(self, data: bytes, request_id: int | None) -> None:
         self._write(data + b"\n")

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from aggregator.config.model import ServerConfig
+from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.upstream.process import Warden
+from aggregator.wire.codec import decode_cut
 from aggregator.wire.peer import OnNotification, OnProgress, OnRequest
+
+# Deeper than any tool that is shown: what is cut here is left out there.
+_LEVELS_KEPT: Final = 400
 
 
 class Connection(Protocol):
@@ -31,6 +36,7 @@ class Connection(Protocol):
         Raises:
             RpcError: the upstream's error response.
             PeerGone: the connection ended before an answer.
+            AnswerTooDeep: the answer cannot be read whole.
             SessionExpired: the upstream forgot our session; nothing was run.
             UpstreamError: the transport's own verdict (refused, unavailable, not MCP).
         """
@@ -47,6 +53,23 @@ class Connection(Protocol):
 
 class SessionExpired(Exception):
     """HTTP 404 for our session id: a new session has to be initialized (L/basic/transports)."""
+
+
+class AnswerTooDeep(UpstreamBadAnswer):
+    """An answer that nests deeper than can be read; `readable` is what is left of its result without the depths."""
+
+    def __init__(self, server: str, data: bytes) -> None:
+        super().__init__(server, f"{server} sent an answer that is nested too deeply to be read.")
+        self._data = data
+
+    def readable(self) -> dict[str, Any]:
+        """The result, cut; empty when there is none. Takes a second for a large one: call it in a thread."""
+        try:
+            message = decode_cut(self._data, _LEVELS_KEPT)
+        except ValueError:
+            return {}
+        result = message.get("result") if isinstance(message, dict) else None
+        return result if isinstance(result, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """Draining a paged list, with an end to it whatever the upstream does (S/server/utilities/pagination)."""
 
+import asyncio
 from typing import Any, Final
 
 from aggregator.domain.errors import UpstreamBadAnswer
-from aggregator.upstream.connection import Connection
+from aggregator.upstream.connection import AnswerTooDeep, Connection
 
 PAGE_LIMIT: Final = 1_000
 ITEM_LIMIT: Final = 20_000
@@ -19,7 +20,7 @@ async def drain(server: str, connection: Connection, method: str, key: str, meta
     params: dict[str, Any] = {"_meta": meta} if meta else {}
     seen: set[str] = set()
     for _ in range(PAGE_LIMIT):
-        page = await connection.request(method, params)
+        page = await _page(connection, method, params)
         part = page.get(key)
         if not isinstance(part, list):
             raise UpstreamBadAnswer(server, f"{server} answered `{method}` without a list of {key}.")
@@ -36,3 +37,11 @@ async def drain(server: str, connection: Connection, method: str, key: str, meta
         seen.add(cursor)
         params = {**params, "cursor": cursor}
     raise UpstreamBadAnswer(server, f"{server} does not stop paging: {len(items)} {key} after {len(seen)} pages.")
+
+
+async def _page(connection: Connection, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return await connection.request(method, params)
+    except AnswerTooDeep as error:
+        # One bottomless schema costs the tool it is in, not the list.
+        return await asyncio.to_thread(error.readable)

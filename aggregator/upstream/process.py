@@ -1,8 +1,10 @@
 """A server as a child process: its own process group, stderr into the log, ended with everything it started."""
 
 import asyncio
+import errno
 import logging
 import os
+import shutil
 import signal
 import sys
 from collections import deque
@@ -18,6 +20,9 @@ log = logging.getLogger(__name__)
 # How long a server may take to leave after its stdin closed, and after SIGTERM (S/basic/transports/stdio, Shutdown).
 CLOSE_GRACE: Final = 2.0
 TERM_GRACE: Final = 2.0
+# How long what it wrote may still be on its way after it left, and how long it may live on without its stdout.
+_LAST_BYTES: Final = 0.25
+_SILENCE: Final = 0.5
 
 STDERR_KEPT: Final = 20
 STDERR_LINE_LIMIT: Final = 8192
@@ -34,15 +39,24 @@ _INHERITED: Final = frozenset(
 
 
 class Child(asyncio.SubprocessProtocol):
-    """One running child. `exited` is done with its exit code; `write` and `pause` speak to its pipes."""
+    """One running child; `write` and `pause` speak to its pipes.
+
+    `exited` is done with its exit code, once what it wrote before has been read; `silent` when its stdout has ended
+    and it has not.
+    """
 
     def __init__(self, server: str, on_stdout: Callable[[bytes], None]) -> None:
-        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.exited: asyncio.Future[int] = self._loop.create_future()
+        self.silent: asyncio.Future[None] = self._loop.create_future()
         self.stderr_tail: deque[str] = deque(maxlen=STDERR_KEPT)
         self._server_log = logging.getLogger(f"aggregator.server.{server}")
         self._on_stdout = on_stdout
         self._stderr_rest = b""
         self._outbox: list[bytes] = []
+        self._outbox_size = 0
+        self._readable = {1, 2}
+        self._code: int | None = None
         self._transport: asyncio.SubprocessTransport | None = None
 
     @property
@@ -54,26 +68,28 @@ class Child(asyncio.SubprocessProtocol):
         """Queue bytes for the child's stdin; what cannot be delivered shows as the child's end."""
         if not self._outbox:
             # One system call for all that is written in one turn of the loop.
-            asyncio.get_running_loop().call_soon(self._flush)
+            self._loop.call_soon(self._flush)
         self._outbox.append(data)
+        self._outbox_size += len(data)
 
     def _flush(self) -> None:
         stdin = self._stdin()
         if stdin is not None and not stdin.is_closing():
             stdin.write(b"".join(self._outbox))
         self._outbox.clear()
+        self._outbox_size = 0
 
     def unread(self) -> int:
         """Bytes the child has not read from its stdin yet."""
         stdin = self._stdin()
-        return stdin.get_write_buffer_size() if stdin is not None else 0
+        return self._outbox_size + (stdin.get_write_buffer_size() if stdin is not None else 0)
 
     def pause(self, seconds: float) -> None:
         """Leave the child's stdout unread for a while."""
         stdout = cast(asyncio.ReadTransport | None, self._pipe(1))
         if stdout is not None and not stdout.is_closing() and stdout.is_reading():
             stdout.pause_reading()
-            asyncio.get_running_loop().call_later(seconds, self._resume, stdout)
+            self._loop.call_later(seconds, self._resume, stdout)
 
     def last_words(self) -> str:
         """The last lines of stderr, for an error message; empty when there were none."""
@@ -94,12 +110,32 @@ class Child(asyncio.SubprocessProtocol):
             for line in lines:
                 self._stderr(line)
 
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._readable.discard(fd)
+        if self._code is not None and not self._readable:
+            self._end()
+        elif fd == 1:
+            self._loop.call_later(_SILENCE, self._fall_silent)
+
     def process_exited(self) -> None:
         assert self._transport is not None
+        self._code = self._transport.get_returncode() or 0
+        if self._readable:
+            # A child of its own may hold the pipes for as long as it likes.
+            self._loop.call_later(_LAST_BYTES, self._end)
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        if self.exited.done():
+            return
         if self._stderr_rest:
             self._stderr(self._stderr_rest)
-        if not self.exited.done():
-            self.exited.set_result(self._transport.get_returncode() or 0)
+        self.exited.set_result(self._code or 0)
+
+    def _fall_silent(self) -> None:
+        if self._code is None and not self.silent.done():
+            self.silent.set_result(None)
 
     def _stderr(self, line: bytes) -> None:
         text = line[:STDERR_LINE_LIMIT].decode("utf-8", "replace").rstrip()
@@ -208,10 +244,15 @@ async def running(
     except (FileNotFoundError, NotADirectoryError) as error:
         if cwd is not None and not await asyncio.to_thread(os.path.isdir, cwd):
             raise UpstreamRefused(server, f"{server}: the working folder {cwd!r} does not exist.") from error
+        if await asyncio.to_thread(shutil.which, command, path=environment()["PATH"]):
+            why = f"{command!r} cannot be run: the interpreter its first line names is not there"
+            raise UpstreamRefused(server, f"{server}: {why}.") from error
         raise UpstreamRefused(server, f"{server}: the command {command!r} was not found; {_hint(command)}.") from error
     except PermissionError as error:
         raise UpstreamRefused(server, f"{server}: the command {command!r} may not be run: {error.strerror}.") from error
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
+            raise UpstreamRefused(server, f"{server}: the file {command!r} is not a program.") from error
         raise UpstreamUnavailable(server, f"{server}: {command!r} could not be started: {error}.") from error
     group = child.pid
     try:

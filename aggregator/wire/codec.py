@@ -5,7 +5,8 @@ the standard library.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, Final
 
@@ -16,28 +17,79 @@ Raw = msgspec.Raw
 
 _decoder: Final = msgspec.json.Decoder()
 _encoder: Final = msgspec.json.Encoder()
+# What nesting consists of; a string that has no end takes the rest, so that every scan is linear.
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
+
+
+class TooDeep(ValueError):
+    """The value nests deeper than can be read or written here."""
 
 
 def decode(data: bytes | bytearray | memoryview) -> Any:
     """The value of one JSON text.
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: it is not JSON; `TooDeep` when only its depth is in the way.
     """
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):
+        return _decode_slowly(data)
+
+
+def decode_heard(data: bytes) -> Any:
+    """The same for what upstreams send: an integer of thousands of digits is infinite, as 1e999 is to every reader."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, RecursionError):
         try:
-            return json.loads(bytes(data))
-        except RecursionError:
-            raise ValueError("nested too deeply") from None
+            return _decode_slowly(data)
+        except (json.JSONDecodeError, TooDeep):
+            raise
+        except ValueError:
+            return _decode_slowly(data, _integer)
+
+
+def decode_cut(data: bytes, levels: int) -> Any:
+    """The value with null for whatever is nested more than `levels` deep: one pass, no recursion.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    kept: list[bytes] = []
+    start = depth = 0
+    for token in _TOKEN.finditer(data):
+        character = data[token.start()]
+        if character in b"[{":
+            if depth == levels:
+                kept += data[start : token.start()], b"null"
+            depth += 1
+        elif character in b"]}":
+            depth -= 1
+            if depth == levels:
+                start = token.end()
+    return decode_heard(b"".join((*kept, data[start:])))
+
+
+def _decode_slowly(data: bytes | bytearray | memoryview, parse_int: Callable[[str], Any] | None = None) -> Any:
+    try:
+        return json.loads(bytes(data), parse_int=parse_int)
+    except RecursionError:
+        raise TooDeep("nested too deeply") from None
+
+
+def _integer(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
 
 
 def encode(value: Any) -> bytes:
     """One JSON text without line breaks; what is no number there (NaN, infinity) is null.
 
     Raises:
-        ValueError: it is nested too deeply.
+        TooDeep: it is nested too deeply.
     """
     try:
         return _encoder.encode(value)
@@ -45,7 +97,7 @@ def encode(value: Any) -> bytes:
         try:
             return json.dumps(_plain(value), separators=(",", ":")).encode()
         except RecursionError:
-            raise ValueError("nested too deeply") from None
+            raise TooDeep("nested too deeply") from None
 
 
 def _plain(value: Any) -> Any:

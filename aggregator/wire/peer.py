@@ -132,9 +132,9 @@ class Peer:
         """Say something that has no answer."""
         self._send(_notification(method, params), None)
 
-    def fail(self, request_id: int, error: Exception) -> None:
+    def fail(self, request_id: str | int, error: Exception) -> None:
         """End one waiting request with an error of our own."""
-        answer = self._waiting.get(request_id)
+        answer = self._waiting_for(request_id)
         if answer is not None and not answer.done():
             answer.set_exception(error)
 
@@ -166,15 +166,18 @@ class Peer:
 
     def _settle(self, message: dict[str, Any]) -> None:
         request_id = message.get("id")
-        if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < _ID_DIGITS:
-            request_id = int(request_id)
-        answer = self._waiting.get(request_id) if isinstance(request_id, int) and request_id is not True else None
+        answer = self._waiting_for(request_id)
         if answer is None or answer.done():
             log.debug("dropped an answer nobody waits for: id %.40r", request_id)
         elif isinstance(result := message.get("result"), dict):
             answer.set_result(result)
         else:
             answer.set_exception(error_of(message))
+
+    def _waiting_for(self, request_id: Any) -> asyncio.Future[dict[str, Any]] | None:
+        if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < _ID_DIGITS:
+            request_id = int(request_id)
+        return self._waiting.get(request_id) if isinstance(request_id, int) and request_id is not True else None
 
     def _hear(self, message: dict[str, Any]) -> None:
         method, params = message["method"], message.get("params")

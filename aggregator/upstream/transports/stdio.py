@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -10,34 +9,32 @@ from typing import Any, Final
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamUnavailable
 from aggregator.domain.tasks import Tasks
-from aggregator.upstream.connection import Connection, Inbound
+from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound
 from aggregator.upstream.process import Child, Warden, running
-from aggregator.wire.codec import decode
+from aggregator.wire.codec import TooDeep, decode_heard
+from aggregator.wire.lines import WINDOW, LineReader, answered_by
 from aggregator.wire.peer import OnProgress, Peer
 
 log = logging.getLogger(__name__)
 
-# A child that leaves this much unread is not reading at all.
+# A child that leaves this much unread is not reading at all: it is sent no more requests.
 UNREAD_LIMIT: Final = 16 * 1024 * 1024
+# And this many times as much, by answers to its own requests, ends the connection.
+_UNREAD_FACTOR: Final = 1.5
 # Noise in a row after which its stdout is left alone for a moment, so that a flood cannot take the loop.
 NOISE_LIMIT: Final = 64 * 1024
 NOISE_PAUSE: Final = 0.05
 
-_ID: Final = re.compile(rb'"id"\s*:\s*"?(\d+)')
-_ID_WINDOW: Final = 4096
 
-
-class StdioConnection:
-    """Splits the child's stdout into messages and feeds them to a peer."""
+class StdioConnection(LineReader):
+    """Takes the child's stdout apart into messages and feeds them to a peer."""
 
     def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks) -> None:
+        super().__init__(server.max_message_bytes)
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.child: Child | None = None
         self._server = server.id
-        self._limit = server.max_message_bytes
         self._peer = Peer(self._send, tasks, inbound.on_request, inbound.on_notification)
-        self._partial: list[bytes] = []
-        self._size = 0
         self._noise = 0
 
     async def request(
@@ -66,51 +63,42 @@ class StdioConnection:
 
     def take(self, data: bytes) -> None:
         """Bytes from the child's stdout, cut anywhere."""
-        if not self._partial and b"{" not in data and b"[" not in data:
+        if not self._size and b"{" not in data and b"[" not in data:
             self._hear_noise(data)
-            return
-        head, *lines = data.split(b"\n")
-        self._grow(head)
-        for line in lines:
-            self._take_line(b"".join(self._partial))
-            self._partial.clear()
-            self._size = 0
-            self._grow(line)
-
-    def _grow(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self._size <= self._limit:
-            if piece:
-                self._partial.append(piece)
         else:
-            self._drop_oversized(piece)
+            super().take(data)
 
-    def _take_line(self, line: bytes) -> None:
-        if self._size > self._limit or not line.strip():
+    def take_line(self, line: bytes) -> None:
+        if line.isspace():
             return
         try:
-            message = decode(line) if line.lstrip()[:1] in b"{[" else None
+            message = decode_heard(line) if line.lstrip()[:1] in b"{[" else None
+        except TooDeep:
+            answered = answered_by(line[:WINDOW], line[-WINDOW:])
+            if answered is not None:
+                self._peer.fail(answered, AnswerTooDeep(self._server, line))
+            return
         except ValueError:
             message = None
-        if isinstance(message, dict) and ("method" in message or "id" in message):
+        if isinstance(message, list):
+            message = [part for part in message if _is_message(part)] or None
+        elif not _is_message(message):
+            message = None
+        if message is None:
+            self._hear_noise(line)
+        else:
             self._noise = 0
             self._peer.feed(message)
-        elif isinstance(message, list) and all(isinstance(part, dict) for part in message):
-            self._peer.feed(message)
-        else:
-            self._hear_noise(line)
 
-    def _drop_oversized(self, piece: bytes) -> None:
-        """Forget a message past the limit; fail the request it answers, if its head or tail says which."""
-        start = b"".join(self._partial)[:_ID_WINDOW]
-        self._partial = [start] if start else []
-        for found in (*_ID.finditer(start), *_ID.finditer(piece[-_ID_WINDOW:])):
+    def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
+        answered = answered_by(head, tail)
+        if answered is not None:
             too_large = UpstreamBadAnswer(
                 self._server,
                 f"{self._server} sent a message of more than {self._limit} bytes "
                 "(`max_message_bytes` in its config raises the limit).",
             )
-            self._peer.fail(int(found[1]), too_large)
+            self._peer.fail(answered, too_large)
 
     def _hear_noise(self, data: bytes) -> None:
         if not self._noise:
@@ -121,8 +109,13 @@ class StdioConnection:
             self.child.pause(NOISE_PAUSE)
 
     def _send(self, data: bytes, request_id: int | None) -> None:
-        if self.child is not None:
-            self.child.write(data + b"\n")
+        child = self.child
+        if child is None:
+            return
+        if request_id is None and child.unread() > UNREAD_LIMIT * _UNREAD_FACTOR:
+            self.end("it does not read what it is sent")
+        else:
+            child.write(data + b"\n")
 
 
 @asynccontextmanager
@@ -140,10 +133,16 @@ async def open_stdio(server: ServerConfig, inbound: Inbound, warden: Warden) -> 
         ) as child:
             connection.child = child
             child.exited.add_done_callback(lambda done: connection.end(_obituary(child, done.result())))
+            child.silent.add_done_callback(lambda _: connection.end("it closed its stdout"))
             try:
                 yield connection
             finally:
                 connection.end("closed")
+
+
+def _is_message(part: Any) -> bool:
+    """Whether it is JSON-RPC. Log lines in JSON are not, though `id` and `method` may stand in them."""
+    return isinstance(part, dict) and part.get("jsonrpc") == "2.0" and ("method" in part or "id" in part)
 
 
 def _obituary(child: Child, code: int) -> str:

@@ -1,0 +1,95 @@
+"""Newline-delimited messages (stdio) out of bytes cut anywhere. Of a line past the limit only its two ends are kept.
+
+The ends are enough to say which request such a message is, or answers, so that it need not be waited for in vain.
+"""
+
+import json
+import re
+from typing import Final
+
+WINDOW: Final = 1024
+
+_VERSION: Final = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
+_ID: Final = rb'"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}+")\s*'
+_OPENING: Final = rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?"
+# Anchored at the message's own braces: an id further in is data and names no request.
+_LAST: Final = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _VERSION + rb")?\}\s*\Z")
+
+
+def _pair(keys: bytes, before_id: bytes = b"") -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    key = rb'"(?:' + keys + rb')"\s*:'
+    id_first = _OPENING + before_id + _ID + rb",\s*(?:" + _VERSION + rb",\s*)?" + key
+    return re.compile(id_first), re.compile(_OPENING + key)
+
+
+_ANSWER: Final = _pair(rb"result|error")
+_REQUEST: Final = _pair(rb"method|params", rb'(?:"method"\s*:\s*"[^"\\]*"\s*,\s*)?')
+
+
+def answered_by(head: bytes, tail: bytes) -> str | int | None:
+    """The id of the request that a message answers; None when its ends do not tell, or it is no answer."""
+    return _id_of(*_ANSWER, head, tail)
+
+
+def asked_by(head: bytes, tail: bytes) -> str | int | None:
+    """The id of the request that a message is; None when its ends do not tell, or it is none."""
+    return _id_of(*_REQUEST, head, tail)
+
+
+def _id_of(id_first: re.Pattern[bytes], id_last: re.Pattern[bytes], head: bytes, tail: bytes) -> str | int | None:
+    found = id_first.match(head) or (_LAST.search(tail) if id_last.match(head) else None)
+    if found is None:
+        return None
+    try:
+        request_id: str | int = json.loads(found[1])
+    except ValueError:
+        return None
+    return request_id
+
+
+class LineReader:
+    """Feed it chunks with `take`; it calls `take_line` and `take_oversized`."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._partial: list[bytes] = []
+        self._size = 0  # of the line whose end has not come yet
+        self._head = self._tail = b""
+
+    def take(self, data: bytes) -> None:
+        """Bytes as they come."""
+        first, *others = data.split(b"\n")
+        self._grow(first)
+        for piece in others:
+            if self._size > self._limit:
+                self.take_oversized(self._head, self._tail, ended=True)
+            elif self._size:
+                self.take_line(b"".join(self._partial))
+            self._partial.clear()
+            self._size = 0
+            self._grow(piece)
+
+    def take_line(self, line: bytes) -> None:
+        """A whole line, without its end."""
+        raise NotImplementedError
+
+    def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
+        """A line grew past the limit; called once when it does, and once when it has ended, with its tail then."""
+        raise NotImplementedError
+
+    def _grow(self, piece: bytes) -> None:
+        if not piece:
+            return
+        before = self._size
+        self._size += len(piece)
+        if self._size <= self._limit:
+            self._partial.append(piece)
+            return
+        if before <= self._limit:
+            self._partial.append(piece)
+            line = b"".join(self._partial)
+            self._partial.clear()
+            self._head, self._tail = line[:WINDOW], line[-WINDOW:]
+            self.take_oversized(self._head, b"", ended=False)
+        else:
+            self._tail = (self._tail + piece[-WINDOW:])[-WINDOW:]
