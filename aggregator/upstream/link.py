@@ -6,17 +6,16 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from pkgutil import resolve_name
 from typing import Any, Final
 
-from aggregator.config.model import Protocol, ServerConfig
+from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import (
+    INVALID_PARAMS,
     METHOD_NOT_FOUND,
+    HostError,
     RpcError,
     UpstreamBadAnswer,
     UpstreamError,
-    UpstreamHttpStatus,
     UpstreamLost,
     UpstreamRefused,
     UpstreamRpcError,
@@ -25,12 +24,15 @@ from aggregator.domain.errors import (
 )
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream import backoff
-from aggregator.upstream.connection import TRANSPORTS, Connection, Inbound, Open, SessionExpired
+from aggregator.upstream.connection import Inbound, SessionExpired
+from aggregator.upstream.discretion import Discretion
 from aggregator.upstream.launch import launched
 from aggregator.upstream.listing import drain
 from aggregator.upstream.negotiate import Greeting, negotiate
 from aggregator.upstream.process import Child, Warden
 from aggregator.upstream.states import SHOWN, Event, State, after
+from aggregator.upstream.way_in import Session, WayIn
+from aggregator.wire.codec import TooDeep
 from aggregator.wire.peer import Channel, OnProgress, PeerGone
 
 log = logging.getLogger(__name__)
@@ -40,20 +42,8 @@ GRACE: Final = 30.0
 RECONNECT_WAIT: Final = 5.0
 # A connection that lasted this long was a good one: the next failure counts as the first.
 STABLE: Final = 30.0
-
-_LAUNCH_POLL: Final = 0.1
-# Statuses by which a Streamable HTTP endpoint says that it is not one (SH, Backward Compatibility).
-_NOT_STREAMABLE: Final = frozenset({400, 404, 405})
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """An upstream that answers."""
-
-    connection: Connection
-    greeting: Greeting
-    transport: str
-    envelope: Mapping[str, Any]
+# From one reading of a list that keeps changing to the next.
+REFRESH_PAUSE: Final = 1.0
 
 
 class Link:
@@ -70,12 +60,14 @@ class Link:
         self.connect_seconds: float | None = None
         self._warden = warden
         self._changed = changed
+        self._way_in = WayIn(config, warden, Inbound(self._answer, self._hear))
+        self._discretion = Discretion(config)
         self._session: Session | None = None
+        self._lost: asyncio.Future[str] | None = None
         self._ready = asyncio.Event()
         self._stale = asyncio.Event()
         self._renewing = asyncio.Lock()
         self._giving_up: asyncio.TimerHandle | None = None
-        self._known_way: tuple[str, Protocol] | None = None
         self.in_flight = 0
 
     def __repr__(self) -> str:
@@ -123,10 +115,11 @@ class Link:
         try:
             async with asyncio.timeout(self.config.connect_timeout):
                 config, child = await stack.enter_async_context(launched(self.config, self._warden))
-                session = await self._connect(stack, config, child)
+                session = await self._way_in.enter(stack, config, child)
+                self._stale.clear()
                 self.definitions = await self._list(session)
         except TimeoutError:
-            self._known_way = self._suspect_probe()
+            self._way_in.timed_out()
             raise UpstreamUnavailable(
                 self.config.id,
                 f"{self.config.id} did not answer within {self.config.connect_timeout:g} s of connecting "
@@ -139,121 +132,84 @@ class Link:
         self.connect_seconds = time.monotonic() - began
         self.greeting, self.transport = session.greeting, session.transport
         self._session = session
+        self._lost = asyncio.get_running_loop().create_future()
         self._move("connected", "")
         self._ready.set()
         try:
             async with Tasks(f"server {self.config.id}") as tasks:
+                tasks.start(self._keep_listed())
                 if session.greeting.era == "modern":
                     tasks.start(self._subscribe(session))
-                reason = await self._attend(session, child)
+                reason = await self._end_of(session, self._lost, child)
         finally:
             self._ready.clear()
             self._session = None
         self._drop(reason)
 
-    async def _attend(self, session: Session, child: Child | None) -> str:
-        """Stay until the connection ends, listing again whenever the upstream says that its list changed."""
-        async with Tasks(f"server {self.config.id}") as tasks:
-            while True:
-                stale = tasks.start(self._stale.wait())
-                ends: set[asyncio.Future[Any]] = {session.connection.ended}
-                if child is not None:
-                    ends.add(child.exited)
-                await asyncio.wait({stale, *ends}, return_when=asyncio.FIRST_COMPLETED)
-                if session.connection.ended.done():
-                    return session.connection.ended.result()
-                if child is not None and child.exited.done():
-                    return f"the program it is served by ended with exit code {child.exited.result()}"
-                self._stale.clear()
-                await self._refresh(session)
+    async def _end_of(self, session: Session, lost: asyncio.Future[str], child: Child | None) -> str:
+        """Stay until the connection ends, however that shows."""
+        ended = session.connection.ended
+        ends: set[asyncio.Future[Any]] = {ended, lost}
+        if child is not None:
+            ends.add(child.exited)
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if child is not None and child.exited.done() and not ended.done():
+            return f"the program it is served by ended with exit code {child.exited.result()}"
+        return ended.result() if ended.done() else lost.result()
+
+    async def _keep_listed(self) -> None:
+        """List again whenever the upstream says that its list changed; a burst of changes is one."""
+        while True:
+            await self._stale.wait()
+            self._stale.clear()
+            if self._session is not None:
+                await self._refresh(self._session)
+            await asyncio.sleep(REFRESH_PAUSE)
 
     async def _refresh(self, session: Session) -> None:
         try:
             async with asyncio.timeout(self.config.connect_timeout):
-                self.definitions = await self._list(session)
-        except (TimeoutError, RpcError, PeerGone, UpstreamError, SessionExpired) as error:
+                definitions = await self._list(session)
+        except SessionExpired:
+            self._lose(session, "it no longer knows our session")
+            return
+        except (TimeoutError, RpcError, PeerGone, UpstreamError) as error:
             log.warning("%s: its changed list could not be read, the old one stays: %s", self.config.id, error)
-        else:
+            return
+        if not _equal(definitions, self.definitions):
+            self.definitions = definitions
             self._changed(self)
 
     async def _subscribe(self, session: Session) -> None:
-        """Hear of list changes from a modern upstream (S/basic/patterns/subscriptions)."""
+        """Hear of list changes from a modern upstream (S/basic/patterns/subscriptions), again when the stream ends."""
         tools = session.greeting.capabilities.get("tools")
         if not (isinstance(tools, dict) and tools.get("listChanged")):
             return
         params = {"notifications": {"toolsListChanged": True}, "_meta": dict(session.envelope)}
-        try:
-            await session.connection.request("subscriptions/listen", params)
-        except (RpcError, PeerGone, UpstreamError, SessionExpired) as error:
-            log.info("%s does not tell of changes: %s", self.config.id, error)
+        failures = 0
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            if failures:
+                # What changed meanwhile nobody told us; read once this subscription is on its way.
+                loop.call_soon(self._stale.set)
+            try:
+                await session.connection.request("subscriptions/listen", params)
+            except RpcError as error:
+                log.info("%s does not tell of changes: %s", self.config.id, error)
+                return
+            except SessionExpired:
+                self._lose(session, "it no longer knows us")
+                return
+            except (PeerGone, UpstreamError) as error:
+                log.debug("%s: its subscription broke off: %s", self.config.id, error)
+            failures = 1 if loop.time() - began > STABLE else failures + 1
+            await asyncio.sleep(backoff.delay(failures, random.random()))  # noqa: S311
 
     async def _list(self, session: Session) -> list[Any]:
         if "tools" not in session.greeting.capabilities:
             return []
         return await drain(self.config.id, session.connection, "tools/list", "tools", dict(session.envelope))
-
-    # -- finding the way in
-
-    async def _connect(self, stack: AsyncExitStack, config: ServerConfig, child: Child | None) -> Session:
-        ways = self._ways()
-        for transport, protocol in ways:
-            is_last = (transport, protocol) == ways[-1]
-            try:
-                session = await self._try(stack, config, transport, protocol, child)
-            except (PeerGone, UpstreamHttpStatus) as error:
-                if is_last or not _leads_on(error, transport, protocol):
-                    self._known_way = None
-                    raise
-                log.info("%s: %s; trying %s, %s", self.config.id, error, *ways[ways.index((transport, protocol)) + 1])
-            else:
-                self._known_way = (transport, session.greeting.era)
-                return session
-        raise AssertionError("unreachable: the last way returns or raises")
-
-    def _ways(self) -> list[tuple[str, Protocol]]:
-        """(transport, protocol) pairs in the order to try them."""
-        if self._known_way is not None:
-            return [self._known_way]
-        transport, protocol = self.config.type, self.config.protocol
-        if transport == "sse":
-            # The transport is older than the modern era.
-            return [("sse", "legacy")]
-        first = "http" if transport == "auto" else transport
-        ways: list[tuple[str, Protocol]] = [(first, protocol)]
-        if protocol == "auto":
-            # For servers that die of the probe.
-            ways.append((first, "legacy"))
-        if transport == "auto":
-            ways.append(("sse", "legacy"))
-        return ways
-
-    def _suspect_probe(self) -> tuple[str, Protocol] | None:
-        """After a time-out: the next attempt leaves the probe out, the one after that asks again."""
-        if self.config.protocol != "auto" or self._known_way is not None or self.config.type == "sse":
-            return None
-        return ("http" if self.config.type == "auto" else self.config.type, "legacy")
-
-    async def _try(
-        self, stack: AsyncExitStack, config: ServerConfig, transport: str, protocol: Protocol, child: Child | None
-    ) -> Session:
-        # Loading a transport's libraries takes a while: not on the loop.
-        opener: Open = await asyncio.to_thread(resolve_name, TRANSPORTS[transport])
-        inbound = Inbound(self._answer, self._hear)
-        while True:
-            async with AsyncExitStack() as attempt:
-                try:
-                    connection = await attempt.enter_async_context(opener(config, inbound, self._warden))
-                    greeting = await negotiate(self.config.id, connection, protocol)
-                except UpstreamUnavailable:
-                    # What we launched may need a moment until it listens.
-                    if child is None or child.exited.done():
-                        raise
-                except SessionExpired:
-                    raise UpstreamBadAnswer(self.config.id, f"{self.config.id} forgot its session at once.") from None
-                else:
-                    stack.push_async_exit(attempt.pop_all())
-                    return Session(connection, greeting, transport, greeting.envelope())
-            await asyncio.sleep(_LAUNCH_POLL)
 
     # -- what the upstream says on its own account
 
@@ -287,21 +243,22 @@ class Link:
             UpstreamError: it is away, too slow, gone in the middle, or answered nonsense.
         """
         began = time.monotonic()
-        session = self._session or await self._come_back(limit)
-        envelope = session.envelope
-        if envelope:
-            params = {**params, "_meta": {**params.get("_meta", {}), **envelope}}
+        session = self._session
+        if session is None or session.connection.ended.done():
+            session = await self._come_back(limit)
         self.in_flight += 1
         try:
             async with asyncio.timeout(limit) as clock:
                 if on_progress is not None and self.config.timeout_resets_on_progress:
                     on_progress = self._extending(clock, limit, on_progress)
+                sent = _enveloped(params, session.envelope)
                 try:
-                    return await session.connection.request(method, params, on_progress, headers)
+                    return await session.connection.request(method, sent, on_progress, headers)
                 except SessionExpired:
                     # Nothing was run: the one case in which a call is sent again.
-                    await self._renew(session)
-                    return await session.connection.request(method, params, on_progress, headers)
+                    session = await self._renew(session, limit)
+                    sent = _enveloped(params, session.envelope)
+                    return await session.connection.request(method, sent, on_progress, headers)
         except TimeoutError:
             raise UpstreamTimeout(
                 self.config.id,
@@ -314,11 +271,13 @@ class Link:
         except PeerGone as error:
             raise UpstreamLost(
                 self.config.id,
-                f"The connection to {self.config.id} ended during the call ({error}); "
+                f"The connection to {self.config.id} ended during the call ({self._discretion.told(str(error))}); "
                 "whether it took effect is unknown.",
             ) from error
         except SessionExpired:
             raise UpstreamUnavailable(self.config.id, f"{self.config.id} keeps forgetting its session.") from None
+        except TooDeep:
+            raise HostError(INVALID_PARAMS, "The arguments are nested too deeply to be passed on.") from None
         finally:
             self.in_flight -= 1
 
@@ -334,6 +293,8 @@ class Link:
 
     async def _come_back(self, limit: float) -> Session:
         """The session once it is there, if that is soon."""
+        if self._session is not None and self._session.over:
+            self._lose(self._session, self._session.connection.ended.result())
         if self.state in ("starting", "reconnecting"):
             try:
                 async with asyncio.timeout(min(limit, RECONNECT_WAIT)):
@@ -347,17 +308,32 @@ class Link:
             )
         return self._session
 
-    async def _renew(self, session: Session) -> None:
-        """Initialize a new session on the same connection, once however many calls ask for it."""
+    async def _renew(self, session: Session, limit: float) -> Session:
+        """A new session, initialized on the same connection, once however many calls ask for it."""
         async with self._renewing:
-            if self._session is not session:
-                return
-            log.info("%s no longer knows our session; a new one is initialized", self.config.id)
-            greeting = await negotiate(self.config.id, session.connection, "legacy")
-            self._session = Session(session.connection, greeting, session.transport, greeting.envelope())
-            self._stale.set()
+            if self._session is session and not session.over:
+                log.info("%s no longer knows our session; a new one is initialized", self.config.id)
+                try:
+                    greeting = await negotiate(self.config.id, session.connection, "legacy")
+                except (RpcError, UpstreamError) as error:
+                    # Something else than before answers there.
+                    self._lose(session, f"its session could not be renewed: {error}")
+                else:
+                    self.greeting = greeting
+                    self._session = Session(session.connection, greeting, session.transport, greeting.envelope())
+                    self._stale.set()
+        renewed = self._session
+        return renewed if renewed is not None and not renewed.over else await self._come_back(limit)
 
     # -- states
+
+    def _lose(self, session: Session, reason: str) -> None:
+        """From now on no call gets this session; `run` makes the next."""
+        if self._session is session and self._lost is not None and not self._lost.done():
+            self._session = None
+            self._ready.clear()
+            self._lost.set_result(reason)
+            self._drop(reason)
 
     def _drop(self, reason: str) -> None:
         """The connection ended, or could not be made."""
@@ -369,6 +345,7 @@ class Link:
 
     def _move(self, event: Event, reason: str) -> None:
         before, self.state = self.state, after(self.state, event)
+        reason = self._discretion.told(reason)
         self.reason = reason.removeprefix(f"{self.config.id}: ")
         if before == self.state and event != "connected":
             return
@@ -383,8 +360,12 @@ class Link:
         self._changed(self)
 
 
-def _leads_on(error: Exception, transport: str, protocol: Protocol) -> bool:
-    """Whether another way may work where this one failed like that."""
-    if isinstance(error, PeerGone):
-        return protocol == "auto"
-    return transport == "http" and isinstance(error, UpstreamHttpStatus) and error.details["status"] in _NOT_STREAMABLE
+def _enveloped(params: dict[str, Any], envelope: Mapping[str, Any]) -> dict[str, Any]:
+    return {**params, "_meta": {**params.get("_meta", {}), **envelope}} if envelope else params
+
+
+def _equal(one: list[Any], other: list[Any]) -> bool:
+    try:
+        return one == other
+    except RecursionError:
+        return False

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import logging
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,12 +12,21 @@ from typing import Any, Final
 import aiohttp
 
 from aggregator.config.model import ServerConfig
-from aggregator.domain.errors import UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
+from aggregator.domain.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    UpstreamBadAnswer,
+    UpstreamError,
+    UpstreamRefused,
+    UpstreamUnavailable,
+)
 from aggregator.domain.tasks import Tasks
 from aggregator.domain.versions import MODERN_VERSIONS
-from aggregator.upstream.connection import Connection, Inbound, SessionExpired
+from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, SessionExpired
 from aggregator.upstream.process import Warden
 from aggregator.upstream.transports.web import (
+    NOTICE_TIMEOUT,
     RETRY_DELAY,
     client_session,
     describe,
@@ -24,7 +34,8 @@ from aggregator.upstream.transports.web import (
     refusal,
 )
 from aggregator.wire import headers as wire_headers
-from aggregator.wire.codec import decode, encode
+from aggregator.wire.codec import TooDeep, decode_heard, encode
+from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.peer import NoWayBack, OnProgress, PeerGone, error_message, error_of
 from aggregator.wire.sse import EventReader, EventTooLarge
 
@@ -32,6 +43,11 @@ log = logging.getLogger(__name__)
 
 _ACCEPT: Final = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 _RESUME_ATTEMPTS: Final = 3
+_GREETINGS: Final = frozenset({"initialize", "server/discover"})
+# With 400, which may mean anything, servers speak of the session's id or of themselves as not greeted yet.
+_NO_SESSION: Final = re.compile(rb"(?i)session[ _-]?id|not initialized")
+# An error with one of these speaks of the request, which was looked at: the session was known.
+_OF_THE_REQUEST: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR})
 
 
 class HttpConnection:
@@ -68,6 +84,8 @@ class HttpConnection:
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
+        if self.ended.done():
+            raise PeerGone(self.ended.result())
         request_id = next(self._ids)
         if on_progress is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
@@ -80,11 +98,11 @@ class HttpConnection:
             async with self._http.post(
                 self._url, data=body, headers=sent, proxy=self._server.proxy, allow_redirects=False
             ) as response:
-                result = await answer.read(response, session, keeps_session=opens)
+                result = await answer.read(response, session, opens=opens, greeted=method not in _GREETINGS)
             return result if result is not None else await self._resume(answer)
         except asyncio.CancelledError:
             # A closed stream is the modern way to cancel; before that a disconnect said nothing.
-            if not self._modern and method not in ("initialize", "server/discover"):
+            if not self._modern and method not in _GREETINGS:
                 gone = {"requestId": request_id, "reason": "no longer waited for"}
                 self._tasks.start(self.notify("notifications/cancelled", gone))
             raise
@@ -106,13 +124,16 @@ class HttpConnection:
     async def _post(self, message: Mapping[str, Any]) -> None:
         """Send what has no answer; whether it arrived shows elsewhere."""
         try:
-            async with self._http.post(
-                self._url,
-                data=encode(message),
-                headers=self._headers(),
-                proxy=self._server.proxy,
-                allow_redirects=False,
-            ) as response:
+            async with (
+                asyncio.timeout(NOTICE_TIMEOUT),
+                self._http.post(
+                    self._url,
+                    data=encode(message),
+                    headers=self._headers(),
+                    proxy=self._server.proxy,
+                    allow_redirects=False,
+                ) as response,
+            ):
                 response.release()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             log.debug("%s did not take %s: %s", self._server.id, message.get("method", "an answer"), describe(error))
@@ -166,21 +187,22 @@ class HttpConnection:
     def keep_session(self, response: aiohttp.ClientResponse) -> None:
         self._session = response.headers.get(wire_headers.SESSION)
 
-    async def judge(self, response: aiohttp.ClientResponse, session: str | None) -> dict[str, Any]:
+    async def judge(self, response: aiohttp.ClientResponse, session: str | None, greeted: bool) -> dict[str, Any]:
         """The error that a response other than 200 amounts to; `session` is the one the request was sent in."""
         body = await read_bounded(response, self._server)
         message = _message(body)
-        session_gone = response.status == 404 or (response.status == 400 and b"session" in body.lower())
-        if session is not None and session_gone:
+        error = message.get("error")
+        # Without a session of ours, too: what answers there may have been replaced by a server that has them.
+        if greeted and _session_gone(response.status, session, body, error):
             raise SessionExpired
-        if isinstance(message.get("error"), dict) and response.status not in (401, 403):
+        if isinstance(error, dict) and response.status not in (401, 403):
             raise error_of(message)
         raise refusal(self._server, response)
 
     async def _resume(self, answer: "_Answer") -> dict[str, Any]:
         """The stream broke off: take it up where it stopped, as far as the server numbered its events."""
         for attempt in range(_RESUME_ATTEMPTS):
-            if answer.last_event is None or self._modern:
+            if answer.last_event is None or self._modern or self.ended.done():
                 break
             await asyncio.sleep(answer.retry if answer.retry is not None else RETRY_DELAY * attempt)
             headers = self._headers() | {"accept": "text/event-stream", "last-event-id": answer.last_event}
@@ -251,7 +273,7 @@ class _Answer:
         self.retry: float | None = None
 
     async def read(
-        self, response: aiohttp.ClientResponse, session: str | None = None, *, keeps_session: bool = False
+        self, response: aiohttp.ClientResponse, session: str | None = None, *, opens: bool = False, greeted: bool = True
     ) -> dict[str, Any] | None:
         """The result; None when a stream ended before it came."""
         connection = self._connection
@@ -259,11 +281,12 @@ class _Answer:
         if response.status != 200:
             if response.status == 202:
                 raise UpstreamBadAnswer(server.id, f"{server.id} accepted the request (202) but will not answer it.")
-            return await connection.judge(response, session)
-        if keeps_session:
+            return await connection.judge(response, session, greeted)
+        if opens:
             connection.keep_session(response)
         if response.content_type == "application/json":
-            message = _message(await read_bounded(response, server))
+            body = await read_bounded(response, server)
+            message = self._message(body)
             if not message:
                 raise UpstreamBadAnswer(server.id, f"{server.id} answered something that is not JSON-RPC.")
             return self._result(message)
@@ -275,12 +298,22 @@ class _Answer:
             for event in reader.feed(chunk):
                 self.last_event = event.id or self.last_event
                 self.retry = event.retry / 1000 if event.retry is not None else self.retry
-                message = _message(event.data)
+                message = self._message(event.data)
                 if "method" in message:
                     self._hear(message)
                 elif message and (result := self._result(message)) is not None:
                     return result
         return None
+
+    def _message(self, data: bytes) -> dict[str, Any]:
+        try:
+            return _object(data)
+        except TooDeep:
+            if answered_by(data[:WINDOW], data[-WINDOW:]) in (self._id, str(self._id)):
+                raise AnswerTooDeep(self._connection._server.id, data) from None
+        except ValueError:
+            pass
+        return {}
 
     def _result(self, message: dict[str, Any]) -> dict[str, Any] | None:
         if message.get("id") not in (self._id, str(self._id), None):
@@ -310,11 +343,23 @@ class _NoChannel:
         raise NoWayBack
 
 
+def _session_gone(status: int, session: str | None, body: bytes, error: object) -> bool:
+    """Whether a refusal says that the session is unknown (404; what some servers use 400 for), not something else."""
+    if isinstance(error, dict) and error.get("code") in _OF_THE_REQUEST:
+        return False
+    return (status == 404 and session is not None) or (status == 400 and _NO_SESSION.search(body) is not None)
+
+
 def _message(data: bytes) -> dict[str, Any]:
+    """A JSON object, or an empty one for everything else."""
     try:
-        message = decode(data) if data else None
+        return _object(data)
     except ValueError:
-        message = None
+        return {}
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    message = decode_heard(data) if data else None
     return message if isinstance(message, dict) else {}
 
 

@@ -12,10 +12,11 @@ import aiohttp
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
 from aggregator.domain.tasks import Tasks
-from aggregator.upstream.connection import Connection, Inbound
+from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound
 from aggregator.upstream.process import Warden
-from aggregator.upstream.transports.web import client_session, describe, refusal
-from aggregator.wire.codec import decode
+from aggregator.upstream.transports.web import NOTICE_TIMEOUT, client_session, describe, refusal
+from aggregator.wire.codec import TooDeep, decode_heard
+from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.peer import OnProgress, Peer, PeerGone
 from aggregator.wire.sse import EventReader, EventTooLarge
 
@@ -44,7 +45,20 @@ class SseConnection:
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        return await self._peer.request(method, params, on_progress, cancellable=method != "initialize")
+        posts: list[asyncio.Task[None]] = []
+
+        def send(data: bytes, request_id: int | None) -> None:
+            post = self._tasks.start(self._post(data, request_id))
+            if request_id is None:
+                _let_end(post)
+            else:
+                posts.append(post)
+
+        try:
+            return await self._peer.request(method, params, on_progress, cancellable=method != "initialize", via=send)
+        finally:
+            for post in posts:
+                _let_end(post)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         self._peer.notify(method, params)
@@ -107,13 +121,22 @@ class SseConnection:
             self._take_endpoint(data.decode("utf-8", "replace"))
         elif kind == "message" and data:
             try:
-                self._peer.feed(decode(data))
+                self._peer.feed(decode_heard(data))
+            except TooDeep:
+                answered = answered_by(data[:WINDOW], data[-WINDOW:])
+                if answered is not None:
+                    self._peer.fail(answered, AnswerTooDeep(self._server.id, data))
             except ValueError:
                 log.warning("%s sent an event that is not JSON: %.200r", self._server.id, data)
 
     def _take_endpoint(self, said: str) -> None:
-        endpoint = urljoin(self._url, said)
-        ours, theirs = urlsplit(self._url), urlsplit(endpoint)
+        try:
+            endpoint = urljoin(self._url, said)
+            ours, theirs = urlsplit(self._url), urlsplit(endpoint)
+        except ValueError as error:
+            raise UpstreamRefused(
+                self._server.id, f"{self._server.id} wants its messages sent to what is no address."
+            ) from error
         # Anywhere else and our headers would go to a stranger.
         if (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc):
             raise UpstreamRefused(self._server.id, f"{self._server.id} wants its messages sent to another origin.")
@@ -126,7 +149,7 @@ class SseConnection:
         self.end(error.message.rstrip("."))
 
     def _send(self, data: bytes, request_id: int | None) -> None:
-        self._tasks.start(self._post(data, request_id))
+        _let_end(self._tasks.start(self._post(data, request_id)))
 
     async def _post(self, data: bytes, request_id: int | None) -> None:
         try:
@@ -165,3 +188,9 @@ async def open_sse(server: ServerConfig, inbound: Inbound, warden: Warden) -> As
             yield connection
         finally:
             connection.end("closed")
+
+
+def _let_end(post: asyncio.Task[None]) -> None:
+    """Give up a post that nobody waits for, should the server never say that it has it."""
+    if not post.done():
+        asyncio.get_running_loop().call_later(NOTICE_TIMEOUT, post.cancel)

@@ -15,6 +15,8 @@ from aggregator.domain.errors import UpstreamBadAnswer, UpstreamError, UpstreamH
 RETRY_DELAY: Final = 1.0
 # Shorter than the five seconds after which uvicorn and Node close an idle connection: a call must not race with that.
 KEEP_ALIVE: Final = 4.0
+# What needs no answer but the server's word that it has it: a server that keeps that back keeps no connection of ours.
+NOTICE_TIMEOUT: Final = 5.0
 
 
 @asynccontextmanager
