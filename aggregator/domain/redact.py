@@ -12,10 +12,10 @@ REDACTED: Final = "[redacted]"
 
 
 class Redactor:
-    """Knows every value that must not be shown."""
+    """Knows every value that must not be shown; what has fewer than `shortest` characters is let through."""
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        shapes = {shape for secret in secrets if len(secret) >= SHORTEST for shape in _shapes(secret)}
+    def __init__(self, secrets: Iterable[str], shortest: int = SHORTEST) -> None:
+        shapes = {shape for secret in secrets if len(secret) >= shortest for shape in _shapes(secret)}
         longest_first = sorted(shapes, key=len, reverse=True)
         self._secrets = re.compile("|".join(map(re.escape, longest_first))) if shapes else None
 

@@ -25,7 +25,7 @@ from aggregator.domain.errors import (
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream import backoff
 from aggregator.upstream.connection import Inbound, SessionExpired
-from aggregator.upstream.discretion import Discretion
+from aggregator.upstream.discretion import discretion
 from aggregator.upstream.launch import launched
 from aggregator.upstream.listing import drain
 from aggregator.upstream.negotiate import Greeting, negotiate
@@ -61,7 +61,7 @@ class Link:
         self._warden = warden
         self._changed = changed
         self._way_in = WayIn(config, warden, Inbound(self._answer, self._hear))
-        self._discretion = Discretion(config)
+        self._discreet = discretion(config)
         self._session: Session | None = None
         self._lost: asyncio.Future[str] | None = None
         self._ready = asyncio.Event()
@@ -271,7 +271,7 @@ class Link:
         except PeerGone as error:
             raise UpstreamLost(
                 self.config.id,
-                f"The connection to {self.config.id} ended during the call ({self._discretion.told(str(error))}); "
+                f"The connection to {self.config.id} ended during the call ({self._discreet(str(error))}); "
                 "whether it took effect is unknown.",
             ) from error
         except SessionExpired:
@@ -345,7 +345,7 @@ class Link:
 
     def _move(self, event: Event, reason: str) -> None:
         before, self.state = self.state, after(self.state, event)
-        reason = self._discretion.told(reason)
+        reason = self._discreet(reason)
         self.reason = reason.removeprefix(f"{self.config.id}: ")
         if before == self.state and event != "connected":
             return

@@ -24,6 +24,7 @@ class Visit:
         raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
         self._scope: MutableMapping[str, Any] = {
             "type": "http",
+            "client": ("127.0.0.1", 50000),
             "method": verb,
             "path": path,
             "raw_path": path.encode(),

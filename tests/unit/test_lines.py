@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream.discretion import Discretion
+from aggregator.upstream.discretion import discretion
 from aggregator.wire.codec import TooDeep, decode, decode_cut, decode_heard
 from aggregator.wire.lines import LineReader, answered_by, asked_by
 
@@ -84,5 +84,5 @@ def test_what_the_config_holds_is_not_told() -> None:
         headers={"authorization": "Bearer tok-1"},
         env={"API_KEY": "sk-77", "DEBUG": "verbose"},
     )
-    told = Discretion(config).told("pa55word abcd1234 tok-1 sk-77 verbose")
+    told = discretion(config)("pa55word abcd1234 tok-1 sk-77 verbose")
     assert told == "[redacted] [redacted] [redacted] [redacted] verbose"
