@@ -2,7 +2,7 @@
 
 import asyncio
 import pkgutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -17,39 +17,10 @@ from aggregator.domain.errors import UpstreamRefused
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream.connection import Connection, Inbound
 from aggregator.upstream.process import Warden
+from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.wire.codec import decode
-from aggregator.wire.peer import OnProgress, Peer
 
 _CLOSE_GRACE: Final = 2.0
-
-
-class LocalConnection:
-    """A peer over memory streams."""
-
-    def __init__(self, inbound: Inbound, tasks: Tasks, outbox: asyncio.Queue[bytes]) -> None:
-        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.peer = Peer(lambda data, _: outbox.put_nowait(data), tasks, inbound.on_request, inbound.on_notification)
-
-    async def request(
-        self,
-        method: str,
-        params: dict[str, Any],
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> dict[str, Any]:
-        return await self.peer.request(method, params, on_progress, cancellable=method != "initialize")
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        self.peer.notify(method, params)
-
-    def speak(self, version: str) -> None:
-        """Nothing on this wire depends on it."""
-
-    def end(self, reason: str) -> None:
-        """The server's loop is over; everyone who waits is told."""
-        self.peer.close(reason)
-        if not self.ended.done():
-            self.ended.set_result(reason)
 
 
 @asynccontextmanager
@@ -62,7 +33,7 @@ async def open_local(server: ServerConfig, inbound: Inbound, warden: Warden) -> 
     lowlevel = _find(server)
     outbox: asyncio.Queue[bytes] = asyncio.Queue()
     async with Tasks(f"server {server.id}") as tasks, create_client_server_memory_streams() as (ours, theirs):
-        connection = LocalConnection(inbound, tasks, outbox)
+        connection = DuplexConnection(inbound, tasks, lambda data, _: outbox.put_nowait(data))
 
         async def serve() -> None:
             try:

@@ -14,28 +14,28 @@ from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError,
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound
 from aggregator.upstream.process import Warden
+from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.upstream.transports.web import NOTICE_TIMEOUT, client_session, describe, refusal
 from aggregator.wire.codec import TooDeep, decode_heard
 from aggregator.wire.lines import WINDOW, answered_by
-from aggregator.wire.peer import OnProgress, Peer, PeerGone
+from aggregator.wire.peer import OnProgress, PeerGone
 from aggregator.wire.sse import EventReader, EventTooLarge
 
 log = logging.getLogger(__name__)
 
 
-class SseConnection:
+class SseConnection(DuplexConnection):
     """A peer whose messages come as events and go as POSTs to the address the stream named."""
 
     def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks, http: aiohttp.ClientSession) -> None:
         assert server.url is not None
+        super().__init__(inbound, tasks, self._send)
         loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[str] = loop.create_future()
         self.endpoint: asyncio.Future[str] = loop.create_future()
         self._server = server
         self._url = server.url
         self._tasks = tasks
         self._http = http
-        self._peer = Peer(self._send, tasks, inbound.on_request, inbound.on_notification)
         self._silent_since = loop.time()
 
     async def request(
@@ -55,22 +55,10 @@ class SseConnection:
                 posts.append(post)
 
         try:
-            return await self._peer.request(method, params, on_progress, cancellable=method != "initialize", via=send)
+            return await self.ask(method, params, on_progress, via=send)
         finally:
             for post in posts:
                 _let_end(post)
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        self._peer.notify(method, params)
-
-    def speak(self, version: str) -> None:
-        """This transport is older than the header that would say it."""
-
-    def end(self, reason: str) -> None:
-        """The connection is over; everyone who waits is told."""
-        self._peer.close(reason)
-        if not self.ended.done():
-            self.ended.set_result(reason)
 
     async def read(self) -> None:
         """Read the stream until it ends."""
@@ -109,7 +97,7 @@ class SseConnection:
                 continue
             try:
                 async with asyncio.timeout(heartbeat):
-                    await self._peer.request("ping", {})
+                    await self.peer.request("ping", {})
             except TimeoutError:
                 self.end(f"its event stream was silent for {heartbeat:g} s and a ping got no answer")
             except (RpcError, PeerGone, UpstreamError):
@@ -121,11 +109,11 @@ class SseConnection:
             self._take_endpoint(data.decode("utf-8", "replace"))
         elif kind == "message" and data:
             try:
-                self._peer.feed(decode_heard(data))
+                self.peer.feed(decode_heard(data))
             except TooDeep:
                 answered = answered_by(data[:WINDOW], data[-WINDOW:])
                 if answered is not None:
-                    self._peer.fail(answered, AnswerTooDeep(self._server.id, data))
+                    self.peer.fail(answered, AnswerTooDeep(self._server.id, data))
             except ValueError:
                 log.warning("%s sent an event that is not JSON: %.200r", self._server.id, data)
 
@@ -169,7 +157,7 @@ class SseConnection:
         if error.details.get("status") == 404:
             self.end("it no longer knows our session (HTTP 404)")
         if request_id is not None:
-            self._peer.fail(request_id, error)
+            self.peer.fail(request_id, error)
 
 
 @asynccontextmanager

@@ -1,6 +1,5 @@
 """stdio: newline-delimited JSON-RPC over a child's pipes (S/basic/transports/stdio). Noise on stdout is tolerated."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -11,9 +10,10 @@ from aggregator.domain.errors import UpstreamBadAnswer, UpstreamUnavailable
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound
 from aggregator.upstream.process import Child, Warden, running
+from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.wire.codec import TooDeep, decode_heard
 from aggregator.wire.lines import WINDOW, LineReader, answered_by
-from aggregator.wire.peer import OnProgress, Peer
+from aggregator.wire.peer import OnProgress
 
 log = logging.getLogger(__name__)
 
@@ -26,15 +26,14 @@ NOISE_LIMIT: Final = 64 * 1024
 NOISE_PAUSE: Final = 0.05
 
 
-class StdioConnection(LineReader):
+class StdioConnection(DuplexConnection, LineReader):
     """Takes the child's stdout apart into messages and feeds them to a peer."""
 
     def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks) -> None:
-        super().__init__(server.max_message_bytes)
-        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        DuplexConnection.__init__(self, inbound, tasks, self._send)
+        LineReader.__init__(self, server.max_message_bytes)
         self.child: Child | None = None
         self._server = server.id
-        self._peer = Peer(self._send, tasks, inbound.on_request, inbound.on_notification)
         self._noise = 0
 
     async def request(
@@ -46,20 +45,7 @@ class StdioConnection(LineReader):
     ) -> dict[str, Any]:
         if self.child is not None and self.child.unread() > UNREAD_LIMIT:
             raise UpstreamUnavailable(self._server, f"{self._server} does not read what it is sent.")
-        # `initialize` must not be cancelled (L/basic/utilities/cancellation).
-        return await self._peer.request(method, params, on_progress, cancellable=method != "initialize")
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        self._peer.notify(method, params)
-
-    def speak(self, version: str) -> None:
-        """Nothing on this wire depends on it."""
-
-    def end(self, reason: str) -> None:
-        """The connection is over; everyone who waits is told."""
-        self._peer.close(reason)
-        if not self.ended.done():
-            self.ended.set_result(reason)
+        return await self.ask(method, params, on_progress)
 
     def take(self, data: bytes) -> None:
         """Bytes from the child's stdout, cut anywhere."""
@@ -76,7 +62,7 @@ class StdioConnection(LineReader):
         except TooDeep:
             answered = answered_by(line[:WINDOW], line[-WINDOW:])
             if answered is not None:
-                self._peer.fail(answered, AnswerTooDeep(self._server, line))
+                self.peer.fail(answered, AnswerTooDeep(self._server, line))
             return
         except ValueError:
             message = None
@@ -88,7 +74,7 @@ class StdioConnection(LineReader):
             self._hear_noise(line)
         else:
             self._noise = 0
-            self._peer.feed(message)
+            self.peer.feed(message)
 
     def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
         answered = answered_by(head, tail)
@@ -98,7 +84,7 @@ class StdioConnection(LineReader):
                 f"{self._server} sent a message of more than {self._limit} bytes "
                 "(`max_message_bytes` in its config raises the limit).",
             )
-            self._peer.fail(answered, too_large)
+            self.peer.fail(answered, too_large)
 
     def _hear_noise(self, data: bytes) -> None:
         if not self._noise:

@@ -1,0 +1,46 @@
+"""What the transports share that have one stream each way: a peer, and an end that everybody who waits is told of."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from aggregator.domain.tasks import Tasks
+from aggregator.upstream.connection import Inbound
+from aggregator.wire.peer import OnProgress, Peer, Send
+
+
+class DuplexConnection:
+    """A `Connection` over a peer; a transport says how to send, and feeds `peer` what it hears."""
+
+    def __init__(self, inbound: Inbound, tasks: Tasks, send: Send) -> None:
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.peer = Peer(send, tasks, inbound.on_request, inbound.on_notification)
+
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Any],
+        on_progress: OnProgress | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """See `Connection`."""
+        return await self.ask(method, params, on_progress)
+
+    async def ask(
+        self, method: str, params: dict[str, Any], on_progress: OnProgress | None, via: Send | None = None
+    ) -> dict[str, Any]:
+        """One request through the peer. `initialize` must not be cancelled (L/basic/utilities/cancellation)."""
+        return await self.peer.request(method, params, on_progress, cancellable=method != "initialize", via=via)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """See `Connection`."""
+        self.peer.notify(method, params)
+
+    def speak(self, version: str) -> None:
+        """Nothing on these wires depends on it."""
+
+    def end(self, reason: str) -> None:
+        """The connection is over; everyone who waits is told. May be called twice."""
+        self.peer.close(reason)
+        if not self.ended.done():
+            self.ended.set_result(reason)
