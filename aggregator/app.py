@@ -16,13 +16,14 @@ from aggregator.gateway.consent import Consent
 from aggregator.gateway.gateway import Gateway
 from aggregator.gateway.reload import PolicyWatch
 from aggregator.gateway.views import Views
-from aggregator.identity.keyring import Keyring
+from aggregator.identity.keyring import FOLLOW_EVERY, Keyring
 from aggregator.identity.keys import parse_policy_line
 from aggregator.policy.live import Live
 from aggregator.schemas.checks import ENGINE
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageError
+from aggregator.storage.locate import sqlite_path
 from aggregator.upstream.link import Link
 from aggregator.upstream.supervisor import Supervisor
 
@@ -49,6 +50,7 @@ class App:
         self._storage = storage
         self._database: Database | None = None
         self._opening = asyncio.Lock()
+        self._asks_for_keys = False
         self._stack = AsyncExitStack()
         self.gateway = Gateway(config, self.supervisor, self._views, Consent(self._approvals))
         self.access = Access(self._views)
@@ -70,8 +72,8 @@ class App:
             if self._watch is not None:
                 tasks.start(self._watch.run())
             tasks.start(self.gateway.work())
-            if self._database is not None:
-                tasks.start(self.access.keyring.follow())
+            if self._asks_for_keys:
+                tasks.start(self._follow_keys())
             async with self.supervisor.running():
                 yield
 
@@ -81,12 +83,27 @@ class App:
         Raises:
             StorageError: the database cannot be used; to open the door all the same would let anybody in.
         """
-        database = await self._open()
+        self._asks_for_keys = True
+        database = await self._open() if self._kept or self._views.rulebook is not None else None
         if database is not None:
             self.access.keyring = Keyring(database.keys)
             self.access.locked = bool(database.set_aside)
             await self.access.keyring.refresh()
         self._use_policy_keys()
+
+    async def _follow_keys(self) -> None:
+        """Keep up with the keys; the first one may be made while we run."""
+        while self._database is None and not self._kept:  # noqa: ASYNC110 - another process makes the file
+            await asyncio.sleep(FOLLOW_EVERY)
+        if self._database is None:
+            await self.learn_keys()
+        await self.access.keyring.follow()
+
+    @property
+    def _kept(self) -> bool:
+        """Whether somebody has made the database; it is not made only to find it empty."""
+        path = sqlite_path(self._storage) if self._storage is not None else None
+        return self._storage is not None and (path is None or path.exists())
 
     def report(self) -> tuple[bool, Mapping[str, Any]]:
         """Whether every upstream has come up or failed by now, and how each is."""

@@ -4,7 +4,7 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +47,7 @@ class Loader:
             "arguments": system.arguments,
             "url": system.url,
             "command": list(system.command),
+            "key": system.key,
         }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.load", json.dumps(spec)],
@@ -83,10 +84,10 @@ class Loader:
 def measure(folder: Path, rivals: Rivals, rounds: int, seconds: float) -> Iterator[Table]:
     """One table per pair of transports; the first system of each is the upstream itself."""
     with _http_to_stdio(folder, rivals) as systems:
-        yield _table("HTTP host -> stdio upstream", systems, rounds, seconds)
+        yield compare("Calls, HTTP host -> stdio upstream", systems, rounds, seconds)
     with _http_to_http(folder, rivals) as systems:
-        yield _table("HTTP host -> HTTP upstream", systems, rounds, seconds)
-    yield _table("stdio host -> stdio upstream", _stdio_to_stdio(folder, rivals), rounds, seconds)
+        yield compare("Calls, HTTP host -> HTTP upstream", systems, rounds, seconds)
+    yield compare("Calls, stdio host -> stdio upstream", _stdio_to_stdio(folder, rivals), rounds, seconds)
 
 
 @contextmanager
@@ -140,7 +141,8 @@ def _lazy(**where: Any) -> System:
     return System("lazy-mcp", "invoke_command", arguments={**_LAZY, "parameters": {"text": MARK}}, **where)
 
 
-def _table(name: str, systems: list[System], rounds: int, seconds: float) -> Table:
+def compare(name: str, systems: Sequence[System], rounds: int, seconds: float, base: str = "direct") -> Table:
+    """The systems in turns, each held against the first of them, which the columns call `base`."""
     loaders = [Loader(system) for system in systems]
     try:
         for loader in loaders:
@@ -159,8 +161,8 @@ def _table(name: str, systems: list[System], rounds: int, seconds: float) -> Tab
         for in_flight in IN_FLIGHT
         for at, system in enumerate(systems)
     ]
-    heads = ("in flight", "system", "era", "p50 ms", "p95 ms", "calls/s", "spread", "of direct", "added p50 ms")
-    return Table(f"Calls, {name} ({rounds} rounds of {seconds:g} s each)", heads, rows)
+    heads = ("in flight", "system", "era", "p50 ms", "p95 ms", "calls/s", "spread", f"of {base}", "added p50 ms")
+    return Table(f"{name} ({rounds} rounds of {seconds:g} s each)", heads, rows)
 
 
 def _row(system: System, in_flight: int, taken: list[dict[str, float]], direct: list[dict[str, float]]) -> list[str]:

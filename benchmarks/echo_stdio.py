@@ -1,10 +1,12 @@
 """The cheapest MCP server there is, over stdio: one tool, `echo`. Standard library only, so that it starts at once.
 
 Run as `python -I -S echo_stdio.py`. Handshake eras; it says -32601 to `server/discover` as servers of those eras do.
+With `structured` behind it, the tool has an `outputSchema`, and its answers are structured too.
 """
 
 import json
 import os
+import sys
 from typing import Any, Final
 
 VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -15,17 +17,29 @@ TOOL: Final[dict[str, Any]] = {
     "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
 }
 
+STRUCTURED: Final = {
+    **TOOL,
+    "outputSchema": {
+        "type": "object",
+        "properties": {"text": {"type": "string"}, "length": {"type": "integer", "minimum": 0}},
+        "required": ["text", "length"],
+    },
+}
 
-def answer(message: dict[str, Any]) -> dict[str, Any] | None:
+
+def answer(message: dict[str, Any], *, structured: bool = False) -> dict[str, Any] | None:
     """The response to one message; None for a notification."""
     if "id" not in message:
         return None
     method, params = message.get("method"), message.get("params") or {}
     result: dict[str, Any]
     if method == "tools/call":
-        result = {"content": [{"type": "text", "text": params["arguments"]["text"]}]}
+        text = params["arguments"]["text"]
+        result = {"content": [{"type": "text", "text": text}]}
+        if structured:
+            result["structuredContent"] = {"text": text, "length": len(text)}
     elif method == "tools/list":
-        result = {"tools": [TOOL]}
+        result = {"tools": [STRUCTURED if structured else TOOL]}
     elif method == "initialize":
         asked = params.get("protocolVersion")
         result = {
@@ -43,10 +57,11 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
 
 def main() -> None:
     """Serve until stdin ends: everything that is there to read is answered with one write."""
+    structured = "structured" in sys.argv
     rest = b""
     while data := os.read(0, 65536):
         *lines, rest = (rest + data).split(b"\n")
-        answers = [answer(json.loads(line)) for line in lines if line.strip()]
+        answers = [answer(json.loads(line), structured=structured) for line in lines if line.strip()]
         said = "".join(json.dumps(said) + "\n" for said in answers if said is not None).encode()
         while said:
             said = said[os.write(1, said) :]

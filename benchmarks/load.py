@@ -29,6 +29,7 @@ class Spec:
     arguments: Mapping[str, Any]
     url: str | None = None
     command: list[str] = field(default_factory=list)
+    key: str | None = field(default=None, repr=False)
 
     def call(self, request_id: int) -> bytes:
         return request(self.era, request_id, "tools/call", {"name": self.tool, "arguments": self.arguments})
@@ -121,6 +122,8 @@ class HttpLoad:
         self._spec = spec
         self._address = (parts.hostname or "", parts.port or 80)
         self._start = f"POST {parts.path} HTTP/1.1\r\nhost: {parts.netloc}\r\n"
+        if spec.key is not None:
+            self._start += f"authorization: Bearer {spec.key}\r\n"
         self._session: str | None = None
         self._callers: list[HttpCaller] = []
 

@@ -32,6 +32,7 @@ class System:
     url: str | None = None
     command: Sequence[str] = ()
     arguments: Mapping[str, Any] = field(default_factory=lambda: {"text": MARK})
+    key: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,9 @@ class Rivals:
     lazy_mcp: str | None = None
 
 
-def echo_server() -> dict[str, Any]:
+def echo_server(*options: str) -> dict[str, Any]:
     """The config entry of one stdio upstream."""
-    return python_server(*ECHO[1:])
+    return python_server(*ECHO[1:], *options)
 
 
 def python_server(*args: str) -> dict[str, Any]:

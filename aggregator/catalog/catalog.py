@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from aggregator.catalog.listing import Listing
-from aggregator.domain.errors import UnknownTool
-from aggregator.domain.names import Style, spellings
+from aggregator.domain.names import spellings
 from aggregator.domain.records import ToolRecord
 
 
@@ -22,28 +21,11 @@ class Catalog(Listing):
             for name in (tool.name, *tool.listed.values()):
                 self._by_name.setdefault(name, tool)
 
-    def look_up(self, name: str) -> ToolRecord | None:
-        """The tool a called name means, in any spelling."""
-        tool = self._by_name.get(name)
-        if tool is not None:
-            return tool
-        for prefix, own_name in spellings(name):
-            tool = self._by_own.get((prefix, own_name))
-            if tool is not None:
-                return tool
-        return None
+    def readings(self, name: str) -> list[ToolRecord]:
+        """The tools a called name may mean, the likeliest first: as listed, then in every other spelling."""
+        found = [self._by_name.get(name), *(self._by_own.get(pair) for pair in spellings(name))]
+        return list({id(tool): tool for tool in found if tool is not None}.values())
 
     def of_server(self, server: str, own_name: str) -> ToolRecord | None:
         """A server's tool by the server's id and the tool's own name."""
         return self._by_server.get((server, own_name))
-
-    def resolve(self, name: str, style: Style = "canonical") -> ToolRecord:
-        """The same as `look_up`.
-
-        Raises:
-            UnknownTool: none, with the nearest names in `style`.
-        """
-        tool = self.look_up(name)
-        if tool is None:
-            raise UnknownTool(name, self.nearest(name, style))
-        return tool

@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 
 from aggregator.app import App
-from aggregator.cli.setup import has_database, load_config, run_loop, storage_url
+from aggregator.cli.setup import load_config, run_loop, storage_url
 from aggregator.cli.signals import stop_on_signals
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
@@ -39,8 +39,7 @@ async def _serve(config: Config, policies: Path) -> None:
     if not http.enabled and not config.sse.enabled:
         raise OperatorError("Both `http` and `sse` are disabled in the configuration: there is nothing to serve.")
     app = App(config, policies, storage_url(config))
-    if (app.live is not None and app.live.rulebook is not None) or config.storage or has_database():
-        await app.learn_keys()
+    await app.learn_keys()
     if app.access.open:
         refuse_public(http.host)
         log.warning("there are no policy files and no keys: whoever is on this machine may call everything")

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from aggregator.cli.logs import start_logging
 from aggregator.config.load import ConfigError, Loaded, find_config, load
 from aggregator.config.model import Config
-from aggregator.storage.locate import default_url, sqlite_path
+from aggregator.storage.locate import default_url
 
 # Children can be given our own interpreter: `"command": "${AGGREGATOR_PYTHON}"`.
 PYTHON_VARIABLE: Final = "AGGREGATOR_PYTHON"
@@ -55,12 +55,6 @@ def configured_storage(path: Path | None) -> str | None:
             raise
         return None
     return load(found, environ).config.storage
-
-
-def has_database() -> bool:
-    """Whether somebody has made the default database; no look at what is in it."""
-    path = sqlite_path(default_url(os.environ))
-    return path is not None and path.exists()
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:

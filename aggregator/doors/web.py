@@ -17,7 +17,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
 from aggregator.doors.facts import facts_of, refuse
-from aggregator.doors.guard import App, Guard, Receive, Scope, Send
+from aggregator.doors.guard import App, Guard, Receive, Scope, Send, is_loopback
 from aggregator.doors.http import HttpDoor
 from aggregator.doors.sessions import Sessions
 from aggregator.doors.sse import SseDoor
@@ -101,7 +101,8 @@ def _pages(report: Report, paths: Mapping[str, str]) -> App:
 
     async def ready(request: Request) -> JSONResponse:
         is_ready, details = report()
-        return JSONResponse(dict(details), status_code=200 if is_ready else 503)
+        here = request.client is not None and is_loopback(request.client.host)
+        return JSONResponse(dict(details) if here else {"ready": is_ready}, status_code=200 if is_ready else 503)
 
     return Starlette(routes=[Route("/", signpost), Route("/healthz", alive), Route("/readyz", ready)])
 

@@ -35,6 +35,8 @@ class Access:
         claim = identify(facts, self.keyring, self._throttle, "open" if self._keyless else "keys", time.time())
         if isinstance(claim, Refused):
             return claim
-        bare = Principal(claim.agent_id, key_id=claim.key_id)
-        rules = self._views.rules(bare)
-        return bare if rules is None else Principal(claim.agent_id, rules.tenant, rules.roles, claim.key_id)
+        book = self._views.rulebook
+        rules = book.for_agent(claim.agent_id) if book is not None else None
+        if rules is None:
+            return Principal(claim.agent_id, key_id=claim.key_id)
+        return Principal(claim.agent_id, rules.tenant, rules.roles, claim.key_id)

@@ -38,11 +38,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`agreed` decides; `interim` is the result to give the host instead, when it has to come back with the answer."""
+    """`agreed` decides; `interim` is the result to give the host instead, when it has to come back with the answer.
+
+    `unable`: the question reached nobody, whatever the host had declared.
+    """
 
     agreed: bool
     reason: str
     interim: Mapping[str, Any] | None = None
+    unable: bool = False
 
 
 class Asker:
@@ -72,7 +76,7 @@ class Asker:
             return Reply(False, f"nobody answered within {PATIENCE:g} s")
         except (NoWayBack, PeerGone, RpcError) as error:
             log.info("the question about %s could not be put: %s", question.tool, error)
-            return Reply(False, "the host could not put the question to a person")
+            return Reply(False, "the host could not put the question to a person", unable=True)
         return _judge(answer)
 
     def _ask_modern(self, question: Question, params: Mapping[str, Any]) -> Reply:

@@ -10,7 +10,7 @@ TRUNCATED_KEY: Final = "aggregator/truncated"
 
 
 def bounded(result: dict[str, Any], limit: ResultLimit | None) -> dict[str, Any]:
-    """The result, or as much of its content as fits in `limit` bytes and a notice of what is missing."""
+    """The result, or as much of its content as fits in `limit` bytes and a notice; nothing else of it comes through."""
     if limit is None:
         return result
     size = len(encode(result))
@@ -29,13 +29,14 @@ def bounded(result: dict[str, Any], limit: ResultLimit | None) -> dict[str, Any]
         f"[The aggregator cut this result: it has {size} bytes, and the policy allows {limit.most}. "
         "Ask for less, or for a part of it.]"
     )
-    meta = result.get("_meta")
-    rest = {key: value for key, value in result.items() if key != "structuredContent"}
-    return {
-        **rest,
+    cut: dict[str, Any] = {
         "content": [*kept, {"type": "text", "text": notice}],
-        "_meta": {**(meta if isinstance(meta, dict) else {}), TRUNCATED_KEY: {"bytes": size, "limit": limit.most}},
+        "_meta": {TRUNCATED_KEY: {"bytes": size, "limit": limit.most}},
     }
+    # Without its structured part the answer of a tool that declares an output schema is only valid as an error.
+    if result.get("isError") is True or "structuredContent" in result:
+        cut["isError"] = True
+    return cut
 
 
 def _fitting(block: Any, room: int) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aggregator.domain.principal import Principal
+from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import META_SUBSCRIPTION_ID
 from aggregator.gateway.host import Host
@@ -16,22 +16,23 @@ COALESCE: Final = 0.1
 
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 
-Tools = tuple[ToolRecord, ...]
+Seen = tuple[Style, tuple[ToolRecord, ...]]
+"""A list as a host sees it: how names are spelled, and the tools."""
 
 
 @dataclass(slots=True, eq=False)
 class _Listener:
     """One who is told: `seen` is the list as it was when it was last told or last asked."""
 
-    principal: Principal
+    host: Host
     tell: Callable[[], None]
-    seen: Tools
+    seen: Seen
 
 
 class Changes:
     """Handshake-era hosts hear on their session, 2026-07-28 ones on the `subscriptions/listen` they opened."""
 
-    def __init__(self, seen_by: Callable[[Principal], Tools]) -> None:
+    def __init__(self, seen_by: Callable[[Host], Seen]) -> None:
         self._seen_by = seen_by
         self._hosts: dict[Host, _Listener] = {}
         self._streams: set[_Listener] = set()
@@ -45,16 +46,16 @@ class Changes:
             if host.initialized and host.notify is not None:
                 host.notify(TOOLS_CHANGED, {})
 
-        self._hosts[host] = _Listener(host.principal, tell, self._seen_by(host.principal))
+        self._hosts[host] = _Listener(host, tell, self._seen_by(host))
 
     def detach(self, host: Host) -> None:
         self._hosts.pop(host, None)
 
-    def told(self, host: Host, tools: Tools) -> None:
+    def told(self, host: Host, seen: Seen) -> None:
         """`host` has just been given this list."""
         listener = self._hosts.get(host)
         if listener is not None:
-            listener.seen = tools
+            listener.seen = seen
 
     def announce(self) -> None:
         """Something changed that lists depend on."""
@@ -76,7 +77,7 @@ class Changes:
         def tell() -> None:
             channel.notify(TOOLS_CHANGED, {"_meta": meta})
 
-        listener = _Listener(host.principal, tell, self._seen_by(host.principal))
+        listener = _Listener(host, tell, self._seen_by(host))
         channel.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
         if honoured:
             self._streams.add(listener)
@@ -89,7 +90,7 @@ class Changes:
     def _tell(self) -> None:
         self._pending = None
         for listener in [*self._hosts.values(), *self._streams]:
-            tools = self._seen_by(listener.principal)
-            if tools != listener.seen:
-                listener.seen = tools
+            seen = self._seen_by(listener.host)
+            if seen != listener.seen:
+                listener.seen = seen
                 listener.tell()

@@ -10,6 +10,7 @@ from aggregator.domain.errors import NotConfirmed, WaitsForApproval
 from aggregator.gateway.ask import Asker, Question
 from aggregator.gateway.host import Host
 from aggregator.storage.digest import argument_digest
+from aggregator.storage.errors import QueueFull, StorageError
 from aggregator.wire.codec import encode
 from aggregator.wire.peer import Channel
 
@@ -20,7 +21,10 @@ log = logging.getLogger(__name__)
 
 # How long a queued question waits for its answer, and the answer for the call.
 QUEUED_FOR: Final = 24 * 3600.0
-_SHOWN: Final = 600
+# Of each argument, so that a long one cannot push the others out of sight.
+_SHOWN: Final = 160
+_NAME_SHOWN: Final = 40
+_ARGUMENTS_SHOWN: Final = 10
 
 
 class Consent:
@@ -52,13 +56,20 @@ class Consent:
             reply = await self._asker.ask(question, asked.version, asked.params, channel)
             if reply.interim is not None:
                 return dict(reply.interim)
-            if not reply.agreed:
+            if reply.agreed:
+                log.info("%s: a person agreed to %s", asked.principal.agent_id, tool.name)
+                return None
+            if not reply.unable:
                 raise NotConfirmed(tool.name, f"{tool.name} was not called: {reply.reason}.")
-            log.info("%s: a person agreed to %s", asked.principal.agent_id, tool.name)
-            return None
         approvals = await self._approvals() if fallback == "queue" else None
         if approvals is not None:
-            await self._queue(question, approvals)
+            try:
+                await self._queue(question, approvals)
+            except (QueueFull, StorageError) as error:
+                log.warning("the question about %s cannot be queued: %s", tool.name, error)
+                raise NotConfirmed(
+                    tool.name, f"{tool.name} was not called: a person has to agree, and no question can be queued now."
+                ) from error
             return None
         raise NotConfirmed(
             tool.name, f"{tool.name} was not called: a person has to agree, and this host cannot ask one."
@@ -81,8 +92,21 @@ class Consent:
 
 def _message(resolved: Resolved, arguments: Mapping[str, Any]) -> str:
     """What the person is asked. The host shows one server, so the upstream is named (S/client/elicitation)."""
-    shown = encode(arguments).decode("utf-8", "replace")
-    if len(shown) > _SHOWN:
-        shown = f"{shown[:_SHOWN]}… ({len(shown)} characters)"
-    agent, tool = resolved.asked.principal.agent_id, resolved.tool
-    return f"The agent {agent!r} wants to call {tool.own_name!r} of the server {tool.server!r} with {shown}. Allow it?"
+    shown = [f"{_plain(name, _NAME_SHOWN)}: {_plain(_text(value), _SHOWN)}" for name, value in arguments.items()]
+    said = "; ".join(shown[:_ARGUMENTS_SHOWN]) or "no arguments"
+    if len(shown) > _ARGUMENTS_SHOWN:
+        said += f"; and {len(shown) - _ARGUMENTS_SHOWN} more arguments, which are not shown"
+    agent, tool = _plain(resolved.asked.principal.agent_id, _SHOWN), resolved.tool
+    name, server = _plain(tool.own_name, _SHOWN), tool.server
+    return f"The agent {agent!r} wants to call {name!r} of the server {server!r} with {said}. Allow it?"
+
+
+def _text(value: Any) -> str:
+    return encode(value).decode("utf-8", "replace")
+
+
+def _plain(text: str, room: int) -> str:
+    """Text that can neither hide, reorder nor break what a person reads; what is left out is said."""
+    left_out = len(text) - room
+    shown = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text[:room])
+    return f"{shown}… ({left_out} more characters)" if left_out > 0 else shown

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aggregator.catalog.catalog import Catalog
-from aggregator.config.model import Config
+from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.call import Asked
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, SUPPORTED_VERSIONS, era_of
-from aggregator.gateway.changes import Changes
+from aggregator.gateway.changes import Changes, Seen
 from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
 from aggregator.gateway.host import Host
 from aggregator.gateway.limits import CONVERSATION_KEY
 from aggregator.gateway.pipeline import Pipeline
 from aggregator.gateway.shelf import Shelf
-from aggregator.gateway.views import Views
+from aggregator.gateway.views import View, Views
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.peer import Channel
 
@@ -86,15 +86,14 @@ class Gateway:
         if method == "notifications/initialized" and host.version is not None:
             host.initialized = True
 
-    def seen_by(self, principal: Principal) -> tuple[ToolRecord, ...]:
-        """The tools this agent may call, as they are shown to it."""
-        return self.views.listing(principal, self.catalog).tools
+    def seen_by(self, host: Host) -> Seen:
+        """The tools this host's agent may call, as they are shown to it."""
+        view = self.views.of(host.principal)
+        return view.style(host.names), self.views.listing(view, self.catalog).tools
 
     def called(self, principal: Principal, name: str) -> ToolRecord | None:
         """The tool a name stands for, for doors that compare headers with its schema; None for what is not visible."""
-        tool = self.catalog.look_up(name)
-        visible = tool is not None and self.views.ruling(principal, tool).decision.visible
-        return tool if visible else None
+        return self._pipeline.called(self.views.of(principal), name)
 
     async def find(self, principal: Principal, name: str) -> ToolRecord:
         """The same, waiting for a server that is still starting.
@@ -102,7 +101,7 @@ class Gateway:
         Raises:
             UnknownTool, NotAllowed, UpstreamUnavailable: as a call of it would.
         """
-        return await self._pipeline.find(principal, name, "canonical")
+        return await self._pipeline.find(self.views.of(principal), name, "canonical")
 
     # -- methods
 
@@ -118,14 +117,14 @@ class Gateway:
             "protocolVersion": host.version,
             "capabilities": _CAPABILITIES,
             "serverInfo": SERVER_INFO,
-            "instructions": self._instructions(),
+            "instructions": self._instructions(question.host.principal),
         }
 
     async def discover(self, question: Question) -> Mapping[str, Any]:
         return {
             "supportedVersions": list(reversed(SUPPORTED_VERSIONS)),
             "capabilities": _CAPABILITIES,
-            "instructions": self._instructions(),
+            "instructions": self._instructions(question.host.principal),
             **_CACHE,
         }
 
@@ -138,9 +137,10 @@ class Gateway:
             raise HostError(INVALID_PARAMS, "`cursor` must be a string.")
         await self._settled()
         host = question.host
-        listing = self.views.listing(host.principal, self.catalog)
-        self.changes.told(host, listing.tools)
-        page, following = listing.page(self.views.style(host.principal, host.names), cursor)
+        view = self.views.of(host.principal)
+        style, listing = view.style(host.names), self.views.listing(view, self.catalog)
+        self.changes.told(host, (style, listing.tools))
+        page, following = listing.page(style, cursor)
         result: dict[str, Any] = {"tools": page}
         if following is not None:
             result["nextCursor"] = following
@@ -150,7 +150,7 @@ class Gateway:
 
     async def call_tool(self, question: Question) -> Mapping[str, Any]:
         host, params = question.host, question.params
-        style = self.views.style(host.principal, host.names)
+        style = self.views.of(host.principal).style(host.names)
         asked = Asked(host.principal, params, question.version or LATEST_LEGACY, style, _conversation(host, params))
         return await self._pipeline.call_tool(asked, host, question.channel)
 
@@ -160,13 +160,25 @@ class Gateway:
     async def _settled(self) -> None:
         await self._supervisor.settled(self._config.startup_wait, self._config.straggler_wait)
 
-    def _instructions(self) -> str:
-        """What a model should know before its first call: which servers are behind, in the operator's words."""
-        servers = [s for s in self._config.servers if s.enabled]
+    def _instructions(self, principal: Principal) -> str:
+        """What a model should know before its first call: which servers it has, in the operator's words."""
+        view = self.views.of(principal)
+        shown = {tool.server for tool in self.views.listing(view, self.catalog).tools}
+        servers = [
+            server
+            for server in self._config.servers
+            if server.enabled
+            and (server.id in shown or (not self._supervisor.links[server.id].shown and _open(view, server)))
+        ]
         lines = ["Tools of several servers, each named after its server:"]
         lines += [f"- {s.prefix}: {s.description}" if s.description != s.key else f"- {s.prefix}" for s in servers]
         text = "\n".join(lines)
         return text if len(text) <= _INSTRUCTIONS_LIMIT else text[: _INSTRUCTIONS_LIMIT - 1] + "…"
+
+
+def _open(view: View, server: ServerConfig) -> bool:
+    """Whether an agent may call whatever a server that is not there yet will have."""
+    return view.sees(ToolRecord(server.id, server.prefix, "?", {}, {}, server.timeout))
 
 
 def _conversation(host: Host, params: Mapping[str, Any]) -> str | None:

@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from math import ceil
 from typing import Final
 
@@ -15,6 +16,7 @@ MINUTE: Final = 60.0
 CONVERSATION_KEY: Final = "aggregator/conversation_id"
 # Conversations are remembered up to here; the one not heard of for longest is forgotten first.
 _CONVERSATIONS: Final = 100_000
+_NAME_LIMIT: Final = 64
 
 Counter = tuple[str, ...]
 
@@ -34,9 +36,9 @@ class Ledger:
         Raises:
             OverLimit: one limit is reached; then none is charged.
         """
+        self.look(tool, limits, conversation)
         now = asyncio.get_running_loop().time()
-        for limit in limits.counted:
-            self._look(tool, limit, conversation, now)
+        conversation = _short(conversation)
         running = []
         for limit in limits.counted:
             if limit.kind == "per_minute":
@@ -56,13 +58,24 @@ class Ledger:
                 else:
                     del self._running[counter]
 
+    def look(self, tool: str, limits: Limits, conversation: str | None) -> None:
+        """Whether a call could be charged now; nothing is.
+
+        Raises:
+            OverLimit: one limit is reached.
+        """
+        now = asyncio.get_running_loop().time()
+        for limit in limits.counted:
+            self._look(tool, limit, _short(conversation), now)
+
     def _look(self, tool: str, limit: Limit, conversation: str | None, now: float) -> None:
         if limit.kind == "per_minute":
             charged = self._minutes.get(limit.counter, deque())
             while charged and charged[0] <= now - MINUTE:
                 charged.popleft()
             if len(charged) >= limit.most:
-                wait = ceil(charged[0] + MINUTE - now) if charged else int(MINUTE)
+                # As many have to grow old as are too many: the limit may have been lowered meanwhile.
+                wait = ceil(charged[len(charged) - limit.most] + MINUTE - now) if limit.most else int(MINUTE)
                 said = f"{tool} was not called: at most {limit.most} such calls a minute are allowed. Wait {wait} s."
                 raise OverLimit(tool, said, limit=limit.kind, most=limit.most, retry_after=wait)
         elif limit.kind == "concurrent":
@@ -87,3 +100,10 @@ class Ledger:
         self._conversations.move_to_end(key)
         while len(self._conversations) > _CONVERSATIONS:
             self._conversations.popitem(last=False)
+
+
+def _short(conversation: str | None) -> str | None:
+    """A name that takes little room, however long the host's own is."""
+    if conversation is None or len(conversation) <= _NAME_LIMIT:
+        return conversation
+    return blake2b(conversation.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

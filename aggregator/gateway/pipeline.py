@@ -23,7 +23,6 @@ from aggregator.domain.errors import (
     to_tool_result,
 )
 from aggregator.domain.names import Style, spellings
-from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.bounds import bounded
 from aggregator.gateway.checks import Checker
@@ -31,7 +30,7 @@ from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import onward, received
 from aggregator.gateway.host import Host
 from aggregator.gateway.limits import Ledger
-from aggregator.gateway.views import Views
+from aggregator.gateway.views import View, Views
 from aggregator.policy.rulebook import Ruling
 from aggregator.upstream.link import Link
 from aggregator.upstream.supervisor import Supervisor
@@ -100,13 +99,13 @@ class Pipeline:
             HostError: no such tool, or params that are no call.
             UpstreamRpcError: the upstream's own protocol error.
         """
+        view = self._views.of(asked.principal)
         try:
-            resolved = Resolved(asked, await self.find(asked.principal, asked.name, asked.style))
-            permitted = self._permit(resolved)
+            permitted = await self._permit(asked, view)
             checked, refusal = self._check(permitted)
             if refusal is not None:
                 return refusal
-            interim = await self._agree(checked, host, channel)
+            interim = await self._agree(checked, view, host, channel)
             if interim is not None:
                 return interim
             return self._finish(checked, await self._forward(checked, channel))
@@ -117,7 +116,7 @@ class Pipeline:
             log.info("call of %s failed: %s", asked.name, error)
             return to_tool_result(error)
 
-    async def find(self, principal: Principal, name: str, style: Style) -> ToolRecord:
+    async def find(self, view: View, name: str, style: Style) -> ToolRecord:
         """The tool a name means for this agent; a server that is still starting is waited for.
 
         Raises:
@@ -125,51 +124,47 @@ class Pipeline:
             NotAllowed: there is, but this agent may not call it.
             UpstreamUnavailable: its server is away.
         """
-        tool = self._look_up(principal, name)
-        if tool is None:
-            link = self._named(principal, name)
+        readings = self._readings(view, name)
+        if not any(map(view.sees, readings)):
+            link = self._named(view, name)
             if link is None:
                 # A shortened name does not say which server it is of.
                 await self._supervisor.all_tried(self._patience)
             else:
                 await self._supervisor.tried(link, link.config.timeout)
-            tool = self._look_up(principal, name)
-            if tool is None and link is not None and not link.shown and self._might_call(principal, link, name):
+            readings = self._readings(view, name)
+            if not readings and link is not None and not link.shown and _might_call(view, link, name):
                 raise _away(link)
-        if tool is not None:
-            ruling = self._views.ruling(principal, tool)
-            if ruling.decision.visible:
-                return tool
-            if not ruling.decision.hidden:
+        # What is hidden from this agent must not stand in the way of what it sees.
+        visible = next(filter(view.sees, readings), None)
+        if visible is not None:
+            return visible
+        for tool in readings:
+            if not view.ruling(tool).decision.hidden:
                 raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.")
-        raise UnknownTool(name, self._views.listing(principal, self.catalog).nearest(name, style))
+        raise UnknownTool(name, self._views.listing(view, self.catalog).nearest(name, style))
 
-    def _look_up(self, principal: Principal, name: str) -> ToolRecord | None:
-        rules = self._views.rules(principal)
-        bound = rules.binding(name) if rules is not None else None
-        return self.catalog.look_up(name) if bound is None else self.catalog.of_server(bound, name)
+    def called(self, view: View, name: str) -> ToolRecord | None:
+        """The tool that is there now and visible under a name, without waiting."""
+        return next(filter(view.sees, self._readings(view, name)), None)
 
-    def _named(self, principal: Principal, name: str) -> Link | None:
+    def _readings(self, view: View, name: str) -> list[ToolRecord]:
+        bound = view.binding(name)
+        if bound is None:
+            return self.catalog.readings(name)
+        tool = self.catalog.of_server(bound, name)
+        return [tool] if tool is not None else []
+
+    def _named(self, view: View, name: str) -> Link | None:
         """The server a name speaks of, whether or not it has such a tool."""
-        rules = self._views.rules(principal)
-        bound = rules.binding(name) if rules is not None else None
+        bound = view.binding(name)
         if bound is not None:
             return self._links.get(bound)
         return next((self._by_prefix[prefix] for prefix, _ in spellings(name) if prefix in self._by_prefix), None)
 
-    def _might_call(self, principal: Principal, link: Link, name: str) -> bool:
-        """Whether this agent could call that name if its server were there: else it must not learn of the server."""
-        server = link.config
-        own_name = next((tool for prefix, tool in spellings(name) if prefix == server.prefix), name)
-        absent = ToolRecord(server.id, server.prefix, own_name, {}, {}, server.timeout)
-        return self._views.ruling(principal, absent).decision.visible
-
-    def _permit(self, resolved: Resolved) -> Permitted:
-        ruling = self._views.ruling(resolved.asked.principal, resolved.tool)
-        if not ruling.decision.visible:
-            # The rules changed between finding and asking.
-            raise NotAllowed(resolved.tool.name, f"{resolved.tool.name} is not allowed for this agent.")
-        return Permitted(resolved, ruling)
+    async def _permit(self, asked: Asked, view: View) -> Permitted:
+        tool = await self.find(view, asked.name, asked.style)
+        return Permitted(Resolved(asked, tool), view.ruling(tool))
 
     def _check(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
         tool = permitted.resolved.tool
@@ -178,14 +173,15 @@ class Pipeline:
         )
         return Checked(permitted, arguments), refusal
 
-    async def _agree(self, checked: Checked, host: Host, channel: Channel) -> dict[str, Any] | None:
+    async def _agree(self, checked: Checked, view: View, host: Host, channel: Channel) -> dict[str, Any] | None:
         """None once nobody needs to be asked any more; else the result that carries the question to the host."""
         permitted = checked.permitted
         if permitted.ruling.decision.verdict != "confirm":
             return None
-        rules = self._views.rules(permitted.resolved.asked.principal)
-        fallback = rules.confirm_fallback if rules is not None else "deny"
-        return await self._consent.obtain(permitted.resolved, checked.arguments, fallback, host, channel)
+        resolved = permitted.resolved
+        # Nobody is asked about a call that would then be over its limit.
+        self._ledger.look(resolved.tool.name, permitted.ruling.limits, resolved.asked.conversation)
+        return await self._consent.obtain(resolved, checked.arguments, view.confirm_fallback, host, channel)
 
     async def _forward(self, checked: Checked, channel: Channel) -> dict[str, Any]:
         resolved, ruling = checked.permitted.resolved, checked.permitted.ruling
@@ -234,6 +230,13 @@ class Pipeline:
         tool = checked.permitted.resolved.tool
         fitting = self._checker.result(self._links[tool.server].config, tool, result)
         return bounded(fitting, checked.permitted.ruling.limits.result)
+
+
+def _might_call(view: View, link: Link, name: str) -> bool:
+    """Whether this agent could call that name if its server were there: else it must not learn of the server."""
+    server = link.config
+    own_name = next((tool for prefix, tool in spellings(name) if prefix == server.prefix), name)
+    return view.sees(ToolRecord(server.id, server.prefix, own_name, {}, {}, server.timeout))
 
 
 def _away(link: Link) -> UpstreamUnavailable:

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 EVERY: Final = 0.5
 
-Signature = tuple[tuple[str, int, int], ...]
+Signature = tuple[tuple[object, ...], ...]
 
 
 class PolicyWatch:
@@ -78,13 +78,20 @@ def report(live: Live | None) -> dict[str, Any]:
 
 def signature(folder: Path) -> Signature:
     """Differs as soon as a file of the folder does."""
-    found = []
+    found: list[tuple[object, ...]] = []
     try:
-        for entry in folder.iterdir():
-            if entry.suffix in (".yaml", ".yml"):
-                status = entry.stat()
-                found.append((entry.name, status.st_mtime_ns, status.st_size))
+        entries = list(folder.iterdir())
     except OSError:
-        # A file that goes while we look, or a folder that is not there: what is left counts.
-        return tuple(sorted(found))
-    return tuple(sorted(found))
+        return ()
+    for entry in entries:
+        # Editors leave hidden files beside those they change, which are no policies.
+        if entry.suffix not in (".yaml", ".yml") or entry.name.startswith("."):
+            continue
+        try:
+            status = entry.stat()
+        except OSError:
+            found.append((entry.name,))
+        else:
+            # Not by time and size alone: a restored backup has those of the file it replaces.
+            found.append((entry.name, status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns))
+    return tuple(sorted(found, key=str))

@@ -43,13 +43,18 @@ class Sealer:
         state: dict[str, Any] = decode(body)
         if state["expires"] < now or state["nonce"] in self._used:
             return None
-        self._forget(now)
+        self._make_room(now)
         self._used[state["nonce"]] = state["expires"]
         return state
 
     def _sign(self, body: bytes) -> bytes:
         return hmac.digest(self._key, body, hashlib.sha256)
 
-    def _forget(self, now: float) -> None:
+    def _make_room(self, now: float) -> None:
+        if len(self._used) < _USED_LIMIT:
+            return
+        self._used = {nonce: expires for nonce, expires in self._used.items() if expires >= now}
         if len(self._used) >= _USED_LIMIT:
-            self._used = {nonce: expires for nonce, expires in self._used.items() if expires >= now}
+            # A new key makes every older seal worthless, so none of them has to be remembered.
+            self._key = secrets.token_bytes(32)
+            self._used.clear()

@@ -3,24 +3,67 @@
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from hashlib import blake2b
+from typing import Any, Final, Literal
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.schema_walk import positions
 from aggregator.policy.limits import Limits
 from aggregator.policy.live import Live
 from aggregator.policy.open import OPEN
-from aggregator.policy.rulebook import AgentRules, Rulebook, Ruling, Tightening, unknown_agent
+from aggregator.policy.rulebook import Rulebook, Ruling, Tightening, unknown_agent
+from aggregator.wire.codec import encode
 
 # Agents whose list is kept ready; others' are made when they ask.
 _KEPT: Final = 256
 
 
+class View:
+    """One agent under one rulebook. Taken once per request, so that nothing in it mixes two of them."""
+
+    def __init__(self, principal: Principal, book: Rulebook | None, trusted: Mapping[str, bool]) -> None:
+        self.principal = principal
+        self.book = book
+        self._rules = book.for_agent(principal.agent_id) if book is not None else None
+        self._trusted = trusted
+
+    @property
+    def open(self) -> bool:
+        """Whether there are no rules at all, so that everything is allowed."""
+        return self.book is None
+
+    @property
+    def confirm_fallback(self) -> Literal["deny", "queue"]:
+        """What becomes of a call that a person should confirm when nobody can be asked."""
+        return self._rules.confirm_fallback if self._rules is not None else "deny"
+
+    def style(self, door: Style) -> Style:
+        """How names are listed for this agent at a door."""
+        return self._rules.names or door if self._rules is not None else door
+
+    def binding(self, name: str) -> str | None:
+        """The id of the server whose tool a plain name means for this agent."""
+        return self._rules.binding(name) if self._rules is not None else None
+
+    def ruling(self, tool: ToolRecord) -> Ruling:
+        """All that is decided about one tool."""
+        if self.book is None:
+            return OPEN
+        if self._rules is None:
+            return Ruling(unknown_agent(self.principal.agent_id), (), Limits(), None)
+        return self._rules.rule(tool, trusted=self._trusted.get(tool.server, False))
+
+    def sees(self, tool: ToolRecord) -> bool:
+        """Whether the tool exists for this agent."""
+        return self.ruling(tool).decision.visible
+
+
 class Views:
-    """One view per agent and state of the world, made when it is first asked for."""
+    """The views of now, and their lists as long as neither the catalog nor the rulebook changes."""
 
     def __init__(self, live: Live | None, trusted: Mapping[str, bool]) -> None:
         self._live = live
@@ -32,54 +75,39 @@ class Views:
         """The rules in force; None where there are none and everything is allowed."""
         return self._live.rulebook if self._live is not None else None
 
-    def rules(self, principal: Principal) -> AgentRules | None:
-        """The rules of one agent, where there are any."""
-        book = self.rulebook
-        return book.for_agent(principal.agent_id) if book is not None else None
+    def of(self, principal: Principal) -> View:
+        """What this agent sees now."""
+        return View(principal, self.rulebook, self._trusted)
 
-    def ruling(self, principal: Principal, tool: ToolRecord) -> Ruling:
-        """All that is decided about one tool for one agent; asked once per call, so that none mixes two rulebooks."""
-        book = self.rulebook
-        if book is None:
-            return OPEN
-        rules = book.for_agent(principal.agent_id)
-        if rules is None:
-            return Ruling(unknown_agent(principal.agent_id), (), Limits(), None)
-        return rules.rule(tool, trusted=self._trusted.get(tool.server, False))
-
-    def listing(self, principal: Principal, catalog: Catalog) -> Listing:
+    def listing(self, view: View, catalog: Catalog) -> Listing:
         """What this agent may call, as it is to be shown to it."""
-        book = self.rulebook
-        if book is None:
+        if view.open:
             return catalog
-        kept = self._listings.get(principal.agent_id)
-        if kept is None or kept[0] is not catalog or kept[1] is not book:
-            kept = (catalog, book, Listing(self._seen_by(principal, catalog)))
-            self._listings[principal.agent_id] = kept
+        agent = view.principal.agent_id
+        kept = self._listings.get(agent)
+        if kept is None or kept[0] is not catalog or kept[1] is not view.book:
+            seen = ((tool, view.ruling(tool)) for tool in catalog.tools)
+            listing = Listing(tightened(tool, r.tightening) for tool, r in seen if r.decision.visible)
+            kept = self._listings[agent] = (catalog, view.book, listing)
             while len(self._listings) > _KEPT:
                 self._listings.popitem(last=False)
-        self._listings.move_to_end(principal.agent_id)
+        self._listings.move_to_end(agent)
         return kept[2]
-
-    def style(self, principal: Principal, door: Style) -> Style:
-        """How names are listed for this agent at a door."""
-        rules = self.rules(principal)
-        return rules.names if rules is not None and rules.names is not None else door
-
-    def _seen_by(self, principal: Principal, catalog: Catalog) -> list[ToolRecord]:
-        seen = []
-        for tool in catalog.tools:
-            ruling = self.ruling(principal, tool)
-            if ruling.decision.visible:
-                seen.append(tightened(tool, ruling.tightening))
-        return seen
 
 
 def tightened(tool: ToolRecord, rules: tuple[Tightening, ...]) -> ToolRecord:
     """The tool with the schema this agent is held to: its own, and each of the policy's beside it."""
-    if not rules:
-        return tool
     schema: Mapping[str, Any] = tool.definition["inputSchema"]
-    held_to = [*schema.get("allOf", []), *(rule.schema for rule in rules)]
+    own = schema.get("allOf", [])
+    if not rules or not isinstance(own, list):
+        return tool
+    held_to = [*own, *(_standing_alone(rule.schema) for rule in rules)]
     definition = {**tool.definition, "inputSchema": {**schema, "allOf": held_to}}
     return replace(tool, definition=definition, rendered={})
+
+
+def _standing_alone(schema: Mapping[str, object]) -> Mapping[str, object]:
+    """A policy's schema inside another: an `$id` of its own keeps its references its own."""
+    if "$id" in schema or not any("$ref" in node or "$dynamicRef" in node for _, node in positions(schema)):
+        return schema
+    return {"$id": f"urn:aggregator:rule:{blake2b(encode(schema), digest_size=8).hexdigest()}", **schema}

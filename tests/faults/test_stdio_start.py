@@ -127,7 +127,7 @@ async def test_the_product_can_be_stopped_while_a_server_is_starting(tmp_path: P
 
 
 async def test_a_secret_in_the_last_words_is_not_told_to_hosts(tmp_path: Path) -> None:
-    """D1, D9: servers print the key they were given; the reason is shown to hosts and on the health page."""
+    """D1: servers print the key they were given; the reason is shown to hosts and on the health page."""
     program = "import os, sys; sys.exit('invalid key ' + os.environ['API_KEY'])"
     leak = stdio("leak", args=("-I", "-S", "-c", program), env={"API_KEY": "sk-of-the-operator-4411"})
     async with staged(leak) as stage:

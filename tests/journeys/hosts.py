@@ -112,10 +112,11 @@ class Wire(Protocol):
 class Host:
     """One host, greeted and ready."""
 
-    def __init__(self, wire: Wire, inbox: Inbox, version: str) -> None:
+    def __init__(self, wire: Wire, inbox: Inbox, version: str, capabilities: Json | None = None) -> None:
         self.wire = wire
         self.inbox = inbox
         self.version = version
+        self.capabilities = capabilities or {}
         self.greeting: Json = {}
         self._ids = itertools.count(1)
 
@@ -126,7 +127,8 @@ class Host:
     def ask(self, method: str, params: Mapping[str, Any] | None = None, meta: Mapping[str, Any] | None = None) -> Call:
         """Send a request; a modern one carries the envelope."""
         sent = dict(params or {})
-        together = {**(meta or {}), **(ENVELOPE if self.modern else {})}
+        envelope = {**ENVELOPE, f"{META}clientCapabilities": self.capabilities}
+        together = {**(meta or {}), **(envelope if self.modern else {})}
         if together:
             sent["_meta"] = together
         return self.wire.start({"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": sent})
@@ -157,7 +159,7 @@ class Host:
             self.greeting = await self.ask("server/discover").result()
             assert MODERN in self.greeting["supportedVersions"]
             return
-        params = {"protocolVersion": self.version, "capabilities": {}, "clientInfo": CLIENT_INFO}
+        params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": CLIENT_INFO}
         self.greeting = await self.ask("initialize", params).result()
         assert self.greeting["protocolVersion"] == self.version
         await self.wire.notify({"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -183,8 +185,9 @@ class Pipes:
                 self.take(message)
 
     def take(self, message: Json) -> None:
-        waiting = self._waiting.pop(message.get("id"), None)
-        if "method" in message or waiting is None:
+        # A question of the other side has an id of that side's.
+        waiting = None if "method" in message else self._waiting.pop(message.get("id"), None)
+        if waiting is None:
             self._inbox.put(message)
         elif not waiting.done():
             waiting.set_result(message)
@@ -290,10 +293,13 @@ class Posts:
                 self._inbox.put(json.loads(data))
 
 
-def client_for(base: str) -> httpx2.AsyncClient:
-    """A client of a server on this machine, with any number of connections."""
+def client_for(base: str, key: str | None = None) -> httpx2.AsyncClient:
+    """A client of a server on this machine, with any number of connections; it may have a key."""
     limits = httpx2.Limits(max_connections=None)
-    return httpx2.AsyncClient(base_url=base, timeout=BOUND, limits=limits, verify=NO_TLS, trust_env=False)
+    headers = {"authorization": f"Bearer {key}"} if key is not None else {}
+    return httpx2.AsyncClient(
+        base_url=base, timeout=BOUND, limits=limits, verify=NO_TLS, trust_env=False, headers=headers
+    )
 
 
 def cancelled(call: Call) -> Json:
@@ -323,7 +329,7 @@ async def events(response: httpx2.Response) -> AsyncIterator[tuple[str, str]]:
 
 
 @asynccontextmanager
-async def piped(reading: int, writing: int, version: str) -> AsyncIterator[Host]:
+async def piped(reading: int, writing: int, version: str, capabilities: Json | None = None) -> AsyncIterator[Host]:
     """A host on two file descriptors, which it closes."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=2**26)
@@ -338,7 +344,7 @@ async def piped(reading: int, writing: int, version: str) -> AsyncIterator[Host]
     wire = Pipes(inbox, writer)
     task = asyncio.create_task(wire.read(reader))
     try:
-        host = Host(wire, inbox, version)
+        host = Host(wire, inbox, version, capabilities)
         await host.greet()
         yield host
         assert not wire.garbage
@@ -350,15 +356,17 @@ async def piped(reading: int, writing: int, version: str) -> AsyncIterator[Host]
 
 
 @asynccontextmanager
-async def over_sse(base: str, version: str) -> AsyncIterator[Host]:
+async def over_sse(
+    base: str, version: str, key: str | None = None, capabilities: Json | None = None
+) -> AsyncIterator[Host]:
     """A host on the SSE door."""
     inbox = Inbox()
-    async with client_for(base) as client, asyncio.TaskGroup() as tasks:
+    async with client_for(base, key) as client, asyncio.TaskGroup() as tasks:
         wire = SsePost(inbox, client, tasks)
         async with client.stream("GET", "/sse", headers={"accept": "text/event-stream"}) as response:
             listening = asyncio.create_task(wire.listen(response))
             try:
-                host = Host(wire, inbox, version)
+                host = Host(wire, inbox, version, capabilities)
                 await host.greet()
                 yield host
             finally:
@@ -367,12 +375,14 @@ async def over_sse(base: str, version: str) -> AsyncIterator[Host]:
 
 
 @asynccontextmanager
-async def over_http(base: str, version: str) -> AsyncIterator[Host]:
+async def over_http(
+    base: str, version: str, key: str | None = None, capabilities: Json | None = None
+) -> AsyncIterator[Host]:
     """A host on the Streamable HTTP door; ends its session when it leaves."""
     inbox = Inbox()
-    async with client_for(base) as client, asyncio.TaskGroup() as tasks:
+    async with client_for(base, key) as client, asyncio.TaskGroup() as tasks:
         wire = Posts(inbox, client, version, tasks)
-        host = Host(wire, inbox, version)
+        host = Host(wire, inbox, version, capabilities)
         await host.greet()
         try:
             yield host

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aggregator.app import App
 from aggregator.config.load import load
+from aggregator.domain.principal import Principal
 from aggregator.doors.stdio import serve_stdio
 from aggregator.doors.web import Web, listening_socket, serve_web
 from aggregator.gateway.host import Host as Behind
@@ -44,18 +45,22 @@ def written(folder: Path, servers: Mapping[str, Json], **settings: Any) -> Path:
 
 
 class House:
-    """A running aggregator in a background loop, on a free port."""
+    """A running aggregator in a background loop, on a free port; `policies` and `storage` are those of `App`."""
 
-    def __init__(self, background: Background, path: Path) -> None:
+    def __init__(
+        self, background: Background, path: Path, policies: Path | None = None, storage: str | None = None
+    ) -> None:
         loaded = load(path, dict(os.environ))
         assert not loaded.problems, loaded.problems
         self.config = loaded.config
         self.background = background
+        self._policies, self._storage = policies, storage
         self.url, self.app = background.open(self._open(), leans=True)
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[tuple[str, App]]:
-        app = App(self.config)
+        app = App(self.config, self._policies, self._storage)
+        await app.learn_keys()
         web = Web(app.gateway, self.config, app.access, app.report)
         stopping = asyncio.Event()
         with listening_socket("127.0.0.1", 0) as bound:
@@ -70,32 +75,34 @@ class House:
                     await serving
 
     @asynccontextmanager
-    async def host(self, door: str, version: str) -> AsyncIterator[Host]:
-        """A host that came in by this door."""
+    async def host(
+        self, door: str, version: str, agent: str = "local", key: str | None = None, capabilities: Json | None = None
+    ) -> AsyncIterator[Host]:
+        """A host that came in by this door: for an agent over stdio, with a key over the others."""
         match door:
             case "http":
-                async with over_http(self.url, version) as host:
+                async with over_http(self.url, version, key, capabilities) as host:
                     yield host
             case "sse":
-                async with over_sse(self.url, version) as host:
+                async with over_sse(self.url, version, key, capabilities) as host:
                     yield host
             case _:
-                async with self._pipes(version) as host:
+                async with self._pipes(version, agent, capabilities) as host:
                     yield host
 
     @asynccontextmanager
-    async def _pipes(self, version: str) -> AsyncIterator[Host]:
+    async def _pipes(self, version: str, agent: str, capabilities: Json | None) -> AsyncIterator[Host]:
         their_in, our_out = os.pipe()
         our_in, their_out = os.pipe()
-        serving = asyncio.ensure_future(self.background.elsewhere(self._stdio(their_in, their_out)))
+        serving = asyncio.ensure_future(self.background.elsewhere(self._stdio(their_in, their_out, agent)))
         try:
-            async with piped(our_in, our_out, version) as host:
+            async with piped(our_in, our_out, version, capabilities) as host:
                 yield host
         finally:
             async with asyncio.timeout(BOUND):
                 await serving
 
-    async def _stdio(self, reading: int, writing: int) -> None:
-        behind = Behind("stdio", self.config.stdio.names)
+    async def _stdio(self, reading: int, writing: int, agent: str) -> None:
+        behind = Behind("stdio", self.config.stdio.names, Principal(agent), session="stdio")
         with os.fdopen(reading, "rb", buffering=0) as stdin, os.fdopen(writing, "wb", buffering=0) as stdout:
             await serve_stdio(self.app.gateway, behind, stdin, stdout)

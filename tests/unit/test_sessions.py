@@ -40,7 +40,7 @@ def _host() -> Host:
 
 def _sessions(at_most: int = 2, changes: Changes | None = None) -> Sessions:
     # Nothing is asked of these hosts, so the home stays empty.
-    return Sessions(changes or Changes(lambda principal: ()), Tasks("a test"), at_most, IDLE)
+    return Sessions(changes or Changes(lambda host: ("canonical", ())), Tasks("a test"), at_most, IDLE)
 
 
 async def _written(stream: EventStream) -> list[Any]:
@@ -143,7 +143,7 @@ async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
 async def test_an_open_session_hears_of_changes_and_an_ended_one_does_not() -> None:
     """Proves: C5"""
     seen: list[ToolRecord] = []
-    changes = Changes(lambda principal: tuple(seen))
+    changes = Changes(lambda host: ("canonical", tuple(seen)))
     sessions = _sessions(changes=changes)
     staying, ending = sessions.open(_host()), sessions.open(_host())
     assert staying is not None

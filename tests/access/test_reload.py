@@ -1,0 +1,308 @@
+"""Policy files that are edited while hosts are connected."""
+
+import asyncio
+import json
+import logging
+import os
+from typing import Any, Final
+
+import pytest
+
+from aggregator.domain.records import ToolRecord
+from aggregator.policy.rulebook import AgentRules, Ruling
+from tests.access.conftest import Configured
+from tests.access.desk import Desk, of_kind, tool
+from tests.access.played import Box
+from tests.access.rooms import WAYS, OpenRoom, Room, write
+from tests.access.waiting import until
+from tests.journeys.hosts import LEGACY, MODERN, Call, Host, Posts
+from tests.peers.toolbox import Json
+from tests.policy.build import book
+
+TOOLS: Final = [tool("get"), tool("put"), tool("hold"), tool("release"), tool("witness")]
+CHANGED: Final = "notifications/tools/list_changed"
+
+
+def ruled(*allow: str, two: tuple[str, ...] = ("crm.get",), **more: Any) -> Json:
+    return {"agents": {"one": {"allow": list(allow), **more}, "two": {"allow": list(two)}}}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_edit_takes_effect_and_drops_nothing(open_room: OpenRoom, way: tuple[str, str]) -> None:
+    """F6: for the next call, at every door, while a call of before is still running."""
+    box = Box(TOOLS)
+    room = open_room({"crm": box.upstream()}, ruled("crm.*"))
+    async with room.guest(way, "one") as host:
+        held = host.call("crm.hold", {"key": "k"})
+        await host.call("crm.witness", {"entry": "started k"}).result()
+        before = room.revision
+        room.put(ruled("crm.get"))
+        await room.until_in_force(before)
+        assert [one["name"].partition("get")[1] for one in await host.list()] == ["get"]
+        assert (await host.call("crm.put").result())["isError"] is True
+        before = room.revision
+        room.put(ruled("crm.get", "crm.release"))
+        await room.until_in_force(before)
+        await host.call("crm.release", {"key": "k"}).result()
+        assert (await held.result())["content"][0]["text"] == "k"
+    assert "put" not in [call["name"] for call in box.calls]
+
+
+BROKEN: Final = {
+    "no YAML": "agents: [",
+    "a misspelt field": {"agents": {"one": {"alow": ["*"]}}},
+    "a bad pattern": {"agents": {"one": {"allow": ["[a.*"]}}},
+    "a bad schema": {"agents": {"one": {"arguments": {"crm.*": {"type": "text"}}}}},
+    "a ring of roles": {"roles": {"r": {"roles": ["r"]}}},
+    "no UTF-8": "agents: \udcff",
+    "too deep": "agents: " + "[" * 2_000,
+    "a huge number": {"agents": {"one": {"limits": {"*": {"per_minute": 10**400}}}}},
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_a_broken_file_changes_nothing_and_is_shown(
+    open_room: OpenRoom, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """F6: in the log and on `/readyz`, until it is mended; then the mended rules count."""
+    room = open_room({"crm": Box(TOOLS).upstream()}, ruled("crm.get"))
+    before = room.revision
+    content = BROKEN[name]
+    if isinstance(content, str) and "\udcff" in content:
+        (room.policies / "broken.yaml").write_bytes(content.encode("utf-8", "surrogateescape"))
+    else:
+        write(room.policies, content, "broken.yaml")
+
+    async def shown() -> bool:
+        report = (await room.ready())["policies"]
+        return report["broken"] is True and any("broken.yaml" in problem for problem in report["problems"])
+
+    with caplog.at_level(logging.ERROR):
+        await until(shown)
+        assert "broken.yaml" in caplog.text
+    assert room.revision == before
+    async with room.guest(("http", LEGACY[-1]), "one") as host:
+        assert [one["name"] for one in await host.list()] == ["crm.get"]
+    write(room.policies, {"agents": {"one": {"allow": ["crm.put"]}}}, "broken.yaml")
+    await room.until_in_force(before)
+    assert (await room.ready())["policies"]["broken"] is False
+
+
+async def test_files_that_vanish_leave_the_rules(open_room: OpenRoom) -> None:
+    """F6: never open because there is no file any more."""
+    room = open_room({"crm": Box(TOOLS).upstream()}, ruled("crm.get"))
+    for path in room.policies.iterdir():
+        path.unlink()
+
+    async def shown() -> bool:
+        return bool((await room.ready())["policies"]["problems"])
+
+    await until(shown)
+    async with room.guest(("http", MODERN), "one") as host:
+        assert [one["name"] for one in await host.list()] == ["crm.get"]
+    async with room.client() as client:
+        assert (await client.post("/mcp", json={})).status_code == 401
+
+
+async def test_every_edit_is_noticed(open_room: OpenRoom) -> None:
+    """F6: also one of the same size and time, as a restored backup has."""
+    room = open_room({"crm": Box(TOOLS).upstream()}, ruled("crm.get"))
+    main = room.policies / "main.yaml"
+    before, status = room.revision, main.stat()
+    made = room.policies / ".new"
+    made.write_text(json.dumps(ruled("crm.put")))
+    os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert made.stat().st_size == status.st_size
+    os.replace(made, main)
+    await room.until_in_force(before)
+
+
+async def test_an_editors_lock_blinds_nobody(open_room: OpenRoom) -> None:
+    """F6: Emacs leaves `.#name.yaml`, a link that leads nowhere, while a buffer is changed."""
+    room = open_room({"crm": Box(TOOLS).upstream()}, ruled("crm.get"))
+    for at in range(40):
+        (room.policies / f".#{at}.yaml").symlink_to("somebody@host.1234")
+    # What is looked at next includes the links, whatever the order of the folder.
+    await until(lambda: room.app._watch is not None)
+    before = room.revision
+    room.put(ruled("crm.put"))
+    await room.until_in_force(before)
+    before = room.revision
+    room.put(ruled("crm.get", "crm.put"))
+    await room.until_in_force(before)
+
+
+async def listening(host: Host) -> Call | None:
+    """Open the way on which this host hears of changes; the subscription where it is one."""
+    if host.modern:
+        subscription = host.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        await host.inbox.named("notifications/subscriptions/acknowledged")
+        return subscription
+    if isinstance(host.wire, Posts):
+        host.wire.stand()
+        await host.inbox.named("standing")
+    return None
+
+
+TOLD: Final = [("stdio", LEGACY[-1]), ("sse", LEGACY[-1]), ("http", LEGACY[-1]), ("http", MODERN)]
+STEPS: Final[dict[str, tuple[Json, bool]]] = {
+    "a tool more": (ruled("crm.get", "crm.put"), True),
+    "a tool less": (ruled(), True),
+    "tightened": (ruled("crm.get", arguments={"crm.get": {"required": ["x"]}}), True),
+    "other names": (ruled("crm.get", names="compatible"), True),
+    "a limit": (ruled("crm.get", limits={"*": {"per_minute": 5}}), False),
+    "a person": (ruled("crm.get", confirm=["crm.get"]), False),
+    "the same": (ruled("crm.get", "crm.get"), False),
+}
+
+
+@pytest.mark.parametrize(
+    ("way", "step"), [*((TOLD[0], step) for step in STEPS), *((way, "a tool more") for way in TOLD[1:])]
+)
+async def test_only_hosts_whose_list_changed_are_told(open_room: OpenRoom, way: tuple[str, str], step: str) -> None:
+    """F6, C5: on the standing stream, the session or the subscription; a limit is no change of the list."""
+    policies, changes = STEPS[step]
+    # Listed as it is at this door, so that the step with other names changes them.
+    room = open_room({"crm": Box(TOOLS).upstream()}, ruled("crm.get"), http={}, stdio={"names": "canonical"})
+    async with room.guest(way, "one") as one, room.guest(way, "two") as two:
+        subscriptions = [await listening(host) for host in (one, two)]
+        await one.list()
+        await two.list()
+        before = room.revision
+        room.put(policies)
+        await room.until_in_force(before)
+        # A change for both after it: whatever was told before has come by then.
+        if changes:
+            await one.inbox.named(CHANGED)
+        before = room.revision
+        room.put({"agents": {"one": {"allow": ["crm.h*"]}, "two": {"allow": ["crm.h*"]}}})
+        await room.until_in_force(before)
+        await two.inbox.named(CHANGED)
+        await one.inbox.named(CHANGED, 1 + changes)
+        heard = [len([m for m in host.inbox.messages if m.get("method") == CHANGED]) for host in (one, two)]
+        assert heard == [1 + changes, 1]
+        for call in subscriptions:
+            if call is not None:
+                call.drop()
+
+
+@pytest.fixture
+def swapped_between(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The reload runs in a thread: the rules may be swapped between any two rulings. `[desk, rules, after]`."""
+    plan: list[Any] = []
+    ruling = AgentRules.rule
+
+    def rule(self: AgentRules, record: ToolRecord, *, trusted: bool) -> Ruling:
+        found = ruling(self, record, trusted=trusted)
+        if plan:
+            plan[2] -= 1
+            if plan[2] == 0:
+                plan[0].live.rulebook = plan[1]
+        return found
+
+    monkeypatch.setattr(AgentRules, "rule", rule)
+    return plan
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+async def test_a_list_is_of_one_rulebook(config: Configured, swapped_between: list[Any], after: int) -> None:
+    """F6: the old list or the new one, never some of each."""
+    tools = [tool(name) for name in "abcd"]
+    old = {"agents": {"one": {"allow": ["crm.a", "crm.b"]}}}
+    new = {"agents": {"one": {"allow": ["crm.c", "crm.d"]}}}
+    desk = Desk(config("crm"), {"crm": tools}, old)
+    swapped_between += [desk, book(new), after]
+    listed = [one["name"] for one in await desk.listed(desk.host("one"))]
+    assert listed in (["crm.a", "crm.b"], ["crm.c", "crm.d"])
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+async def test_a_call_is_of_one_rulebook(
+    config: Configured, storage: str, swapped_between: list[Any], after: int
+) -> None:
+    """F6: whether it is allowed, hidden, confirmed and by whom: all by the old rules or all by the new."""
+    old = {"agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.get"], "confirm_fallback": "queue"}}}
+    new = {"agents": {"one": {"allow": ["crm.put"], "denials": "hidden"}}}
+    desk = Desk(config("crm"), {"crm": TOOLS}, old, storage)
+    async with desk.app._stack:
+        swapped_between += [desk, book(new), after]
+        answer = await desk.call(desk.host("one"), "crm.get")
+    assert "error" in answer or of_kind(answer)["code"] == "approval_pending"
+    assert desk.sent == []
+
+
+async def test_a_question_is_of_one_rulebook(config: Configured, storage: str, swapped_between: list[Any]) -> None:
+    """F6, B6: the same where a person has to agree by the old rules and nobody by the new."""
+    old = {"agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.get"], "confirm_fallback": "deny"}}}
+    new = {"agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.put"], "confirm_fallback": "queue"}}}
+    desk = Desk(config("crm"), {"crm": TOOLS}, old, storage)
+    async with desk.app._stack:
+        swapped_between += [desk, book(new), 2]
+        answer = await desk.call(desk.host("one"), "crm.get")
+    assert "isError" not in answer["result"] or of_kind(answer)["code"] == "not_confirmed"
+
+
+async def test_a_storm_of_reloads(open_room: OpenRoom, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F6: files are written as fast as it goes while hosts list and call; nothing is lost, no answer is of both."""
+    monkeypatch.setattr("aggregator.gateway.reload.EVERY", 0.001)
+    names = [f"t{at:02}" for at in range(40)]
+    box = Box([tool(name, {"n": {"type": "integer"}}) for name in names])
+    halves = {"even": names[::2], "odd": names[1::2]}
+    rulebooks = [
+        {
+            "agents": {
+                agent: {
+                    "allow": [f"crm.{name}" for name in half],
+                    "arguments": {"crm.*": {"properties": {"n": {"maximum" if side == "even" else "minimum": 0}}}},
+                }
+                for agent in ("one", "two")
+            }
+        }
+        for side, half in halves.items()
+    ]
+    room = open_room({"crm": box.upstream()}, rulebooks[0])
+    over = asyncio.Event()
+    seen: set[str] = set()
+
+    async def edit() -> None:
+        at = 0
+        while not over.is_set():
+            at += 1
+            room.put(rulebooks[at % 2])
+            await asyncio.sleep(0)
+
+    async def use(host: Host) -> None:
+        rounds = 0
+        while rounds < 25 or len(seen) < 2:
+            rounds += 1
+            listed = await host.list()
+            own = sorted(one["name"].replace("__", ".").removeprefix("crm.") for one in listed)
+            (side,) = [side for side, half in halves.items() if half == own]
+            bounds = {json.dumps(one["inputSchema"]["allOf"]) for one in listed}
+            assert len(bounds) == 1
+            assert ("maximum" in bounds.pop()) is (side == "even")
+            seen.add(side)
+            for name in (names[0], names[1]):
+                result = await host.call(f"crm.{name}", {"n": 5 if name == names[0] else -5}).result()
+                code = result["_meta"]["aggregator/error"]["code"]
+                assert code in ("tool_not_allowed", "invalid_arguments")
+
+    editing = asyncio.create_task(edit())
+    try:
+        async with asyncio.timeout(20):
+            await _all_at_once(room, use)
+    finally:
+        over.set()
+        await editing
+    assert seen == {"even", "odd"}
+    assert not box.calls
+
+
+async def _all_at_once(room: Room, use: Any) -> None:
+    ways = [*WAYS, *WAYS[:2]]
+
+    async def one(way: tuple[str, str], agent: str) -> None:
+        async with room.guest(way, agent) as host:
+            await use(host)
+
+    await asyncio.gather(*(one(way, ("one", "two")[at % 2]) for at, way in enumerate(ways)))
