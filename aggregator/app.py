@@ -23,7 +23,7 @@ from aggregator.schemas.checks import ENGINE
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageError
-from aggregator.storage.locate import sqlite_path
+from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.upstream.link import Link
 from aggregator.upstream.supervisor import Supervisor
 
@@ -102,7 +102,7 @@ class App:
     @property
     def _kept(self) -> bool:
         """Whether somebody has made the database; it is not made only to find it empty."""
-        path = sqlite_path(self._storage) if self._storage is not None else None
+        path = sqlite_path(full_url(self._storage)) if self._storage is not None else None
         return self._storage is not None and (path is None or path.exists())
 
     def report(self) -> tuple[bool, Mapping[str, Any]]:

@@ -1,6 +1,6 @@
 """The catalog: a frozen snapshot of every tool there is now, made anew at each change. Look-ups are in dictionaries."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from aggregator.catalog.listing import Listing
 from aggregator.domain.names import spellings
@@ -21,10 +21,15 @@ class Catalog(Listing):
             for name in (tool.name, *tool.listed.values()):
                 self._by_name.setdefault(name, tool)
 
-    def readings(self, name: str) -> list[ToolRecord]:
+    def readings(self, name: str) -> Iterator[ToolRecord]:
         """The tools a called name may mean, the likeliest first: as listed, then in every other spelling."""
-        found = [self._by_name.get(name), *(self._by_own.get(pair) for pair in spellings(name))]
-        return list({id(tool): tool for tool in found if tool is not None}.values())
+        listed = self._by_name.get(name)
+        if listed is not None:
+            yield listed
+        for pair in spellings(name):
+            tool = self._by_own.get(pair)
+            if tool is not None and tool is not listed:
+                yield tool
 
     def of_server(self, server: str, own_name: str) -> ToolRecord | None:
         """A server's tool by the server's id and the tool's own name."""

@@ -36,6 +36,9 @@ class Ledger:
         Raises:
             OverLimit: one limit is reached; then none is charged.
         """
+        if not limits.counted:
+            yield
+            return
         self.look(tool, limits, conversation)
         now = asyncio.get_running_loop().time()
         conversation = _short(conversation)

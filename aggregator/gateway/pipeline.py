@@ -6,6 +6,7 @@ every step before `_forward` is safe to run twice, and limits are charged there.
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -105,9 +106,10 @@ class Pipeline:
             checked, refusal = self._check(permitted)
             if refusal is not None:
                 return refusal
-            interim = await self._agree(checked, view, host, channel)
-            if interim is not None:
-                return interim
+            if permitted.ruling.decision.verdict == "confirm":
+                interim = await self._agree(checked, view, host, channel)
+                if interim is not None:
+                    return interim
             return self._finish(checked, await self._forward(checked, channel))
         except CallRefused as refused:
             log.info("%s: %s", asked.principal.agent_id, refused)
@@ -124,31 +126,34 @@ class Pipeline:
             NotAllowed: there is, but this agent may not call it.
             UpstreamUnavailable: its server is away.
         """
-        readings = self._readings(view, name)
-        if not any(map(view.sees, readings)):
-            link = self._named(view, name)
-            if link is None:
-                # A shortened name does not say which server it is of.
-                await self._supervisor.all_tried(self._patience)
-            else:
-                await self._supervisor.tried(link, link.config.timeout)
-            readings = self._readings(view, name)
-            if not readings and link is not None and not link.shown and _might_call(view, link, name):
-                raise _away(link)
-        # What is hidden from this agent must not stand in the way of what it sees.
-        visible = next(filter(view.sees, readings), None)
+        visible = self.called(view, name)
         if visible is not None:
             return visible
+        link = self._named(view, name)
+        if link is None:
+            # A shortened name does not say which server it is of.
+            await self._supervisor.all_tried(self._patience)
+        else:
+            await self._supervisor.tried(link, link.config.timeout)
+        visible = self.called(view, name)
+        if visible is not None:
+            return visible
+        readings = list(self._readings(view, name))
+        if not readings and link is not None and not link.shown and _might_call(view, link, name):
+            raise _away(link)
         for tool in readings:
             if not view.ruling(tool).decision.hidden:
                 raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.")
         raise UnknownTool(name, self._views.listing(view, self.catalog).nearest(name, style))
 
     def called(self, view: View, name: str) -> ToolRecord | None:
-        """The tool that is there now and visible under a name, without waiting."""
+        """The tool that is there now and visible under a name, without waiting.
+
+        What is hidden from this agent does not stand in the way of what it sees.
+        """
         return next(filter(view.sees, self._readings(view, name)), None)
 
-    def _readings(self, view: View, name: str) -> list[ToolRecord]:
+    def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:
         bound = view.binding(name)
         if bound is None:
             return self.catalog.readings(name)
@@ -175,10 +180,7 @@ class Pipeline:
 
     async def _agree(self, checked: Checked, view: View, host: Host, channel: Channel) -> dict[str, Any] | None:
         """None once nobody needs to be asked any more; else the result that carries the question to the host."""
-        permitted = checked.permitted
-        if permitted.ruling.decision.verdict != "confirm":
-            return None
-        resolved = permitted.resolved
+        permitted, resolved = checked.permitted, checked.permitted.resolved
         # Nobody is asked about a call that would then be over its limit.
         self._ledger.look(resolved.tool.name, permitted.ruling.limits, resolved.asked.conversation)
         return await self._consent.obtain(resolved, checked.arguments, view.confirm_fallback, host, channel)

@@ -6,6 +6,7 @@ Rule: exactly one credential, in a header. What is wrong with it is told to nobo
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, Literal
 from urllib.parse import parse_qsl, unquote_plus
@@ -157,6 +158,7 @@ def _in_url(query: str, mode: Mode) -> bool:
     return mode == "keys" and not _TELLING.isdisjoint(names)
 
 
+@lru_cache(maxsize=1_024)
 def _on_this_machine(peer: str | None) -> bool:
     try:
         address = ip_address((peer or "").partition("%")[0])

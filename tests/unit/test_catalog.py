@@ -61,7 +61,7 @@ HOUSE = Catalog(
 
 def _resolve(name: str) -> ToolRecord:
     """What a call of it is answered by: the likeliest reading, or the error that names the nearest."""
-    readings = HOUSE.readings(name)
+    readings = list(HOUSE.readings(name))
     if not readings:
         raise UnknownTool(name, HOUSE.nearest(name))
     return readings[0]
