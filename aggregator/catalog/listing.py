@@ -5,12 +5,15 @@ from difflib import get_close_matches
 from typing import Final
 
 from aggregator.domain.errors import INVALID_PARAMS, HostError
-from aggregator.domain.names import Style
+from aggregator.domain.names import Style, spellings
 from aggregator.domain.records import ToolRecord
 from aggregator.wire.codec import Raw, encode
 
 # One page fits clients that take no server-sent event above 1 MiB, with room for the envelope.
 PAGE_BYTES: Final = 700_000
+# Comparing names takes some 20 microseconds each: a miss must not hold up everybody else.
+_COMPARED: Final = 2_000
+_COMPARED_LENGTH: Final = 200
 
 
 class Listing:
@@ -29,8 +32,12 @@ class Listing:
     def nearest(self, name: str, style: Style = "canonical") -> list[str]:
         """Up to three listed names that look like `name`, or whose own half equals it."""
         same = [tool.listed[style] for tool in self.tools if tool.own_name == name]
-        listed = [tool.listed[style] for tool in self.tools]
-        return (same or get_close_matches(name, listed, n=3, cutoff=0.6))[:3]
+        if same:
+            return same[:3]
+        meant = {prefix for prefix, _ in spellings(name)}
+        named = [tool.listed[style] for tool in self.tools if tool.prefix in meant]
+        candidates = named or [tool.listed[style] for tool in self.tools]
+        return get_close_matches(name[:_COMPARED_LENGTH], candidates[:_COMPARED], n=3, cutoff=0.6)
 
     def page(self, style: Style, cursor: str | None) -> tuple[Raw, str | None]:
         """One page, as JSON bytes of an array, and the cursor of the next one.
