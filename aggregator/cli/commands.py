@@ -113,12 +113,22 @@ def check(config: Config = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def tools(
+    query: Annotated[
+        str | None, typer.Argument(help="Words: only the tools that fit them, best first.", show_default=False)
+    ] = None,
     config: Config = None,
     server: Annotated[str | None, typer.Option(help="Only this server's tools.", show_default=False)] = None,
+    level: Annotated[
+        int, typer.Option(min=1, max=3, help="1: one line each; 2: main parameters; 3: the whole schema.")
+    ] = 1,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many.", show_default=False)] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="As many whole tools as fit so many tokens.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the tools of every server; with --json, their whole definitions."""
-    _run("aggregator.cli.tools:run", config, server, as_json)
+    """List the tools of every server, or search them; with --json, their whole definitions."""
+    _run("aggregator.cli.tools:run", config, query, server, level, limit, max_tokens, as_json)
 
 
 @app.command()

@@ -1,46 +1,68 @@
-"""`aggregator tools`."""
+"""`aggregator tools`: what there is, as much of it as is asked for, as a model would be shown it."""
 
 import json
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from unicodedata import east_asian_width
+from typing import Final
 
 from aggregator.app import App
+from aggregator.catalog.levels import level1, level2, level3
+from aggregator.catalog.search import Index
+from aggregator.catalog.tokens import fit
 from aggregator.cli.setup import load_config, run_loop
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
 
-_LINE = 100
+_LEVELS: Final[Mapping[int, Callable[[ToolRecord], str]]] = {1: level1, 2: level2, 3: level3}
 
 
-def run(path: Path | None, server: str | None, as_json: bool) -> int:
-    """Print every tool's canonical name and the start of its description, or the whole definitions."""
-    tools = run_loop(_tools(load_config(path, log_level="warning").config, server))
+def run(
+    path: Path | None,
+    query: str | None,
+    server: str | None,
+    level: int,
+    limit: int | None,
+    max_tokens: int | None,
+    as_json: bool,
+) -> int:
+    """Print the tools, or those that fit `query`, best first; 1 if a query finds none.
+
+    Raises:
+        OperatorError: there is no such server.
+    """
+    tools = run_loop(_tools(load_config(path, log_level="warning").config, query, server, limit))
     if as_json:
         print(json.dumps([{**tool.definition, "name": tool.name} for tool in tools], ensure_ascii=False, indent=2))
-        return 0
-    width = max((len(tool.name) for tool in tools), default=0)
-    for tool in tools:
-        text = " ".join(str(tool.definition.get("description") or tool.definition.get("title") or "").split())
-        print(f"{tool.name:<{width}}  {_cut(text, max(_LINE - width - 2, 20))}".rstrip())
-    return 0
+    else:
+        lines = [_LEVELS[level](tool) for tool in tools]
+        fitted = fit(lines, max_tokens) if max_tokens is not None else None
+        for line in fitted.items if fitted is not None else lines:
+            print(line)
+        if fitted is not None and fitted.left_out:
+            print(f"{fitted.left_out} more do not fit {max_tokens} tokens.", file=sys.stderr)
+    return 1 if query is not None and not tools else 0
 
 
-def _cut(text: str, room: int) -> str:
-    """As much of `text` as fits so many columns; Chinese characters take two."""
-    used = 0
-    for at, char in enumerate(text):
-        used += 2 if east_asian_width(char) in "WF" else 1
-        if used > room - 1 and at + 1 < len(text):
-            return text[:at] + "…"
-    return text
-
-
-async def _tools(config: Config, server: str | None) -> list[ToolRecord]:
+async def _tools(config: Config, query: str | None, server: str | None, limit: int | None) -> list[ToolRecord]:
     app = App(config)
     known = {name for link in app.links.values() for name in (link.config.id, link.config.prefix)}
     if server is not None and server not in known:
         raise OperatorError(f"There is no server {server!r}; there are {', '.join(sorted(known)) or 'none'}.")
     async with app.running():
         await app.supervisor.all_tried()
-        return [tool for tool in app.gateway.catalog.tools if server in (None, tool.server, tool.prefix)]
+        tools = [tool for tool in app.gateway.catalog.tools if server in (None, tool.server, tool.prefix)]
+    return (tools if query is None else _found(config, tools, query, limit))[:limit]
+
+
+def _found(config: Config, tools: list[ToolRecord], query: str, limit: int | None) -> list[ToolRecord]:
+    index = Index.of(
+        (
+            one.id,
+            " ".join((one.id, one.description, *one.trigger_keywords)),
+            tuple(tool for tool in tools if tool.server == one.id),
+        )
+        for one in config.servers
+    )
+    return [hit.tool for hit in index.search(query, lambda tool: True, limit or len(tools))]

@@ -91,9 +91,27 @@ async def test_tools(one: str) -> None:
     """C5, E12: a line each: name and what it does."""
     ended = await run("tools", "--config", one)
     assert ended.code == 0
-    assert [line.split()[0] for line in ended.out.splitlines()] == [f"box.{tool['name']}" for tool in DEFINITIONS]
-    assert "Everything it was sent." in ended.out.splitlines()[0]
+    assert [line.partition(":")[0] for line in ended.out.splitlines()] == [f"box.{one['name']}" for one in DEFINITIONS]
+    assert "Everything it was sent" in ended.out.splitlines()[0]
     assert ended.err == ""
+
+
+async def test_tools_are_found_by_words(one: str) -> None:
+    """E12, B2: best first, at the level of detail that is asked for; nothing found is said by the status."""
+    found = await run("tools", "everything sent", "--limit", "2", "--level", "2", "--config", one)
+    assert found.code == 0
+    assert json.loads(found.out.splitlines()[0])["name"] == "box.echo"
+    assert len(found.out.splitlines()) <= 2
+    nothing = await run("tools", "zxqvjk", "--config", one)
+    assert (nothing.code, nothing.out) == (1, "")
+
+
+async def test_tools_within_a_budget(one: str) -> None:
+    """B2: whole tools only, and how many were left out."""
+    ended = await run("tools", "--max-tokens", "40", "--config", one)
+    lines = ended.out.splitlines()
+    assert 0 < len(lines) < len(DEFINITIONS)
+    assert f"{len(DEFINITIONS) - len(lines)} more do not fit 40 tokens" in ended.err
 
 
 async def test_tools_as_json(tmp_path: Path) -> None:

@@ -1,0 +1,168 @@
+"""Upstream prose -> plain text: what a description says, without its Markdown, tags and invisible characters.
+
+Law: every pattern is linear or bounded; what is longer than `READ` characters is not read.
+"""
+
+import html
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+READ: Final = 6_000
+
+Kind = Literal["text", "item", "heading"]
+
+_KEPT_SYMBOLS: Final = frozenset("°©®™№℃℉")
+# Not of a category that says so, and yet they show nothing: fillers, joiners, variation selectors.
+_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_ASCII_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+_COMMENT: Final = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_FENCE: Final = re.compile(r"^[ \t]*(```+|~~~+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
+_TAG: Final = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,60})((?:\s[^<>]{0,200})?)/?>")
+_INLINE_TAGS: Final = frozenset({"a", "b", "i", "u", "s", "em", "strong", "code", "kbd", "span", "sub", "sup", "small"})
+_BREAKING_TAGS: Final = frozenset({"br", "p", "hr", "li", "ul", "ol", "div", "td", "tr", "h1", "h2", "h3", "h4", "pre"})
+_SHOWN_ELSEWHERE: Final = frozenset({"example", "examples", "schema", "json", "pre", "script", "style"})
+
+_HEADING: Final = re.compile(r"#{1,6}\s+(.*?)[\s#]*$")
+_UNDERLINE: Final = re.compile(r"(?:=|-|\*|_|—|─|═){3,}$")
+_ITEM: Final = re.compile(r"(?:[-*+•·‣▪–—]|\(?\d{1,3}[.)、]|[(（]\d{1,3}[)）])\s+|[•·‣▪]")
+_BOLD_LINE: Final = re.compile(r"(\*\*|__)([^*\n]{1,200}?)[:：]?\1[:：]?$")
+_LABEL_LINE: Final = re.compile(r"[^.!?。！？]{1,40}[:：]$")
+
+_IMAGE: Final = re.compile(r"!\[[^\[\]\n]{0,200}\]\([^()\n]{0,500}\)")
+_LINK: Final = re.compile(r"\[([^\[\]\n]{0,200})\](?:\([^()\n]{0,500}\)|\[[^\[\]\n]{0,80}\])")
+_EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]{1,300})(?<=[^\s*])\1(?![\w*])")
+# `__init__` is a name: only what has a space in it is emphasised so.
+_UNDERSCORED: Final = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])([^_\n]{1,150}\s[^_\n]{1,150})(?<=[^\s_])\1(?!\w)")
+_MARKS: Final = re.compile(r"\*{2,}|~~|`+|(?:(?<=\s)|^)#{1,6}(?=\s)")
+_SPACES: Final = re.compile(r"\s+")
+_CJK: Final = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff65\U00020000-\U0003ffff"
+_CJK_GAP: Final = re.compile(rf"(?<=[{_CJK}])\s+(?=[{_CJK}])")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One paragraph, list item or heading, in one line."""
+
+    kind: Kind
+    text: str
+
+
+def visible(text: str) -> str:
+    """One line without control, bidi, zero-width and private characters, lone surrogates and emoji."""
+    if text.isascii():
+        return _SPACES.sub(" ", _ASCII_CONTROL.sub(" ", text)).strip()
+    return _SPACES.sub(" ", "".join(map(_shown, text))).strip()
+
+
+def columns(text: str) -> int:
+    """The width in a terminal: wide characters count as two, all others as one."""
+    return len(text) if text.isascii() else sum(map(width, text))
+
+
+@lru_cache(maxsize=4096)
+def width(character: str) -> int:
+    """Columns of one character."""
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def is_cjk(character: str) -> bool:
+    """Whether words are written without spaces here."""
+    return character >= "\u2e80" and width(character) == 2
+
+
+def inline(text: str) -> str:
+    """One line of text without Markdown's marks."""
+    text = _IMAGE.sub("", text)
+    text = _LINK.sub(r"\1", text)
+    text = _EMPHASIS.sub(r"\2", _UNDERSCORED.sub(r"\2", text))
+    return visible(_CJK_GAP.sub("", visible(_MARKS.sub("", text))))
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The blocks of a description that hold words; code, tables, rules and comments are left out."""
+    text = html.unescape(text[:READ])
+    text = _COMMENT.sub(" ", "\n".join(map(visible, text.splitlines())))
+    text = _untagged(_FENCE.sub("\n\n", text))
+    kind: Kind = "text"
+    paragraph: list[str] = []
+    for line in [*(line.strip() for line in text.split("\n")), ""]:
+        line = line.lstrip("> ") if line.startswith(">") else line
+        if _UNDERLINE.match(line) and kind == "text" and len(paragraph) == 1:
+            yield from _block("heading", paragraph.pop())
+            continue
+        begins = _begins(line)
+        if line and begins is None and not line.startswith("|") and not _UNDERLINE.match(line):
+            paragraph.append(line)
+            continue
+        if paragraph:
+            yield from _block(kind, " ".join(paragraph))
+        kind, paragraph = "text", []
+        if begins is not None and begins[0] == "item":
+            # Lines that follow belong to the item.
+            kind, paragraph = "item", [begins[1]]
+        elif begins is not None:
+            yield from _block(*begins)
+
+
+def _begins(line: str) -> tuple[Kind, str] | None:
+    """The block that a line is by itself; None for a line of a paragraph."""
+    if found := _HEADING.match(line):
+        return "heading", found[1]
+    if found := _BOLD_LINE.match(line):
+        return "heading", found[2]
+    if found := _ITEM.match(line):
+        return "item", line[found.end() :]
+    if _LABEL_LINE.match(line):
+        return "heading", line
+    return None
+
+
+def _block(kind: Kind, text: str) -> Iterator[Block]:
+    text = inline(text)
+    if any(map(str.isalnum, text)):
+        yield Block(kind, text)
+
+
+def _untagged(text: str) -> str:
+    """Tags that are closed somewhere end a block, `<placeholder>` becomes its word; examples in tags are dropped."""
+    if "<" not in text:
+        return text
+    closed = {found[2].lower() for found in _TAG.finditer(text) if found[1]}
+    parts: list[str] = []
+    at = 0
+    skipped: str | None = None
+    for found in _TAG.finditer(text):
+        name = found[2].lower()
+        if skipped is None:
+            parts.append(text[at : found.start()])
+        at = found.end()
+        if skipped is not None:
+            skipped = None if found[1] and name == skipped else skipped
+        elif not found[1] and name in _SHOWN_ELSEWHERE and name in closed:
+            skipped = name
+        elif name in _INLINE_TAGS and (name in closed or found[3]):
+            continue
+        elif name in closed or name in _BREAKING_TAGS or found[3]:
+            parts.append("\n\n")
+        else:
+            parts.append(found[2])
+    return "".join(parts) + ("" if skipped else text[at:])
+
+
+@lru_cache(maxsize=8192)
+def _shown(character: str) -> str:
+    if character in _KEPT_SYMBOLS:
+        return character
+    if character in _BLANK or "\ufe00" <= character <= "\ufe0f" or character >= "\U000e0000":
+        return ""
+    category = unicodedata.category(character)
+    if category in ("Cc", "Zs", "Zl", "Zp"):
+        return " "
+    if category[0] == "C" or category == "So" or (category == "Sk" and character >= "\U0001f000"):
+        return ""
+    return character

@@ -1,0 +1,65 @@
+"""Keyword search over the tools there are: an index that is the same for all, asked with what one agent may see.
+
+Law 1: what the agent may not see has no part in its answer: neither as a hit, nor in how rare a term is.
+Law 2: the answer depends on the tools and the question only, not on the order in which servers came and went.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aggregator.catalog.search_document import document
+from aggregator.catalog.search_postings import Postings
+from aggregator.catalog.search_query import read
+from aggregator.catalog.search_rank import Allowed, Sight, ranked
+from aggregator.domain.records import ToolRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A tool and how well it fits; scores compare within one answer only."""
+
+    tool: ToolRecord
+    score: float
+
+
+class Index:
+    """A frozen snapshot. A change of one server's tools makes a new one that shares what did not change."""
+
+    def __init__(self, postings: Postings | None = None) -> None:
+        self._postings = postings or Postings()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._postings.ranges.values()))
+
+    def __repr__(self) -> str:
+        return f"<Index {len(self)} tools of {len(self._postings.ranges)} servers, {len(self._postings.lists)} terms>"
+
+    @classmethod
+    def of(cls, servers: Iterable[tuple[str, str, tuple[ToolRecord, ...]]]) -> "Index":
+        """An index of many servers: each one's id, text and tools, as `with_server` takes them. Takes its time
+        (some 100 microseconds a tool), so run it in a thread."""
+        known = {server: [document(tool, text) for tool in tools] for server, text, tools in servers}
+        return cls(Postings().added(known))
+
+    def with_server(self, server: str, text_of_server: str, tools: tuple[ToolRecord, ...]) -> "Index":
+        """With `tools` as all that `server` (its id) has. `text_of_server`: id, description, trigger keywords."""
+        documents = [document(tool, text_of_server) for tool in tools]
+        return Index(self._postings.removed(server).added({server: documents}))
+
+    def without_server(self, server: str) -> "Index":
+        """Without the tools of `server`; the same index if it has none."""
+        return Index(self._postings.removed(server)) if server in self._postings.ranges else self
+
+    def sight(self, allowed: Allowed) -> Sight:
+        """The index as one agent sees it, to keep as long as index and rights stay the same: it saves each search
+        the look at every tool."""
+        return Sight(self._postings, allowed)
+
+    def search(self, query: str, allowed: Allowed, limit: int) -> list[Hit]:
+        """The best `limit` tools among those allowed, best first; none if no word of the query says anything."""
+        return search(self.sight(allowed), query, limit)
+
+
+def search(sight: Sight, query: str, limit: int) -> list[Hit]:
+    """The same as `Index.search`, with a sight that was kept."""
+    return [Hit(document.tool, score) for document, score in ranked(sight, read(query), max(0, limit))]

@@ -1,0 +1,135 @@
+"""Which tools say a term: frozen lists that grow and shrink by a server at a time; old snapshots stay as they were."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from aggregator.catalog.search_document import Document
+from aggregator.catalog.words import unspaced
+
+# The slots of removed tools are taken back when they are as many as the tools, and more than a few.
+_FEW: Final = 256
+_ENDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """`slots` ascending, and the impact in each."""
+
+    slots: "array[int]"
+    impacts: bytes
+
+    def __add__(self, other: "Posting") -> "Posting":
+        return Posting(self.slots + other.slots, self.impacts + other.impacts)
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """`documents` by slot, None where a tool was; `ranges`: a server's slots; `ends`: terms by their first and last
+    three letters."""
+
+    documents: Sequence[Document | None] = ()
+    lists: Mapping[str, Posting] = field(default_factory=dict)
+    ranges: Mapping[str, range] = field(default_factory=dict)
+    ends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def added(self, servers: Mapping[str, Sequence[Document]]) -> "Postings":
+        """With the tools of servers that have none here."""
+        documents = list(self.documents)
+        ranges = dict(self.ranges)
+        found: dict[str, tuple[list[int], list[int]]] = {}
+        for server, own in servers.items():
+            ranges[server] = range(len(documents), len(documents) + len(own))
+            for slot, document in enumerate(own, len(documents)):
+                for term, impact in document.said.items():
+                    entry = found.get(term)
+                    if entry is None:
+                        entry = found[term] = ([], [])
+                    entry[0].append(slot)
+                    entry[1].append(impact)
+            documents += own
+        lists = dict(self.lists)
+        new: list[str] = []
+        for term, (slots, impacts) in found.items():
+            posting = Posting(array("I", slots), bytes(impacts))
+            before = lists.get(term)
+            lists[term] = posting if before is None else before + posting
+            if before is None:
+                new.append(term)
+        return Postings(documents, lists, ranges, _with_ends(self.ends, new))
+
+    def removed(self, server: str) -> "Postings":
+        """Without a server's tools."""
+        gone = self.ranges.get(server)
+        if gone is None:
+            return self
+        lists = dict(self.lists)
+        lost: list[str] = []
+        terms = {term for slot in gone for term in _said(self.documents[slot])}
+        for term in terms:
+            kept = _without(lists[term], gone)
+            if kept.slots:
+                lists[term] = kept
+            else:
+                del lists[term]
+                lost.append(term)
+        documents = list(self.documents)
+        documents[gone.start : gone.stop] = [None] * len(gone)
+        ranges = {name: slots for name, slots in self.ranges.items() if name != server}
+        return Postings(documents, lists, ranges, _without_ends(self.ends, lost))._compact()
+
+    def _compact(self) -> "Postings":
+        living = sum(map(len, self.ranges.values()))
+        if len(self.documents) - living <= max(living, _FEW):
+            return self
+        moved: dict[int, int] = {}
+        ranges: dict[str, range] = {}
+        documents: list[Document | None] = []
+        for server, slots in sorted(self.ranges.items(), key=lambda item: item[1].start):
+            ranges[server] = range(len(documents), len(documents) + len(slots))
+            moved.update(zip(slots, ranges[server], strict=True))
+            documents += self.documents[slots.start : slots.stop]
+        lists = {
+            term: Posting(array("I", map(moved.__getitem__, posting.slots)), posting.impacts)
+            for term, posting in self.lists.items()
+        }
+        return Postings(documents, lists, ranges, self.ends)
+
+
+def _said(document: Document | None) -> Mapping[str, int]:
+    return {} if document is None else document.said
+
+
+def _without(posting: Posting, gone: range) -> Posting:
+    """The slots of one server lie side by side."""
+    first = next(at for at, slot in enumerate(posting.slots) if slot in gone)
+    last = first
+    while last < len(posting.slots) and posting.slots[last] in gone:
+        last += 1
+    return Posting(posting.slots[:first] + posting.slots[last:], posting.impacts[:first] + posting.impacts[last:])
+
+
+def ends(term: str) -> tuple[str, ...]:
+    """The keys under which a term is kept for those who spell it otherwise."""
+    if len(term) <= _ENDS or not term.isalpha() or unspaced(term):
+        return ()
+    return f"{term[:_ENDS]}-", f"-{term[-_ENDS:]}"
+
+
+def _with_ends(before: Mapping[str, tuple[str, ...]], new: list[str]) -> dict[str, tuple[str, ...]]:
+    added: dict[str, list[str]] = {}
+    for term in new:
+        for key in ends(term):
+            added.setdefault(key, []).append(term)
+    return {**before, **{key: (*before.get(key, ()), *terms) for key, terms in added.items()}}
+
+
+def _without_ends(before: Mapping[str, tuple[str, ...]], lost: list[str]) -> dict[str, tuple[str, ...]]:
+    gone = set(lost)
+    kept = dict(before)
+    for key in {key for term in lost for key in ends(term)}:
+        kept[key] = tuple(term for term in kept[key] if term not in gone)
+        if not kept[key]:
+            del kept[key]
+    return kept

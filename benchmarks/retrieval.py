@@ -1,0 +1,185 @@
+"""How well tools are found: the search beside full text search in SQLite and plain BM25, and what it costs.
+
+The file of questions is JSON: `{"tools": {name: description}, "queries": [{"query": text, "tool": name}]}`.
+"""
+
+import gc
+import json
+import math
+import re
+import sqlite3
+import time
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from aggregator.catalog.search import Index, search
+from aggregator.catalog.search_meanings import plain
+from aggregator.catalog.search_stem import stem
+from aggregator.domain.records import ToolRecord
+from benchmarks.report import Table
+
+_DEPTH: Final = 100
+_MANY: Final = 10_000
+_A_SERVER: Final = 40
+
+Finder = Callable[[str], list[str]]
+
+
+def measure(path: Path) -> str:
+    """Recall and cost as Markdown."""
+    held = json.loads(path.read_text(encoding="utf-8"))
+    tools: dict[str, str] = held["tools"]
+    queries = [(each["query"], each["tool"]) for each in held["queries"]]
+    finders = {
+        "FTS5, Porter": _fts5(tools, frozenset()),
+        "FTS5, Porter, stop words": _fts5(tools, plain().unsaid),
+        "BM25 as FastMCP has it": _bm25(tools),
+        "aggregator": _ours(tools),
+    }
+    rows = [[name, *_quality(finder, queries)] for name, finder in finders.items()]
+    title = f"Retrieval: {len(tools)} tools, {len(queries)} questions"
+    quality = Table(title, ["search", "R@1", "R@5", "MRR", "R@1 odd / even", "R@5 odd / even"], rows)
+    return f"{quality}\n{_cost(tools, [query for query, _ in queries])}"
+
+
+def _quality(finder: Finder, queries: list[tuple[str, str]]) -> list[str]:
+    """Recall at 1 and 5, mean reciprocal rank; recall for the odd and the even tools apart, in the order of names."""
+    half = {tool: at % 2 for at, tool in enumerate(sorted({tool for _, tool in queries}))}
+    ranks: list[tuple[int, int]] = []
+    for query, tool in queries:
+        found = finder(query)
+        ranks.append((half[tool], found.index(tool) + 1 if tool in found else 0))
+    halves = [[rank for which, rank in ranks if which == side] for side in (1, 0)]
+    every = [rank for _, rank in ranks]
+    return [
+        f"{_recall(every, 1):.3f}",
+        f"{_recall(every, 5):.3f}",
+        f"{sum(1 / rank for rank in every if rank) / len(every):.3f}",
+        " / ".join(f"{_recall(side, 1):.3f}" for side in halves),
+        " / ".join(f"{_recall(side, 5):.3f}" for side in halves),
+    ]
+
+
+def _recall(ranks: list[int], depth: int) -> float:
+    return sum(0 < rank <= depth for rank in ranks) / max(1, len(ranks))
+
+
+def _records(server: str, tools: dict[str, str]) -> tuple[ToolRecord, ...]:
+    return tuple(
+        ToolRecord(
+            server=server,
+            prefix=server,
+            own_name=name,
+            definition={"name": name, "description": text, "inputSchema": {"type": "object"}},
+            listed={},
+            timeout=30.0,
+        )
+        for name, text in tools.items()
+    )
+
+
+def _everything(_: ToolRecord) -> bool:
+    return True
+
+
+def _ours(tools: dict[str, str]) -> Finder:
+    sight = Index().with_server("tools", "", _records("tools", tools)).sight(_everything)
+    return lambda query: [hit.tool.own_name for hit in search(sight, query, _DEPTH)]
+
+
+def _fts5(tools: dict[str, str], stopped: frozenset[str]) -> Finder:
+    """SQLite's own ranking over names, split at capitals, and descriptions: any word once, Porter stems;
+    words whose stems are in `stopped` are not asked for."""
+    database = sqlite3.connect(":memory:")
+    database.execute("create virtual table tools using fts5(own unindexed, name, description, tokenize='porter')")
+    split = {name: re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]", " ", name) for name in tools}
+    database.executemany("insert into tools values (?, ?, ?)", [(name, split[name], tools[name]) for name in tools])
+
+    def find(query: str) -> list[str]:
+        asked_for = dict.fromkeys(re.findall(r"\w+", query.lower()))
+        words = " OR ".join(f'"{word}"' for word in asked_for if stem(word) not in stopped)
+        if not words:
+            return []
+        asked = "select own from tools where tools match ? order by rank limit ?"
+        return [row[0] for row in database.execute(asked, (words, _DEPTH))]
+
+    return find
+
+
+def _bm25(tools: dict[str, str]) -> Finder:
+    """Name and description as one text, split at what is no letter or digit; k1 1.5, b 0.75; no stems."""
+    texts = {name: Counter(_plain(f"{name} {text}")) for name, text in tools.items()}
+    lengths = {name: counted.total() for name, counted in texts.items()}
+    mean = sum(lengths.values()) / max(1, len(lengths))
+    frequency = Counter(word for counted in texts.values() for word in counted)
+
+    def score(name: str, words: list[str]) -> float:
+        counted, length = texts[name], 0.25 + 0.75 * lengths[name] / mean
+        return sum(
+            math.log(1 + (len(texts) - frequency[word] + 0.5) / (frequency[word] + 0.5))
+            * (counted[word] * 2.5 / (counted[word] + 1.5 * length))
+            for word in words
+            if word in counted
+        )
+
+    def find(query: str) -> list[str]:
+        scores = {name: score(name, _plain(query)) for name in texts}
+        return [name for name in sorted(scores, key=lambda name: -scores[name]) if scores[name] > 0][:_DEPTH]
+
+    return find
+
+
+def _plain(text: str) -> list[str]:
+    return [word for word in re.split(r"[^a-z0-9]+", text.lower()) if word]
+
+
+def _cost(tools: dict[str, str], queries: list[str]) -> Table:
+    """An index of 10,000 tools: the given ones again and again, 40 to a server, each with its number in its text."""
+    names = list(tools)
+    shelves = []
+    for start in range(0, _MANY, _A_SERVER):
+        server = f"s{start // _A_SERVER}"
+        own = {
+            f"{names[at % len(names)]}_{at // len(names)}": f"{tools[names[at % len(names)]]} Number {at}."
+            for at in range(start, start + _A_SERVER)
+        }
+        shelves.append((server, server, _records(server, own)))
+    gc.collect()
+    tracemalloc.start()
+    index = Index.of(shelves)
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    before = time.process_time()
+    index = Index.of(shelves)
+    built = time.process_time() - before
+    before = time.process_time()
+    index.with_server(*shelves[0])
+    again = time.process_time() - before
+    allowed = frozenset(tool.name for _, _, own in shelves for tool in own)
+    half = frozenset(sorted(allowed)[::2])
+    rows = [
+        ["build, CPU", f"{built:.2f} s"],
+        [f"one server of {_A_SERVER} tools anew, CPU", f"{1000 * again:.1f} ms"],
+        ["memory", f"{held / 2**20:.0f} MiB"],
+    ]
+    for who, names_seen in (("all", allowed), ("half", half)):
+        sight = index.sight(names_seen)
+        kept = _times(lambda query, sight=sight: search(sight, query, 10), queries)  # type: ignore[misc]
+        fresh = _times(lambda query, seen=names_seen: index.search(query, seen, 10), queries)  # type: ignore[misc]
+        rows.append([f"search, {who} in sight, sight kept: p50, p99", kept])
+        rows.append([f"search, {who} in sight, sight made each time: p50, p99", fresh])
+    return Table(f"Search over {len(index):,} tools", ["what", "cost"], rows)
+
+
+def _times(ask: Callable[[str], object], queries: list[str]) -> str:
+    """CPU time of this thread, so that a busy machine does not count."""
+    taken = []
+    for query in queries[:500]:
+        before = time.thread_time()
+        ask(query)
+        taken.append(1000 * (time.thread_time() - before))
+    taken.sort()
+    return f"{taken[len(taken) // 2]:.2f} ms, {taken[int(len(taken) * 0.99)]:.2f} ms"

@@ -1,0 +1,109 @@
+"""What the tools of real servers cost a model at each level of detail, and how near the estimate of tokens is."""
+
+import importlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any, Final
+
+from aggregator.catalog.levels import level1, level2, level3, shown_name
+from aggregator.catalog.oneline import one_line, words_of
+from aggregator.catalog.plain import columns
+from aggregator.catalog.tokens import estimate
+from aggregator.catalog.vet import vet
+from aggregator.config.model import ServerConfig
+from aggregator.domain.records import ToolRecord
+from benchmarks.report import Table
+
+Count = Callable[[str], int]
+
+_WORST: Final = 5
+
+
+def measure(folder: Path) -> str:
+    """The whole report.
+
+    Raises:
+        RuntimeError: the folder holds no NAME.json with tools.
+    """
+    tools = _tools(folder)
+    if not tools:
+        raise RuntimeError(f"{folder} must hold NAME.json files with `tools`")
+    count = _tokenizer()
+    listed = [
+        json.dumps({**tool.definition, "name": shown_name(tool)}, ensure_ascii=False, separators=(",", ":"))
+        for tool in tools
+    ]
+    levels: list[tuple[str, list[str]]] = [
+        ("as listed", listed),
+        ("level 1", [level1(tool) for tool in tools]),
+        ("level 2", [level2(tool) for tool in tools]),
+        ("level 3", [level3(tool) for tool in tools]),
+    ]
+    heads = (
+        "what",
+        "characters: median",
+        "90 %",
+        "longest",
+        "tokens: mean",
+        "median",
+        "90 %",
+        "largest",
+        "estimate: sum, 90 %",
+    )
+    rows = [[name, *_row(texts, count or estimate)] for name, texts in levels]
+    named = "cl100k" if count else "estimated; for cl100k, have `tiktoken` and its file at hand"
+    words = [one_line(tool.definition) for tool in tools]
+    useless = [tool.name for tool, said in zip(tools, words, strict=True) if _useless(tool, said)]
+    parts = [
+        str(Table(f"{len(tools)} tools, tokens: {named}", heads, rows)),
+        f"Words of level 1, columns: median {_at([columns(w) for w in words], 0.5)}, most {max(map(columns, words))}; "
+        f"cut off: {sum(w.endswith('…') for w in words) / len(words):.1%}; "
+        f"empty or no more than the name: {len(useless) / len(words):.1%} {' '.join(useless[:_WORST])}\n",
+        *(_worst(name, texts, tools, count or estimate) for name, texts in levels[1:]),
+    ]
+    return "\n".join(parts)
+
+
+def _tools(folder: Path) -> list[ToolRecord]:
+    found: list[ToolRecord] = []
+    for path in sorted(folder.glob("*.json")):
+        definitions = json.loads(path.read_text(encoding="utf-8")).get("tools", [])
+        server = ServerConfig(id=path.stem, key=path.stem, prefix=path.stem, type="stdio", command="none")
+        found += vet(server, definitions, ambiguous=False, name_limit=64)[0]
+    return found
+
+
+def _tokenizer() -> Count | None:
+    """cl100k, if this interpreter has it without asking the network."""
+    try:
+        if "TIKTOKEN_CACHE_DIR" not in os.environ:
+            # litellm ships the file.
+            importlib.import_module("litellm")
+        encoding: Any = importlib.import_module("tiktoken").get_encoding("cl100k_base")
+    except (ImportError, OSError):
+        return None
+    return lambda text: len(encoding.encode(text, disallowed_special=()))
+
+
+def _row(texts: Sequence[str], count: Count) -> list[str]:
+    sizes, tokens = [len(text) for text in texts], [count(text) for text in texts]
+    off = sum(map(estimate, texts)) / sum(tokens) - 1
+    each = sorted(abs(estimate(text) / max(1, known) - 1) for text, known in zip(texts, tokens, strict=True))
+    figures = [_at(sizes, 0.5), _at(sizes, 0.9), max(sizes), round(mean(tokens)), _at(tokens, 0.5), _at(tokens, 0.9)]
+    return [*(f"{figure:,}" for figure in figures), f"{max(tokens):,}", f"{off:+.1%}, {each[int(len(each) * 0.9)]:.0%}"]
+
+
+def _at(values: Sequence[int], share: float) -> int:
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def _useless(tool: ToolRecord, said: str) -> bool:
+    return set(words_of(said)) <= {*words_of(tool.own_name), "a", "an", "the"} and len(said.split()) < 3
+
+
+def _worst(level: str, texts: Sequence[str], tools: Sequence[ToolRecord], count: Count) -> str:
+    largest = sorted(zip(map(count, texts), (tool.name for tool in tools), strict=True), reverse=True)[:_WORST]
+    return f"Largest at {level}: " + ", ".join(f"{name} {tokens:,}" for tokens, name in largest) + "\n"

@@ -1,0 +1,1 @@
+"""The three levels of detail of a tool, and what they cost."""

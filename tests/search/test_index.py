@@ -1,0 +1,123 @@
+"""The index as a value: who may see what, and servers that come and go in any order."""
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.catalog.search import Hit, Index, search
+from aggregator.domain.records import ToolRecord
+from tests.search.shelves import everything, found, index, names, tool
+
+_WORDS = (
+    "create",
+    "issue",
+    "list",
+    "repository",
+    "image",
+    "delete",
+    "branch",
+    "weather",
+    "天气",
+    "查询",
+    "pump",
+    "air",
+)
+_TEXTS = st.lists(st.sampled_from(_WORDS), max_size=5).map(" ".join)
+_NAMES = st.lists(st.sampled_from(_WORDS), min_size=1, max_size=2).map("_".join)
+_SHELVES = st.dictionaries(st.sampled_from("abcd"), st.dictionaries(_NAMES, _TEXTS, max_size=5), max_size=4)
+_QUERIES = st.one_of(_TEXTS, _NAMES, st.sampled_from(["isue", "repositry", "creat", "pictures", "wether", "删除"]))
+
+
+def _records(server: str, tools: dict[str, str]) -> tuple[ToolRecord, ...]:
+    return tuple(tool(f"{server}.{name}", text) for name, text in tools.items())
+
+
+def _built(shelves: dict[str, dict[str, str]]) -> Index:
+    return Index.of((server, server, _records(server, tools)) for server, tools in shelves.items())
+
+
+def _answer(shelf: Index, query: str) -> list[tuple[str, float]]:
+    return [(hit.tool.name, hit.score) for hit in shelf.search(query, everything, 50)]
+
+
+@given(_SHELVES, _QUERIES, st.sets(st.integers(0, 19)))
+def test_only_what_is_allowed_is_found_and_the_rest_changes_nothing(
+    shelves: dict[str, dict[str, str]], query: str, hidden: set[int]
+) -> None:
+    """The answer is that of an index which holds the allowed tools only, scores included."""
+    every = sorted(f"{server}.{name}" for server, tools in shelves.items() for name in tools)
+    allowed = frozenset(name for at, name in enumerate(every) if at not in hidden)
+    hits = _built(shelves).search(query, allowed, 50)
+    assert all(hit.tool.name in allowed for hit in hits)
+    seen = {
+        server: {name: text for name, text in tools.items() if f"{server}.{name}" in allowed}
+        for server, tools in shelves.items()
+    }
+    assert [(hit.tool.name, hit.score) for hit in hits] == _answer(_built(seen), query)
+
+
+@given(_SHELVES, _QUERIES, st.randoms(use_true_random=False))
+def test_incremental_is_the_same_as_rebuilt(shelves: dict[str, dict[str, str]], query: str, dice: Random) -> None:
+    """Servers that come, change, go and come back in any order leave no trace."""
+    shelf = Index()
+    steps = [*shelves, *shelves, "x", *shelves]
+    dice.shuffle(steps)
+    for server in steps:
+        text = {"left": "create issue 天气", **shelves.get(server, {})}
+        shelf = shelf.with_server(server, server, _records(server, text))
+        if server == "x":
+            shelf = shelf.without_server(server).without_server(server)
+    for server, tools in shelves.items():
+        shelf = shelf.with_server(server, server, _records(server, tools))
+    assert _answer(shelf, query) == _answer(_built(shelves), query)
+    assert len(shelf) == len(_built(shelves))
+    assert _parts_of(repr(shelf)) == _parts_of(repr(_built(shelves)))
+
+
+def _parts_of(text: str) -> str:
+    return text.partition("servers, ")[2]
+
+
+def test_a_snapshot_stays_as_it_was() -> None:
+    before = index(tool("a.report", "Writes a report."))
+    after = before.with_server("b", "b", (tool("b.report", "Reads a report."),)).without_server("a")
+    assert found(before, "report") == ["a.report"]
+    assert found(after, "report") == ["b.report"]
+    assert after.without_server("zzz") is after
+
+
+def test_slots_of_servers_that_left_are_taken_back() -> None:
+    shelf = index(tool("a.report", "Writes a report."), tool("c.note", "Writes a note."))
+    for turn in range(100):
+        shelf = shelf.with_server("b", "b", tuple(tool(f"b.report_{turn}_{at}", "A report.") for at in range(9)))
+    assert len(shelf) == 11
+    assert len(shelf.sight(everything).mask) < 600
+    assert set(found(shelf, "report")) == {"a.report", *(f"b.report_99_{at}" for at in range(9))}
+    assert found(shelf, "note")[0] == "c.note"
+
+
+def test_names_verdicts_and_sights_agree() -> None:
+    shelf = index(tool("a.report", "Writes."), tool("a.report_daily", "Writes."), tool("b.report", "Reads."))
+    allowed = frozenset({"a.report_daily", "b.report"})
+    expected = ["b.report", "a.report_daily"]
+
+    def verdict(record: ToolRecord) -> bool:
+        return record.name in allowed
+
+    def same(hits: list[Hit]) -> bool:
+        return names(hits) == expected
+
+    assert same(shelf.search("report", allowed, 5))
+    assert same(shelf.search("report", verdict, 5))
+    sight = shelf.sight(allowed)
+    assert same(search(sight, "report", 5))
+    assert same(search(sight, "report", 5))
+    assert search(sight, "report", 5) == search(sight, "report", 5)
+    assert shelf.search("report", frozenset(), 5) == []
+
+
+def test_a_name_nobody_may_see_is_no_hint_for_slips() -> None:
+    shelf = index(tool("a.zeppelin", "Secret."), tool("b.zeppelim", "Known."))
+    assert found(shelf, "zeppelix") == ["a.zeppelin", "b.zeppelim"]
+    assert names(shelf.search("zeppelin", frozenset({"b.zeppelim"}), 5)) == ["b.zeppelim"]
