@@ -142,7 +142,10 @@ class Pipeline:
         if not readings and link is not None and not link.shown and _might_call(view, link, name):
             raise _away(link)
         for tool in readings:
-            if not view.ruling(tool).decision.hidden:
+            denied = view.ruling(tool).decision
+            agent = view.principal.agent_id
+            log.info("%s may not call %s: %s [%s, %s]", agent, tool.name, denied.reason, denied.rule, denied.source)
+            if not denied.hidden:
                 raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.")
         raise UnknownTool(name, self._views.listing(view, self.catalog).nearest(name, style))
 
