@@ -85,6 +85,7 @@ class Link:
         """Connect, and connect again, until cancelled."""
         failures = 0
         loop = asyncio.get_running_loop()
+        own_task = asyncio.current_task()
         try:
             while True:
                 began = loop.time()
@@ -98,6 +99,9 @@ class Link:
                 except Exception as error:
                     log.exception("%s: connecting failed in a way nobody foresaw", self.config.id)
                     self._drop(f"{type(error).__name__}: {error}")
+                if own_task is not None and own_task.cancelling():
+                    # A library lost the cancellation on its way here.
+                    raise asyncio.CancelledError
                 if refused:
                     self._give_up()
                 failures = 1 if loop.time() - began > STABLE else failures + 1

@@ -99,8 +99,9 @@ async def negotiate(server: str, connection: Connection, protocol: Protocol) -> 
 
 async def _discover(server: str, connection: Connection, version: str, *, bounded: bool) -> Greeting:
     connection.speak(version)
-    asking = connection.request("server/discover", {"_meta": envelope(version)})
-    result = await asyncio.wait_for(asking, PROBE_TIMEOUT if bounded else None)
+    # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with the answer.
+    async with asyncio.timeout(PROBE_TIMEOUT if bounded else None):
+        result = await connection.request("server/discover", {"_meta": envelope(version)})
     offered = result.get("supportedVersions")
     shared = [v for v in MODERN_VERSIONS if isinstance(offered, list) and v in offered]
     if not shared:

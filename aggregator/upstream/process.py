@@ -202,7 +202,8 @@ class Warden:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), TERM_GRACE + CLOSE_GRACE)
+                async with asyncio.timeout(TERM_GRACE + CLOSE_GRACE):
+                    await self._process.wait()
 
     def _say(self, line: str) -> None:
         if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():
