@@ -6,11 +6,11 @@ __version__ = "0.1.0"
 # same floor and never upwards; tests/test_floors.py reads this plan. `examples` are upstream servers of their own:
 # they import nothing of the house, and the house nothing of them.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("cli",),
+    ("cli", "adapters"),
     ("app",),
     ("doors",),
     ("gateway",),
-    ("identity", "policy", "catalog", "schemas", "upstream"),
+    ("identity", "policy", "catalog", "schemas", "upstream", "audit"),
     ("config", "storage", "wire"),
     ("domain",),
 )

@@ -1,69 +1,18 @@
 """What can be configured. The descriptions here are the reference: the docs and the JSON Schema are made from them."""
 
-import warnings
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import Field
 
-from aggregator.config.durations import DURATION_PATTERN, SIZE_PATTERN, parse_duration, parse_size
+from aggregator.config.fields import MIB, Bytes, Part, Seconds, TextMap, Texts, Whole
+from aggregator.config.settings import DoorConfig, Expose, HttpConfig, LogConfig, SearchConfig, StdioConfig, V1Config
 
-MIB = 2**20
 DEFAULT_MAX_TIMEOUT = 600.0
 
-
-def _whole(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("expected a whole number")
-    return value
-
-
-def _texts(value: object) -> object:
-    """Numbers and true/false as text (hosts accept them in `env` and `args`); a null takes its entry away."""
-    if isinstance(value, Mapping):
-        return {key: _text(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list | tuple):
-        return [_text(item) for item in value]
-    return value
-
-
-def _text(value: object) -> object:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
-
-
-Seconds = Annotated[
-    float,
-    BeforeValidator(parse_duration),
-    WithJsonSchema(
-        {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": DURATION_PATTERN}]}
-    ),
-]
-Bytes = Annotated[
-    int,
-    BeforeValidator(parse_size),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": SIZE_PATTERN}]}),
-]
-Whole = Annotated[int, BeforeValidator(_whole)]
-_SCALAR: dict[str, Any] = {"type": ["string", "number", "boolean"]}
-Texts = Annotated[tuple[str, ...], BeforeValidator(_texts), WithJsonSchema({"type": "array", "items": _SCALAR})]
-TextMap = Annotated[
-    Mapping[str, str],
-    BeforeValidator(_texts),
-    WithJsonSchema({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}),
-]
-
-Names = Literal["canonical", "compatible"]
 ServerType = Literal["stdio", "sse", "http", "auto", "local"]
 Protocol = Literal["auto", "legacy", "modern"]
 OutputValidation = Literal["enforce", "warn", "off"]
-
-
-class Part(BaseModel):
-    """A frozen piece of configuration whose errors never show what was in it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
 
 class LaunchConfig(Part):
@@ -212,6 +161,12 @@ class ServerConfig(Part):
     tools: ToolsConfig = Field(
         default=ToolsConfig.model_construct(), description="Which tools to take from the server, and their time limits."
     )
+    attribution: Literal["meta", "visible"] = Field(
+        default="meta",
+        description="Where a result says which server it is from, when it was fetched and how old its data are: `meta` "
+        "in `_meta` only, `visible` also as a last block of text.",
+        examples=["visible"],
+    )
     trusted: bool = Field(
         default=False,
         description="`true`: what the server says of its own tools (read-only, destructive, idempotent) counts in "
@@ -239,78 +194,6 @@ class ServerConfig(Part):
     )
 
 
-class DoorConfig(Part):
-    """A way in for hosts."""
-
-    enabled: bool = Field(default=True, description="`false`: this way in is closed.")
-    names: Names = Field(
-        default="canonical",
-        description="How tools are listed: `canonical` as `server.tool`, `compatible` as `server__tool` for hosts "
-        "that refuse dots. Calls accept either.",
-        examples=["compatible"],
-    )
-
-
-class StdioConfig(DoorConfig):
-    """The stdio door, which most hosts that refuse dots use."""
-
-    names: Names = Field(
-        default="compatible",
-        description="How tools are listed: `compatible` as `server__tool`, `canonical` as `server.tool`. Calls "
-        "accept either.",
-        examples=["canonical"],
-    )
-
-
-class HttpConfig(DoorConfig):
-    """The Streamable HTTP door, and the address that the SSE door shares with it."""
-
-    host: str = Field(default="127.0.0.1", min_length=1, description="The address to listen on.", examples=["::1"])
-    port: Whole = Field(
-        default=8642,
-        ge=0,
-        le=65535,
-        description="The port to listen on; 0 takes a free one. The default keeps clear of 8000 and 8080, where "
-        "servers under development tend to live.",
-        examples=[9000],
-    )
-    path: str = Field(
-        default="/mcp", pattern=r"^/[^\s?#]*$", description="Where Streamable HTTP is served.", examples=["/tools"]
-    )
-    allowed_hosts: tuple[str, ...] = Field(
-        default=(),
-        description="`Host` headers to accept besides the address listened on, as `name` or `name:port`. All "
-        "others are refused.",
-        examples=[["tools.example.com"]],
-    )
-    allowed_origins: tuple[str, ...] = Field(
-        default=(),
-        description="`Origin` headers of web pages to accept. All others are refused.",
-        examples=[["https://chat.example.com"]],
-    )
-    max_body_bytes: Bytes = Field(
-        default=4 * MIB, description="A request that is larger than this is refused.", examples=["16MiB"]
-    )
-    session_idle_timeout: Seconds = Field(
-        default=1800.0, description="A session without a request for this long is ended.", examples=["1h"]
-    )
-    max_sessions: Whole = Field(
-        default=10_000, ge=1, description="How many sessions may be open at once.", examples=[100]
-    )
-
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # pydantic has a deprecated method `json`, which nothing here calls
-
-    class LogConfig(Part):
-        """The log, which goes to stderr."""
-
-        level: Literal["debug", "info", "warning", "error"] = Field(
-            default="info", description="The least serious events to log.", examples=["debug"]
-        )
-        json: bool = Field(default=False, description="`true`: one JSON object per line.")  # type: ignore[assignment]
-
-
 class Config(Part):
     """The whole of `aggregator.json`, with what the environment adds."""
 
@@ -320,6 +203,33 @@ class Config(Part):
     )
     sse: DoorConfig = Field(default=DoorConfig.model_construct(), description="The SSE door of `aggregator serve`.")
     stdio: StdioConfig = Field(default=StdioConfig.model_construct(), description="The door of `aggregator stdio`.")
+    v1: V1Config = Field(
+        default=V1Config.model_construct(), description="`/v1` of `aggregator serve`, for applications without MCP."
+    )
+    expose: Expose = Field(
+        default="all",
+        description="How much a host is shown: `all` lists every tool the agent may call, `search` the five tools by "
+        "which a model finds and calls the others, and those in `pinned`; `auto` is `search` for agents whose whole "
+        "list would cost more than `expose_budget`. Whatever is listed, every tool can be called by its name.",
+        examples=["auto"],
+    )
+    expose_budget: Whole = Field(
+        default=8_000,
+        ge=0,
+        description="`auto`: the tokens that a whole list may cost a model.",
+        examples=[20_000],
+    )
+    pinned: tuple[str, ...] = Field(
+        default=(),
+        description="Tools that are listed in any case, as names or shell patterns over `server.tool`.",
+        examples=[["github.search_*", "time.get_current_time"]],
+    )
+    read_tool: bool = Field(
+        default=False,
+        description="`true`: beside `call_tool` there is `read_tool`, which only calls tools that are known to only "
+        "read, so that a host can allow it without asking. It costs about 60 tokens.",
+    )
+    search: SearchConfig = Field(default=SearchConfig.model_construct(), description="How tools are found by words.")
     startup_wait: Seconds = Field(
         default=10.0,
         description="How long the first list of tools waits for servers that are still connecting.",
@@ -348,8 +258,8 @@ class Config(Part):
     storage: str | None = Field(
         default=None,
         repr=False,
-        description="The database for keys and approvals, as an SQLAlchemy URL. Default: an SQLite file in the "
-        "platform's data folder.",
+        description="The database for keys, approvals, catalogs and the audit, as an SQLAlchemy URL. Default: an "
+        "SQLite file in the platform's data folder.",
         examples=["sqlite+aiosqlite:////var/lib/aggregator/aggregator.db"],
     )
     log: LogConfig = Field(default=LogConfig.model_construct(), description="What is logged, and how.")

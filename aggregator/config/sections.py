@@ -8,11 +8,19 @@ from aggregator.config.complete import complete
 from aggregator.config.expand import Expander
 from aggregator.config.foreign import is_comment
 from aggregator.config.jsonfile import JsonObject
-from aggregator.config.model import Config, DoorConfig, HttpConfig, LogConfig, StdioConfig
+from aggregator.config.model import Config
 from aggregator.config.report import Report, did_you_mean
+from aggregator.config.settings import DoorConfig, HttpConfig, LogConfig, SearchConfig, StdioConfig, V1Config
 from aggregator.config.wording import complaints
 
-SECTIONS: dict[str, type[BaseModel]] = {"http": HttpConfig, "sse": DoorConfig, "stdio": StdioConfig, "log": LogConfig}
+SECTIONS: dict[str, type[BaseModel]] = {
+    "http": HttpConfig,
+    "sse": DoorConfig,
+    "stdio": StdioConfig,
+    "v1": V1Config,
+    "search": SearchConfig,
+    "log": LogConfig,
+}
 SETTINGS = tuple(name for name in Config.model_fields if name != "servers")
 
 

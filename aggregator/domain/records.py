@@ -12,6 +12,7 @@ class ToolRecord:
     """A tool as exposed.
 
     `definition` is the upstream's own JSON object, unknown fields included; only `name` differs in what hosts see.
+    `version` is the schema version, a digest of the definition as the upstream gave it: it changes with anything in it.
     `param_headers` maps a property path of the arguments to the `Mcp-Param-*` header that mirrors it (`wire.headers`).
     """
 
@@ -21,6 +22,7 @@ class ToolRecord:
     definition: Mapping[str, Any]
     listed: Mapping[Style, str]
     timeout: float
+    version: str = ""
     param_headers: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
     rendered: dict[Style, bytes] = field(default_factory=dict, compare=False, repr=False)
 

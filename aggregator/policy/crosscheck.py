@@ -73,11 +73,11 @@ def _keys(documents: Documents) -> Iterator[Problem]:
 
 def _conflicts(documents: Documents) -> Iterator[Problem]:
     for agent in documents.agents.values():
-        wanted = [("names", "names")]
+        wanted = [("names", "names"), ("expose", "expose")]
         wanted += [(name, f"bindings.{name}") for name in bound_names(chain(agent, documents))]
         for name, what in wanted:
             try:
-                if what == "names":
+                if what == name:
                     setting(agent, documents, name)
                 else:
                     binding(agent, documents, name)

@@ -124,7 +124,8 @@ def _listing(rules: AgentRules | None) -> object:
         return None
     tightened = (rule for rule in _rules(rules) if rule.field == "arguments")
     schemas = frozenset((rule.pattern.text, json.dumps(rule.value, sort_keys=True)) for rule in tightened)
-    return _deciding(rules), schemas, rules.names
+    pinned = frozenset(rule.pattern.text for rule in _rules(rules) if rule.field == "pinned")
+    return _deciding(rules), schemas, rules.names, rules.expose, pinned
 
 
 def _rules(rules: AgentRules) -> Iterator[Rule]:

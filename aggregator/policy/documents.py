@@ -5,14 +5,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from aggregator.config.model import Bytes
+from aggregator.config.fields import Bytes
 
 Verdict = Literal["allow", "deny", "confirm"]
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 SERVER_PATTERN: Final = r"^[A-Za-z0-9_-]+$"
 KEY_PATTERN: Final = r"^[^\s:]+:\S+$"
-# Words that a later version will read: said so, instead of being guessed at.
-RESERVED: Final = ("expose", "pinned")
 
 
 def _count(value: object) -> object:
@@ -163,6 +161,17 @@ class DefaultsPart(Part):
         description="How tools are listed: `canonical` as `server.tool`, `compatible` as `server__tool`. Calls may use "
         "either. Built in: what the door says.",
         examples=["compatible"],
+    )
+    expose: Literal["all", "search", "auto"] | None = Field(
+        default=None,
+        description="How much is listed: `all` tools, `search` only those by which the others are found and called, "
+        "`auto` the one or the other by what the list would cost. Built in: what the door says.",
+        examples=["search"],
+    )
+    pinned: Patterns = Field(
+        default=[],
+        description="Tools that are listed in any case. It grants nothing: the tool must be allowed too.",
+        examples=[["time.get_current_time"]],
     )
 
 

@@ -16,8 +16,8 @@ from aggregator.policy.rules import RULE_FIELDS, Body, BodyKind, Documents, Key,
 from aggregator.policy.yamltree import Path, Tree
 
 # What `resource:` and `prompt:` patterns mean nothing for.
-_TOOLS_ONLY = frozenset({"arguments", "limits", "read_only", "idempotent", "retry"})
-_SCALARS = ("confirm_fallback", "denials", "names", "tenant")
+_TOOLS_ONLY = frozenset({"arguments", "limits", "read_only", "idempotent", "retry", "pinned"})
+_SCALARS = ("confirm_fallback", "denials", "names", "expose", "tenant")
 
 
 @dataclass(frozen=True, slots=True)

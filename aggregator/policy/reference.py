@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from aggregator.config.model import Bytes
+from aggregator.config.fields import Bytes
 from aggregator.policy.cases import Case
 from aggregator.policy.documents import AgentPart, AnnotationsPart, DefaultsPart, LimitsPart, RolePart, TenantPart
 

@@ -23,9 +23,17 @@ from aggregator.policy.traits import TRAITS, Trait, Traits, claimed, declared
 _REMEMBERED: Final = 100_000
 
 _REPEATABLE: Final[tuple[RuleField, ...]] = ("retry", "idempotent", "read_only")
-SETTINGS: Final = ("tenant", "confirm_fallback", "denials", "names", *(f"annotations.{trait}" for trait in TRAITS))
+SETTINGS: Final = (
+    "tenant",
+    "confirm_fallback",
+    "denials",
+    "names",
+    "expose",
+    *(f"annotations.{trait}" for trait in TRAITS),
+)
 
 ConfirmFallback = Literal["deny", "queue"]
+Expose = Literal["all", "search", "auto"]
 Denials = Literal["explicit", "hidden"]
 
 
@@ -51,6 +59,7 @@ class Ruling(NamedTuple):
     tightening: tuple[Tightening, ...]
     limits: Limits
     retry: str | None
+    pinned: bool = False
 
 
 class Shared(NamedTuple):
@@ -84,11 +93,12 @@ class AgentRules:
         self.bindings: Final[Mapping[str, Setting]] = MappingProxyType({n: b for n, b in bound.items() if b})
 
         # The tenant; what becomes of a call that a person should confirm and nobody can be asked; whether a denial
-        # says so or answers as if there were no such tool; the spelling of lists (None leaves it to the door).
+        # says so or answers as if there were no such tool; spelling and extent of lists (None leaves it to the door).
         self.tenant: Final[str | None] = self._value("tenant", None)
         self.confirm_fallback: Final[ConfirmFallback] = self._value("confirm_fallback", "deny")
         self.denials: Final[Denials] = self._value("denials", "explicit")
         self.names: Final[Style | None] = self._value("names", None)
+        self.expose: Final[Expose | None] = self._value("expose", None)
 
     def __repr__(self) -> str:
         return f"<AgentRules {self.agent_id}: {' > '.join(self.roles) or 'no roles'}>"
@@ -189,7 +199,8 @@ class AgentRules:
         tightened = tuple(
             Tightening(rule.value, f"{rule} of {rule.owner}", str(rule.place)) for rule, _ in found["arguments"]
         )
-        return Ruling(judged, tightened, limits_of(self.agent_id, found["limits"]), _may_repeat(found, claims))
+        limits = limits_of(self.agent_id, found["limits"])
+        return Ruling(judged, tightened, limits, _may_repeat(found, claims), bool(found["pinned"]))
 
 
 class Rulebook:

@@ -6,9 +6,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from aggregator.policy.patterns import Pattern
 
-RuleField = Literal["allow", "deny", "confirm", "arguments", "limits", "read_only", "idempotent", "retry"]
+RuleField = Literal["allow", "deny", "confirm", "arguments", "limits", "read_only", "idempotent", "retry", "pinned"]
 RULE_FIELDS: Final[tuple[RuleField, ...]] = (
-    "deny", "allow", "confirm", "arguments", "limits", "read_only", "idempotent", "retry",
+    "deny", "allow", "confirm", "arguments", "limits", "read_only", "idempotent", "retry", "pinned",
 )  # fmt: skip
 BodyKind = Literal["agent", "role", "defaults"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 from pydantic import BaseModel, ValidationError
 
 from aggregator.config.report import nearest
-from aggregator.policy.documents import RESERVED, PolicyFile
+from aggregator.policy.documents import PolicyFile
 from aggregator.policy.yamltree import Path
 
 if TYPE_CHECKING:
@@ -86,8 +86,6 @@ def _sentences(detail: "ErrorDetails", path: Path, written: object, root: type[B
 def _unknown_key(path: Path, root: type[BaseModel]) -> tuple[str, str]:
     key, model = str(path[-1]), model_at(path[:-1], root)
     known = model.model_fields
-    if key in RESERVED:
-        return f"`{key}` is not known yet: a later version will read it.", "Remove it for now."
     meant = nearest(key, known)
     if meant:
         return f"There is no key `{key}` here.", f"Did you mean `{meant}`?"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from aggregator.config.foreign import ENV_FILE, IGNORED_ROOT, MEANT
 from aggregator.config.load import ROOT_KEYS, ConfigError, load
-from aggregator.config.model import Config, HttpConfig, LaunchConfig, LogConfig, ToolsConfig
+from aggregator.config.model import Config, LaunchConfig, ToolsConfig
+from aggregator.config.settings import HttpConfig, LogConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
 

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from aggregator.app import App
-from aggregator.config.model import Config, HttpConfig, ServerConfig
+from aggregator.config.model import Config, ServerConfig
+from aggregator.config.settings import HttpConfig
 from aggregator.doors.web import Web
 
 from .stage import BOUND, Json, Stage

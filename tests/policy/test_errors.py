@@ -18,11 +18,6 @@ TABLE: dict[str, tuple[str, str]] = {
         "agent:\n  a: {}\n",
         "error: policies/1.yaml:1: agent: There is no key `agent` here. Did you mean `agents`?",
     ),
-    "a word for later": (
-        AGENT + "    allow: [t.x]\n    pinned: [t.x]\n",
-        "error: policies/1.yaml:4: agents.a.pinned: `pinned` is not known yet: a later version will read it. "
-        "Remove it for now.",
-    ),
     "keys of a role": (
         "roles:\n  r:\n    keys: [a:b]\n",
         "error: policies/1.yaml:3: roles.r.keys: There is no key `keys` here. Only agents have keys.",

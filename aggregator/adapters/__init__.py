@@ -1,0 +1,1 @@
+"""Other frameworks on top of the aggregator, in the same process."""
