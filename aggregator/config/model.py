@@ -6,7 +6,17 @@ from typing import Literal
 from pydantic import Field
 
 from aggregator.config.fields import MIB, Bytes, Part, Seconds, TextMap, Texts, Whole
-from aggregator.config.settings import DoorConfig, Expose, HttpConfig, LogConfig, SearchConfig, StdioConfig, V1Config
+from aggregator.config.settings import (
+    AuditConfig,
+    DoorConfig,
+    Expose,
+    HttpConfig,
+    LogConfig,
+    RedactConfig,
+    SearchConfig,
+    StdioConfig,
+    V1Config,
+)
 
 DEFAULT_MAX_TIMEOUT = 600.0
 
@@ -261,5 +271,11 @@ class Config(Part):
         description="The database for keys, approvals, catalogs and the audit, as an SQLAlchemy URL. Default: an "
         "SQLite file in the platform's data folder.",
         examples=["sqlite+aiosqlite:////var/lib/aggregator/aggregator.db"],
+    )
+    audit: AuditConfig = Field(
+        default=AuditConfig.model_construct(), description="The audit log, in the database of `storage`."
+    )
+    redact: RedactConfig = Field(
+        default=RedactConfig.model_construct(), description="What is taken out of everything that is written."
     )
     log: LogConfig = Field(default=LogConfig.model_construct(), description="What is logged, and how.")

@@ -1,8 +1,10 @@
 """The settings outside `mcpServers`: each that is wrong takes its default, and the rest counts."""
 
 from collections.abc import Mapping
+from typing import get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from aggregator.config.complete import complete
 from aggregator.config.expand import Expander
@@ -10,7 +12,16 @@ from aggregator.config.foreign import is_comment
 from aggregator.config.jsonfile import JsonObject
 from aggregator.config.model import Config
 from aggregator.config.report import Report, did_you_mean
-from aggregator.config.settings import DoorConfig, HttpConfig, LogConfig, SearchConfig, StdioConfig, V1Config
+from aggregator.config.settings import (
+    AuditConfig,
+    DoorConfig,
+    HttpConfig,
+    LogConfig,
+    RedactConfig,
+    SearchConfig,
+    StdioConfig,
+    V1Config,
+)
 from aggregator.config.wording import complaints
 
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -19,6 +30,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "stdio": StdioConfig,
     "v1": V1Config,
     "search": SearchConfig,
+    "audit": AuditConfig,
+    "redact": RedactConfig,
     "log": LogConfig,
 }
 SETTINGS = tuple(name for name in Config.model_fields if name != "servers")
@@ -57,7 +70,16 @@ def _section(name: str, raw: object, expander: Expander, report: Report) -> obje
             report.warning((name, key), "This key is not known and has no effect.", hint or "Remove it.")
     for key in raw.repeated if isinstance(raw, JsonObject) else ():
         report.warning((name, key), "This key is there more than once; the last one counts.", "Remove the others.")
-    return {key: item for key, item in value.items() if key in known and key not in without and item is not None}
+    return {
+        key: item
+        for key, item in value.items()
+        if key in known and key not in without and (item is not None or _takes_null(known[key]))
+    }
+
+
+def _takes_null(field: FieldInfo) -> bool:
+    """Whether null says something of its own there: none, where there is a default."""
+    return type(None) in get_args(field.annotation) and field.default is not None
 
 
 def _drop(values: dict[str, object], name: str, key: str | None) -> None:

@@ -1,9 +1,10 @@
 """The settings at the root that have fields of their own: doors, search, log."""
 
+import re
 import warnings
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from aggregator.config.fields import MIB, Bytes, Part, Seconds, Whole
 
@@ -99,6 +100,63 @@ class SearchConfig(Part):
         description="`true`: tools are also found by meaning, with the model of `aggregator[semantic]`, which must "
         "be installed.",
     )
+
+
+class AuditConfig(Part):
+    """The audit log: one row for every call, and for what else an admin wants to find later."""
+
+    enabled: bool = Field(default=True, description="`false`: nothing is written.")
+    capture: Literal["none", "arguments", "full"] = Field(
+        default="none",
+        description="What is kept of a call besides sizes and digests: `none`, its `arguments`, or the result too "
+        "(`full`), with secrets taken out.",
+        examples=["arguments"],
+    )
+    durability: Literal["default", "strict"] = Field(
+        default="default",
+        description="`strict`: a call is answered once its row is in the database, and none is made while that takes "
+        "no rows. Otherwise a killed process loses at most `flush_interval`.",
+        examples=["strict"],
+    )
+    flush_interval: Seconds = Field(default=0.1, description="How long rows are gathered before they are written.")
+    keep_for: Seconds | None = Field(
+        default=90 * 86_400.0, description="Older rows are removed; `null` keeps them.", examples=["365d"]
+    )
+    keep_bytes: Bytes | None = Field(
+        default=1024 * MIB,
+        description="Above this size the oldest rows are removed; `null` sets no limit.",
+        examples=["100MiB"],
+    )
+    max_captured_bytes: Bytes = Field(
+        default=16 * 1024, description="What is kept of one value at most.", examples=["1MiB"]
+    )
+
+
+class RedactConfig(Part):
+    """What is taken out of logs, the audit, spans and errors besides the secrets that this file brought in."""
+
+    patterns: bool = Field(
+        default=True,
+        description="`false`: well-known forms of keys, telling field names and queries of addresses stay.",
+    )
+    fields: tuple[str, ...] = Field(
+        default=(), description="Further names of fields whose values are taken out.", examples=[["patient_id"]]
+    )
+    also: tuple[str, ...] = Field(
+        default=(),
+        description="Further regular expressions; of one with groups, what those match is taken out.",
+        examples=[["EMP-[0-9]{6}"]],
+    )
+
+    @field_validator("also")
+    @classmethod
+    def _compiles(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        return patterns
 
 
 with warnings.catch_warnings():

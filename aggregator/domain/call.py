@@ -13,7 +13,8 @@ from aggregator.domain.records import ToolRecord
 class Asked:
     """`tools/call` as it came: `params` untouched, hop-local `_meta` in it.
 
-    `version` is the revision it speaks, `style` how the host sees names, `conversation` what it belongs to.
+    `version` is the revision it speaks, `style` how the host sees names, `conversation` what it belongs to,
+    `via` the meta tool or door that it came by if not by itself.
     """
 
     principal: Principal
@@ -21,6 +22,7 @@ class Asked:
     version: str
     style: Style = "canonical"
     conversation: str | None = None
+    via: str | None = None
 
     @property
     def name(self) -> str:

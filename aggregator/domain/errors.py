@@ -1,6 +1,8 @@
 """Everything that can go wrong, sorted by whose fault it is, and the one place that puts it on the wire."""
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from aggregator.domain.trace import Status
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -16,6 +18,13 @@ ERROR_META_KEY: Final = "aggregator/error"
 
 # Codes that speak of one hop (headers, version): an upstream's must never look like ours to a host.
 _HOP_LOCAL_CODES: Final = frozenset({HEADER_MISMATCH, UNSUPPORTED_VERSION})
+
+
+class Blame(NamedTuple):
+    """The rule that forbids something, and its `file:line` where it has one; for the audit, never for a host."""
+
+    rule: str
+    source: str | None
 
 
 class AggregatorError(Exception):
@@ -43,11 +52,12 @@ class HostError(RpcError):
 
 
 class UnknownTool(HostError):
-    """No tool goes by that name (S/server/tools: -32602)."""
+    """No tool goes by that name (S/server/tools: -32602). `blame` is the rule that hides one, where there is one."""
 
-    def __init__(self, name: str, nearest: list[str]) -> None:
+    def __init__(self, name: str, nearest: list[str], blame: Blame | None = None) -> None:
         hint = f" Did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
         super().__init__(INVALID_PARAMS, f"Unknown tool: {name!r}.{hint}", {"name": name, "nearest": nearest})
+        self.blame = blame
 
 
 class CallRefused(AggregatorError):
@@ -55,19 +65,21 @@ class CallRefused(AggregatorError):
 
     code = "refused"
     status = 403
+    outcome: Status = "denied"
     advice = "Do not repeat the call; use another tool, or ask the person you work for."
 
-    def __init__(self, tool: str, message: str, **details: Any) -> None:
+    def __init__(self, tool: str, message: str, *, blame: Blame | None = None, **details: Any) -> None:
         super().__init__(message)
         self.tool = tool
         self.message = message
+        self.blame = blame
         self.details = details
 
     def to_result(self) -> dict[str, Any]:
         """The `tools/call` result: text, `isError`, and the object under our `_meta` key."""
         error = {"code": self.code, "status": self.status, "tool": self.tool, "message": self.message, **self.details}
         return {
-            "content": [{"type": "text", "text": f"{self.message} {self.advice}"}],
+            "content": [{"type": "text", "text": f"{self.message} {self.advice}".rstrip()}],
             "isError": True,
             "_meta": {ERROR_META_KEY: error},
         }
@@ -77,6 +89,22 @@ class NotAllowed(CallRefused):
     """The policy does not allow it."""
 
     code = "tool_not_allowed"
+
+
+class BadArguments(CallRefused):
+    """What was given makes no call."""
+
+    code = "invalid_arguments"
+    status = 400
+    outcome: Status = "invalid"
+    advice = "Correct the arguments and call again."
+
+
+class NotReadOnly(CallRefused):
+    """Only reading was asked for, and nothing says that the tool only reads."""
+
+    code = "not_read_only"
+    advice = ""
 
 
 class NotConfirmed(CallRefused):
@@ -90,6 +118,7 @@ class WaitsForApproval(CallRefused):
 
     code = "approval_pending"
     status = 202
+    outcome: Status = "pending"
     advice = "Once it is granted, make the same call again, with the same arguments."
 
 
@@ -101,11 +130,20 @@ class OverLimit(CallRefused):
     advice = "Nothing was done."
 
 
+class NotRecorded(CallRefused):
+    """The audit log takes no row now, and the operator wants no call without one."""
+
+    code = "audit_unavailable"
+    status = 503
+    advice = ""
+
+
 class Unverifiable(CallRefused):
     """The tool's own schema cannot be checked, so nothing is sent unchecked."""
 
     code = "schema_unusable"
     status = 502
+    outcome: Status = "error"
 
 
 class OperatorError(AggregatorError):
@@ -116,6 +154,7 @@ class UpstreamError(AggregatorError):
     """An upstream could not do what it was asked. `server` is its id."""
 
     code = "upstream_error"
+    outcome: Status = "error"
     retryable = False
     advice = "Do not simply repeat the call."
 
@@ -140,6 +179,7 @@ class UpstreamUnavailable(UpstreamError):
     """It is not connected: nothing was sent."""
 
     code = "upstream_unavailable"
+    outcome: Status = "unavailable"
     retryable = True
     advice = "Nothing was sent to it; you may try again."
 
@@ -148,6 +188,7 @@ class UpstreamTimeout(UpstreamError):
     """It did not answer in time; the request was cancelled."""
 
     code = "upstream_timeout"
+    outcome: Status = "timeout"
     retryable = True
     advice = "It may have taken effect all the same: try again only if repeating it does no harm."
 
@@ -176,6 +217,7 @@ class UpstreamRefused(UpstreamError):
     """It will not let us in (401, 403) or is not there (404): trying again soon is no use."""
 
     code = "upstream_refused"
+    outcome: Status = "unavailable"
 
 
 class UpstreamRpcError(RpcError):

@@ -31,7 +31,7 @@ _SEPARATORS: Final = (".", "__", "/", ":")
 
 def canonical(prefix: str, tool: str) -> str:
     """`server.tool`: the id used in policies, meta tools, logs and the audit. Any tool name, any length."""
-    return f"{prefix}.{tool}"
+    return f"{prefix}.{tool}" if prefix else tool
 
 
 def folded(name: str) -> str:

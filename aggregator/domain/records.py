@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from aggregator.domain.names import Style, canonical
 
@@ -30,3 +30,19 @@ class ToolRecord:
     def name(self) -> str:
         """The canonical `server.tool`."""
         return canonical(self.prefix, self.own_name)
+
+
+ItemKind = Literal["resource", "template", "prompt"]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRecord:
+    """A resource, a resource template or a prompt as exposed; `own_name` is the upstream's URI, template or name."""
+
+    kind: ItemKind
+    server: str
+    prefix: str
+    own_name: str
+    definition: Mapping[str, Any]
+    listed: Mapping[Style, str]
+    rendered: dict[Style, bytes] = field(default_factory=dict, compare=False, repr=False)

@@ -1,30 +1,97 @@
-"""Taking known secrets out of text, in every form they may be written in."""
+"""Taking secrets out of texts and JSON values: those that are known, in every form, and what looks like one.
 
-import json
+Law: nothing is ever put in but `[redacted]`, and what holds no secret comes back as it was, the same object.
+"""
+
 import re
-from collections.abc import Iterable
-from typing import Final
-from urllib.parse import quote, quote_plus
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from aggregator.domain.redact_addresses import address_spans, secret_address_spans
+from aggregator.domain.redact_assigned import assigned_spans
+from aggregator.domain.redact_formats import key_spans
+from aggregator.domain.redact_json import redact_json
+from aggregator.domain.redact_known import Known
+from aggregator.domain.redact_names import Names
+from aggregator.domain.redact_spans import REDACTED, Span, without
+
+__all__ = ["REDACTED", "SHORTEST", "Redactor"]
 
 # Shorter values would take half of every line with them.
 SHORTEST: Final = 6
-REDACTED: Final = "[redacted]"
 
 
 class Redactor:
-    """Knows every value that must not be shown; what has fewer than `shortest` characters is let through."""
+    """Knows every value that must not be shown, and by what others are recognised.
 
-    def __init__(self, secrets: Iterable[str], shortest: int = SHORTEST) -> None:
-        shapes = {shape for secret in secrets if len(secret) >= shortest for shape in _shapes(secret)}
-        longest_first = sorted(shapes, key=len, reverse=True)
-        self._secrets = re.compile("|".join(map(re.escape, longest_first))) if shapes else None
+    Of `secrets`, what has fewer than `shortest` characters is let through. `patterns`: whether the forms of keys, the
+    names of fields and addresses are looked for. `fields` are further names, `also` further regular expressions, which
+    count whatever `patterns` says; of an expression with groups, what the groups matched is hidden, else all of it.
+    """
+
+    def __init__(
+        self,
+        secrets: Iterable[str] = (),
+        shortest: int = SHORTEST,
+        *,
+        patterns: bool = True,
+        fields: Sequence[str] = (),
+        also: Iterable[str | re.Pattern[str]] = (),
+    ) -> None:
+        self._shortest = shortest
+        self._secrets = frozenset(secrets)
+        self._known = Known(self._secrets, shortest)
+        self._patterns = patterns
+        self._names = Names(fields, house=patterns)
+        self._named = patterns or bool(fields)
+        self._also = tuple(re.compile(pattern) for pattern in also)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """From now on these are known, too."""
+        more = self._secrets.union(secrets)
+        if more != self._secrets:
+            self._secrets, self._known = more, Known(more, self._shortest)
 
     def __call__(self, text: str) -> str:
-        """The text without them."""
-        return self._secrets.sub(REDACTED, text) if self._secrets is not None else text
+        """A text for people (log lines, reasons): also without the query strings of addresses."""
+        spans = self._spans(text)
+        if self._patterns:
+            spans += address_spans(text)
+        return without(text, spans) if spans else text
+
+    def known(self, value: Any) -> Any:
+        """A text or any JSON value without the known secrets; all else stays, for it is passed on."""
+        return redact_json(value, self._without_known, None)
+
+    def value(self, value: Any) -> Any:
+        """A text or any JSON value (arguments, results) as it may be kept: what only looks like an address stays whole.
+
+        The value itself is never changed; without a secret in it, it is what comes back.
+        """
+        return redact_json(value, self._kept, self._names if self._named else None, together=not self._also)
+
+    def _kept(self, text: str) -> str:
+        spans = self._spans(text)
+        if self._patterns:
+            spans += secret_address_spans(text, self._names)
+        return without(text, spans) if spans else text
+
+    def _without_known(self, text: str) -> str:
+        spans = list(self._known.spans(text))
+        return without(text, spans) if spans else text
+
+    def _spans(self, text: str) -> list[Span]:
+        spans = list(self._known.spans(text))
+        if self._patterns:
+            spans += key_spans(text)
+        if self._named:
+            spans += assigned_spans(text, self._names)
+        for pattern in self._also:
+            spans += _matches(pattern, text)
+        return spans
 
 
-def _shapes(secret: str) -> set[str]:
-    """A secret as it is, and as `repr`, JSON and addresses would write it."""
-    as_json = json.dumps(secret)[1:-1]
-    return {secret, repr(secret)[1:-1], as_json, repr(as_json)[1:-1], quote(secret, safe=""), quote_plus(secret)}
+def _matches(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+    for found in pattern.finditer(text):
+        spans = [found.span(group) for group in range(1, pattern.groups + 1)] or [found.span()]
+        yield from (span for span in spans if span[0] < span[1])

@@ -10,7 +10,15 @@ from aggregator.config.foreign import ENV_FILE, OWN_KEYS, RENAMED, SWITCHES, TOO
 from aggregator.config.load import ROOTS
 from aggregator.config.model import Config, LaunchConfig, ToolsConfig
 from aggregator.config.reference import inserted
-from aggregator.config.settings import DoorConfig, HttpConfig, LogConfig, SearchConfig, V1Config
+from aggregator.config.settings import (
+    AuditConfig,
+    DoorConfig,
+    HttpConfig,
+    LogConfig,
+    RedactConfig,
+    SearchConfig,
+    V1Config,
+)
 
 from .conftest import Load
 
@@ -26,7 +34,7 @@ def test_the_reference_is_fresh() -> None:
 
 def test_every_field_has_its_heading() -> None:
     parts: dict[str, type[BaseModel]] = {"http": HttpConfig, "sse": DoorConfig, "stdio": DoorConfig, "log": LogConfig}
-    parts |= {"v1": V1Config, "search": SearchConfig}
+    parts |= {"v1": V1Config, "search": SearchConfig, "audit": AuditConfig, "redact": RedactConfig}
     parts |= {"launch": LaunchConfig, "tools": ToolsConfig}
     fields = {*OWN_KEYS, *(name for name in Config.model_fields if name != "servers")}
     fields |= {f"{part}.{name}" for part, model in parts.items() for name in model.model_fields}

@@ -1,8 +1,11 @@
 """The log: one line per event, for people or as JSON, and no secret in any of it."""
 
+import asyncio
 import json
 import logging
 import sys
+import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +15,8 @@ from hypothesis import strategies as st
 
 from aggregator.cli.logs import Lines, start_logging
 from aggregator.config.secrets import secrets_in
-from aggregator.domain.redact import REDACTED
+from aggregator.domain.redact import REDACTED, Redactor
+from aggregator.domain.trace import LogContext, TraceContext, current_call, current_trace
 
 from .strategies import ANY_TEXT
 
@@ -116,12 +120,78 @@ def test_what_a_server_says_can_neither_forge_lines_nor_move_the_cursor(said: st
     assert "\x07" not in text
 
 
+TRACE = TraceContext("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
+
+
+def test_a_line_says_which_call_it_belongs_to() -> None:
+    """Proves: D9"""
+    as_json, as_text = Lines([], as_json=True), Lines([], as_json=False)
+    ids = {"trace_id": TRACE.trace_id, "span_id": TRACE.span_id}
+    plain = {"level": "info", "logger": "aggregator.upstream.link", "message": "x"}
+    trace = current_trace.set(TRACE)
+    assert {**json.loads(as_json.format(_record("x"))), "time": ""} == {"time": "", **plain, **ids}
+    assert as_text.format(_record("x"))[12:] == " INFO    upstream.link [trace 0af76519]: x"
+    current_trace.reset(trace)
+    call = current_call.set(LogContext(TRACE, agent="bot", server="maps", tool="maps.geocode"))
+    about = {"agent": "bot", "server": "maps", "tool": "maps.geocode"}
+    assert {**json.loads(as_json.format(_record("x"))), "time": ""} == {"time": "", **plain, **ids, **about}
+    current_call.reset(call)
+
+
+def test_a_line_says_what_else_is_known() -> None:
+    """Proves: D9. By `extra`, or by the logger of what a server prints."""
+    lines = Lines([], as_json=True)
+    record = logging.getLogger("aggregator.gateway").makeRecord(
+        "aggregator.gateway", logging.INFO, __file__, 1, "x", (), None, extra={"agent": "bot", "tool": "a.b"}
+    )
+    event = json.loads(lines.format(record))
+    assert (event["agent"], event["tool"]) == ("bot", "a.b")
+    printed = logging.LogRecord("aggregator.server.git.hub", logging.INFO, __file__, 1, "x", (), None)
+    assert json.loads(lines.format(printed))["server"] == "git.hub"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_looks_like_a_secret_is_not_shown_either(as_json: bool) -> None:
+    """Proves: D9, E8. Queries and headers, in messages and in exceptions of libraries."""
+    error = _raised("401, message='no', url='https://e.com/x?user=me', headers=<CIMultiDictProxy('X-Any': 'value-1')>")
+    text = Lines([], as_json=as_json).format(_record("GET %s", "https://me:pw@e.com/mcp?q=cats", error=error))
+    assert not [shown for shown in ("me:pw", "cats", "user=me", "value-1") if shown in text]
+    assert text.count(REDACTED) == 4
+
+
+def test_a_redactor_can_be_shared() -> None:
+    redact = Redactor(patterns=False)
+    lines = Lines(redact, as_json=False)
+    redact.learn([SECRET])
+    assert lines.format(_record("%s https://e.com/?q=1", SECRET)).endswith(f": {REDACTED} https://e.com/?q=1")
+
+
+def test_a_message_without_end_is_cut_and_no_secret_shows_at_the_cut() -> None:
+    """Proves: D9"""
+    for before in range(65_500, 65_540):
+        text = Lines([SECRET], as_json=False).format(_record("%s", "." * before + SECRET + "." * 100_000))
+        assert len(text) < 70_000
+        assert text.endswith(f"({before + len(SECRET) + 100_000} characters)")
+        assert SECRET[:6] not in text
+
+
+def test_the_stack_stands_below_too() -> None:
+    record = _record("here")
+    record.stack_info = f"Stack (most recent call last):\n  in {SECRET}"
+    first, *below = Lines([SECRET], as_json=False).format(record).splitlines()
+    assert first.endswith("here")
+    assert below == ["Stack (most recent call last):", f"  in {REDACTED}"]
+
+
 @pytest.fixture
 def _own_log() -> Iterator[None]:
     """The loggers as they were."""
     root, own = logging.getLogger(), logging.getLogger("aggregator")
     handlers, levels = root.handlers[:], (root.level, own.level)
+    hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook)
     yield
+    sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
+    logging.captureWarnings(False)
     root.handlers[:] = handlers
     root.setLevel(levels[0])
     own.setLevel(levels[1])
@@ -131,7 +201,7 @@ def _own_log() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_own_log")
 def test_everything_goes_to_stderr_from_the_level_on(capsys: pytest.CaptureFixture[str]) -> None:
-    log = start_logging("warning", as_json=True, secrets=[SECRET])
+    log = start_logging("warning", as_json=True, hide=[SECRET])
     log.info("not told")
     log.warning("told %s", SECRET)
     logging.getLogger("elsewhere").error("told too")
@@ -142,9 +212,76 @@ def test_everything_goes_to_stderr_from_the_level_on(capsys: pytest.CaptureFixtu
 
 @pytest.mark.usefixtures("_own_log")
 def test_debug_is_ours_and_not_the_libraries(capsys: pytest.CaptureFixture[str]) -> None:
-    start_logging("debug", as_json=False, secrets=[]).debug("ours")
+    start_logging("debug", as_json=False, hide=[]).debug("ours")
     logging.getLogger("asyncio").debug("theirs")
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     assert lines[0].endswith("ours")
     assert sys.stderr is not None
+
+
+@pytest.mark.usefixtures("_own_log")
+def test_levels_per_component(capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: D9. The next start takes those of the last back."""
+    start_logging("warning", False, [], {"upstream": "debug", "server.chatty": "error"})
+    for name in ("upstream.link", "gateway.pipeline", "server.chatty", "server.other"):
+        logging.getLogger(f"aggregator.{name}").debug("debug %s", name)
+        logging.getLogger(f"aggregator.{name}").warning("warning %s", name)
+    told = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["debug upstream.link", "warning upstream.link", "warning gateway.pipeline", "warning server.other"]
+    start_logging("warning", False, [])
+    logging.getLogger("aggregator.upstream.link").debug("no more")
+    logging.getLogger("aggregator.server.chatty").warning("again")
+    assert [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()] == ["again"]
+
+
+@pytest.mark.usefixtures("_own_log")
+def test_a_message_that_cannot_be_written_does_not_show_its_values(capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: D9. Python would print them, secrets and all."""
+    log = start_logging("info", True, [SECRET])
+    log.info("%d items", SECRET)
+    log.info("%s %s", SECRET)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["logger"] for line in lines] == ["aggregator.cli.logs"] * 2
+    assert "(TypeError): %d items" in lines[0]["message"]
+    assert SECRET not in json.dumps(lines)
+
+
+@pytest.mark.usefixtures("_own_log")
+@pytest.mark.filterwarnings("always::UserWarning")
+async def test_what_python_would_print_goes_the_same_way(capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: D9. Exceptions nobody caught, in the program, in a thread, in a task or where none can be raised."""
+    sys.excepthook, threading.excepthook = sys.__excepthook__, threading.__excepthook__
+    sys.unraisablehook = sys.__unraisablehook__
+    start_logging("info", True, [SECRET])
+    warnings.warn(f"warned of {SECRET}", stacklevel=1)
+    error = _raised(f"raised with {SECRET}")
+    sys.excepthook(ValueError, error, error.__traceback__)
+    thread = threading.Thread(target=_raise, args=(f"threaded with {SECRET}",), name="worker")
+    thread.start()
+    thread.join()
+    sys.unraisablehook(_Unraisable(error))  # type: ignore[arg-type]
+    asyncio.get_running_loop().call_exception_handler({"message": f"never retrieved, {SECRET}", "exception": error})
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["logger"] for line in lines] == ["py.warnings", "aggregator", "aggregator", "aggregator", "asyncio"]
+    assert [line["message"].partition(",")[0] for line in lines[1:]] == [
+        "stopped by a bug",
+        "the thread worker was stopped by a bug",
+        "ignored in a finalizer",
+        "never retrieved",
+    ]
+    assert all(REDACTED in json.dumps(line) for line in lines)
+    assert SECRET not in json.dumps(lines)
+
+
+class _Unraisable:
+    """What Python tells of an exception that it cannot raise."""
+
+    err_msg, object = "ignored in a finalizer", None
+
+    def __init__(self, error: BaseException) -> None:
+        self.exc_type, self.exc_value, self.exc_traceback = type(error), error, error.__traceback__
+
+
+def _raise(message: str) -> None:
+    raise ValueError(message)

@@ -1,0 +1,133 @@
+"""What is known of one call when it is over: the record behind its audit row, its span and its metrics."""
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Status = Literal[
+    "ok", "error", "timeout", "denied", "invalid", "cancelled", "unavailable", "pending"
+]  # `error`: an `isError` result or a JSON-RPC error; `pending`: a person has to agree, or answer, first
+
+
+@dataclass(frozen=True, slots=True)
+class TraceContext:
+    """Where a call stands in its trace (W3C Trace Context): ids in lower-case hex, 32 and 16 digits.
+
+    `parent_id` is the caller's span, None at the root. `sampled` is the caller's flag; without one, True.
+    """
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None = None
+    sampled: bool = True
+    tracestate: str = ""
+
+
+# The call that the running task works on, for the log.
+current_trace: ContextVar[TraceContext | None] = ContextVar("current_trace", default=None)
+
+
+@dataclass(slots=True)
+class LogContext:
+    """What a log line says of the call in whose task it is written.
+
+    Kept small, and apart from the call's record: timers and tasks that outlive the call keep this alive with them.
+    """
+
+    trace: TraceContext
+    agent: str | None = None
+    server: str | None = None
+    tool: str | None = None
+
+
+# The same, where more is known of the call than its trace.
+current_call: ContextVar[LogContext | None] = ContextVar("current_call", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of the road, for a child span: `policy`, `check`, `confirm`, `upstream`, `output`; in seconds."""
+
+    name: str
+    began: float
+    seconds: float
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """Filled on the way, closed once. `started` is wall-clock time in seconds since 1970, `began` the same on the
+    clock of durations; every duration is in seconds.
+
+    `asked_name` is the name as it was called; `server`, `tool` (canonical), `own_name` and `schema_version` are None as
+    long as it is not known which tool is meant. `answered_by` is the server that answered, where a fallback did.
+    `via` is how the call came if not by `tools/call` of the tool itself: `call_tool`, `read_tool`, `v1`.
+    `arguments` and `result` are references to what was sent and answered; nobody may change them. `error` is what was
+    raised, when there is no result.
+    """
+
+    trace: TraceContext
+    started: float
+    agent_id: str
+    asked_name: str
+    door: str
+    began: float = 0.0
+    host_version: str | None = None
+    tenant: str | None = None
+    key_id: str | None = None
+    user_id: str | None = None
+    session_id: str | None = None
+    conversation_id: str | None = None
+    via: str | None = None
+    server: str | None = None
+    answered_by: str | None = None
+    tool: str | None = None
+    own_name: str | None = None
+    schema_version: str | None = None
+    upstream_version: str | None = None
+    duration: float = 0.0
+    queued: float = 0.0
+    steps: list[Step] = field(default_factory=list)
+    status: Status = "ok"
+    error_code: str | None = None
+    error_message: str | None = None
+    rule: str | None = None
+    rule_source: str | None = None
+    retries: int = 0
+    arguments: Any = None
+    result: Any = None
+
+    @property
+    def upstream_seconds(self) -> float:
+        """The time spent in upstreams, all attempts together."""
+        return sum(step.seconds for step in self.steps if step.name == "upstream")
+
+    @property
+    def own_seconds(self) -> float:
+        """The time that was ours: neither an upstream's nor a person's."""
+        return self.duration - sum(step.seconds for step in self.steps if step.name in ("upstream", "confirm"))
+
+
+EventKind = Literal[
+    "login_refused",
+    "policy_reloaded",
+    "policy_broken",
+    "key_changed",
+    "approval",
+    "upstream_state",
+    "tools_changed",
+    "log_trimmed",
+    "log_recovered",
+    "log_gap",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEvent:
+    """Something besides calls that an admin wants to find later. `details` are short JSON values without secrets."""
+
+    kind: EventKind
+    at: float  # wall clock, seconds since 1970
+    summary: str  # one sentence
+    agent_id: str | None = None
+    server: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,127 @@
+"""W3C Trace Context: where a call stands in its trace, read from what came in and written for what goes out.
+
+Law: what is malformed is taken for absent, as the standard demands; it never costs a call.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from aggregator.domain.trace import TraceContext
+
+TRACEPARENT: Final = "traceparent"
+TRACESTATE: Final = "tracestate"
+
+Sample = Callable[[str, bool | None], bool]
+"""Whether a trace is recorded: its id, and the caller's word, None where there is no caller."""
+
+# Section 3.2.2: `00` is exactly this long; a later version may go on after a dash, and `ff` is none.
+_TRACEPARENT: Final = re.compile(
+    r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?"
+)
+_SAMPLED: Final = 0x01
+# Section 3.3.1: a key, perhaps of a tenant, and a value without commas that does not end in a space.
+_MEMBER: Final = re.compile(
+    r"([a-z][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})"
+    r"=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
+)
+_MEMBERS: Final = 32
+# Section 3.3.1.5: this much is always passed on; of more, the long members go first, then the last ones.
+_STATE_LENGTH: Final = 512
+_LONG_MEMBER: Final = 128
+# More than this is not even looked at.
+_READ_AT_MOST: Final = 8_192
+# An odd number without a pattern: its multiples keep the ids of one call apart, and no child has its parent's.
+_APART: Final = 0x9E3779B97F4A7C15
+_ID_BITS: Final = (1 << 64) - 1
+
+
+def as_caller(trace_id: str, caller: bool | None) -> bool:
+    """The sampling of who records nothing itself: the caller's word, and without one, yes."""
+    return caller is not False
+
+
+def begin(
+    meta: Any = None, headers: Mapping[str, Sequence[str]] | None = None, sample: Sample = as_caller
+) -> TraceContext:
+    """The place of a call that has just come in: below its caller's span, or at the root of a new trace.
+
+    `_meta` counts before the HTTP headers, which speak of the request that brought the message (SEP-414). `headers`
+    are all values by name in lower case.
+    """
+    found = meta.get(TRACEPARENT) if isinstance(meta, Mapping) else None
+    parent = _parse(found)
+    states: Sequence[Any] = (meta[TRACESTATE],) if parent is not None and TRACESTATE in meta else ()
+    if parent is None and headers is not None:
+        lines = headers.get(TRACEPARENT, ())
+        parent = _parse(lines[0]) if len(lines) == 1 else None
+        states = headers.get(TRACESTATE, ())
+    if parent is None:
+        minted = os.urandom(24).hex()
+        return TraceContext(minted[:32], minted[32:], None, sample(minted[:32], None))
+    trace_id, parent_id, sampled = parent
+    state = parse_tracestate(states) if states else ""
+    return TraceContext(trace_id, os.urandom(8).hex(), parent_id, sample(trace_id, sampled), state)
+
+
+def onward(trace: TraceContext, attempt: int = 0, *, recorded: bool) -> dict[str, str]:
+    """What the `attempt`-th request to an upstream carries, in its `_meta` or as headers.
+
+    `recorded` says that our own spans are exported. If they are not, the upstream hangs below our caller's span, as if
+    we were not there (section 4.1), so that no trace has a hole.
+    """
+    parent_id = upstream_span_id(trace, attempt) if recorded else trace.parent_id or trace.span_id
+    carried = {TRACEPARENT: f"00-{trace.trace_id}-{parent_id}-{'01' if trace.sampled else '00'}"}
+    if trace.tracestate:
+        carried[TRACESTATE] = trace.tracestate
+    return carried
+
+
+def upstream_span_id(trace: TraceContext, attempt: int = 0) -> str:
+    """The id of the span of the `attempt`-th request to an upstream, from 0: it is sent before the span is made."""
+    return _child(trace, 2 * attempt + 1)
+
+
+def step_span_id(trace: TraceContext, index: int) -> str:
+    """The id of the span of any other step; `index` is its place among the steps."""
+    return _child(trace, 2 * index + 2)
+
+
+def parse_tracestate(lines: Sequence[Any]) -> str:
+    """The members of all `tracestate` lines as one; empty if any is malformed (section 3.3)."""
+    if not all(isinstance(line, str) for line in lines) or sum(map(len, lines)) > _READ_AT_MOST:
+        return ""
+    members = [member for line in lines for part in line.split(",") if (member := part.strip(" \t"))]
+    keys = {member.partition("=")[0] for member in members}
+    if len(keys) < len(members) or len(members) > _MEMBERS or not all(map(_MEMBER.fullmatch, members)):
+        return ""
+    if len(",".join(members)) > _STATE_LENGTH:
+        members = _shortened(members)
+    return ",".join(members)
+
+
+def _shortened(members: list[str]) -> list[str]:
+    kept = list(members)
+    for member in reversed(members):
+        if len(",".join(kept)) <= _STATE_LENGTH:
+            return kept
+        if len(member) > _LONG_MEMBER:
+            kept.remove(member)
+    while len(",".join(kept)) > _STATE_LENGTH:
+        kept.pop()
+    return kept
+
+
+def _parse(text: Any) -> tuple[str, str, bool] | None:
+    """Trace id, span id and whether it is sampled."""
+    if not isinstance(text, str) or len(text) > _READ_AT_MOST:
+        return None
+    read = _TRACEPARENT.fullmatch(text)
+    if read is None or (read[1] == "00" and read[5] is not None):
+        return None
+    return read[2], read[3], bool(int(read[4], 16) & _SAMPLED)
+
+
+def _child(trace: TraceContext, number: int) -> str:
+    return f"{(int(trace.span_id, 16) + number * _APART) & _ID_BITS or 1:016x}"

@@ -1,0 +1,44 @@
+"""Exposed resource URIs: an upstream's own URI with the server's prefix in it, so that two servers' never meet.
+
+Rule 1: wrapping is a pure function of prefix and URI, and unwrapping needs no memory of what was wrapped.
+Rule 2: the scheme stays, so that hosts know `file:` and `ui:` for what they are; templates are wrapped like URIs.
+Rule 3: what a host may fetch by itself (`https:`) or holds in its hands (`data:`) is never touched.
+"""
+
+import re
+from typing import Final
+
+# RFC 3986, section 3.1, and the authority that follows; `{` begins an expression of a template (RFC 6570).
+_HIERARCHICAL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(?!$)", re.ASCII)
+_UNTOUCHED: Final = re.compile(r"(?:https|data):", re.IGNORECASE)
+# For what has no authority to put the prefix before (`urn:`, templates that leave the scheme open), and for what a host
+# would look for on the network by that authority.
+_OWN: Final = "mcp://"
+_NETWORK: Final = frozenset({"http", "ws", "wss", "ftp", "sftp", "ssh"})
+
+
+def wrapped(prefix: str, uri: str) -> str:
+    """The URI or template as hosts see it: `scheme://prefix/rest`, or `mcp://prefix/uri`."""
+    if not prefix or _UNTOUCHED.match(uri):
+        return uri
+    found = _HIERARCHICAL.match(uri)
+    # A server's own `mcp:` scheme must not read like ours.
+    if found is None or found[1].lower() in _NETWORK or found[1].lower() == "mcp":
+        return f"{_OWN}{prefix}/{uri}"
+    return f"{found[0]}{prefix}/{uri[found.end() :]}"
+
+
+def unwrapped(uri: str) -> tuple[str, str] | None:
+    """The (prefix, own URI) that an exposed one stands for; None for what was never wrapped.
+
+    Hosts may have normalised it: the prefix may come in lower case.
+    """
+    if _UNTOUCHED.match(uri):
+        return None
+    found = _HIERARCHICAL.match(uri)
+    if found is None or found[1].lower() in _NETWORK:
+        return None
+    prefix, slash, rest = uri[found.end() :].partition("/")
+    if not slash or not prefix or not rest:
+        return None
+    return prefix, rest if found[1].lower() == "mcp" else f"{found[0]}{rest}"
