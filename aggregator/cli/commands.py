@@ -150,7 +150,8 @@ def call(
 keys_app = typer.Typer(help="API keys of agents: made, listed, ended.", no_args_is_help=True)
 policy_app = typer.Typer(help="Policy files: checked, explained, tried out.", no_args_is_help=True)
 approvals_app = typer.Typer(help="Calls that wait for a person.", no_args_is_help=True)
-for name, group in (("keys", keys_app), ("policy", policy_app), ("approvals", approvals_app)):
+audit_app = typer.Typer(help="The log of calls: read, counted, exported, proved.", no_args_is_help=True)
+for name, group in (("keys", keys_app), ("policy", policy_app), ("approvals", approvals_app), ("audit", audit_app)):
     app.add_typer(group, name=name)
 
 Connect = Annotated[bool, typer.Option("--connect", help="Compare with the tools the servers have now.")]
@@ -251,6 +252,76 @@ def approvals_grant(approval: str, config: Config = None) -> None:
 def approvals_deny(approval: str, config: Config = None) -> None:
     """Refuse a call."""
     _run_stored("aggregator.cli.approvals:deny", config, approval)
+
+
+Since = Annotated[
+    str | None, typer.Option(help="Only since then: 30m, 12h, 7d ago, or a date or time (UTC).", show_default=False)
+]
+
+
+@audit_app.command("tail")
+def audit_tail(
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl+C.")] = False,
+    agent: Annotated[str | None, typer.Option(help="Only this agent's.", show_default=False)] = None,
+    server: Annotated[str | None, typer.Option(help="Only this server's.", show_default=False)] = None,
+    tool: Annotated[
+        str | None, typer.Option(help="Only calls of this tool; * and ? match.", show_default=False)
+    ] = None,
+    status: Annotated[str | None, typer.Option(help="Only calls that ended so.", show_default=False)] = None,
+    since: Since = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the newest calls and events; with --json, one object per line."""
+    _run_stored("aggregator.cli.audit:tail", config, lines, follow, agent, server, tool, status, since, as_json)
+
+
+@audit_app.command("show")
+def audit_show(
+    row: Annotated[str, typer.Argument(help="A trace id, or how it begins; or a row's number.")],
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print all that is known of a call, of all calls of a trace, or of an event."""
+    _run_stored("aggregator.cli.audit:show", config, row, as_json)
+
+
+@audit_app.command("export")
+def audit_export(
+    format: Annotated[str, typer.Option(help="jsonl or csv.")] = "jsonl",
+    since: Since = None,
+    until: Annotated[str | None, typer.Option(help="Only before then.", show_default=False)] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write. Default: stdout.", show_default=False)
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Write the log as JSON Lines or CSV."""
+    _run_stored("aggregator.cli.audit:export", config, format, since, until, output)
+
+
+@audit_app.command("stats")
+def audit_stats(
+    by: Annotated[str | None, typer.Option(help="server, tool, agent or status.", show_default=False)] = None,
+    since: Since = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count calls: how they ended and how long they took."""
+    _run_stored("aggregator.cli.audit:stats", config, by, since, as_json)
+
+
+@audit_app.command("verify")
+def audit_verify(
+    expect: Annotated[
+        str | None, typer.Option(help="A digest noted earlier, which must still be there.", show_default=False)
+    ] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether any row was changed, added or removed. Exit 1 if so."""
+    _run_stored("aggregator.cli.audit:verify", config, expect, as_json)
 
 
 @app.command()

@@ -1,12 +1,13 @@
 """Transactions on the one database, whatever it is. Writers of this process queue here, so that none polls a lock."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Engine as SyncEngine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -16,6 +17,7 @@ from aggregator.storage.errors import StorageBusy, StorageError
 from aggregator.storage.files import identity, lost
 from aggregator.storage.tables import changes
 
+T = TypeVar("T")
 # What `version` returns: equal as long as nobody changed the subject. The first half is the file's own identity.
 Version = tuple[int, int]
 
@@ -27,6 +29,7 @@ class Engine:
         self.path = path
         self._engine = _made(url, path)
         self._writing = self._engine.execution_options(**sqlite.WRITING)
+        self._apart: SyncEngine | None = None
         self._turn = asyncio.Lock()
         self._file = identity(path) if path else 0
 
@@ -40,7 +43,7 @@ class Engine:
 
     async def close(self) -> None:
         """End every connection."""
-        await self._engine.dispose()
+        await self._dispose()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
@@ -66,6 +69,29 @@ class Engine:
                 if (await connection.execute(counted)).rowcount == 0:
                     await connection.execute(insert(changes).values(subject=subject, version=1))
 
+    async def write_apart(self, work: Callable[[Connection], T]) -> T:
+        """One transaction that writes, which `work` does whole: on a thread, so that it costs the event loop little.
+
+        A cancellation is heeded when `work` is done; whether it was written is not known then.
+
+        Raises:
+            StorageError: the database cannot do it.
+        """
+        async with self._in_turn(), self._faults():
+            if self.path is None:
+                async with self._writing.begin() as connection:
+                    return await connection.run_sync(work)
+            if self._apart is None:
+                self._apart = sqlite.sqlite_engine_of_a_thread(self.path)
+            running = asyncio.get_running_loop().run_in_executor(None, _transaction, self._apart, work)
+            try:
+                return await asyncio.shield(running)
+            except asyncio.CancelledError:
+                pass
+                if not running.cancelled():
+                    running.exception()  # nobody is left whom it concerns
+                raise
+
     async def version(self, subject: str) -> Version:
         """A value that differs as soon as any process has changed the subject: one look-up by key.
 
@@ -78,11 +104,16 @@ class Engine:
                 raise StorageError(lost(self.path))
             if file != self._file:
                 # Another process set the file aside, or somebody put a copy back: our connections still read the old.
-                await self._engine.dispose()
+                await self._dispose()
                 self._file = file
         async with self.read() as connection:
             found = await connection.scalar(select(changes.c.version).where(changes.c.subject == subject))
         return self._file, found or 0
+
+    async def _dispose(self) -> None:
+        await self._engine.dispose()
+        if self._apart is not None:
+            await asyncio.to_thread(self._apart.dispose)
 
     @asynccontextmanager
     async def _in_turn(self) -> AsyncIterator[None]:
@@ -112,6 +143,11 @@ class Engine:
         if self.path is not None:
             return sqlite.translated(error, self.path)
         return StorageError("The connection to the database was lost.") if error.connection_invalidated else None
+
+
+def _transaction(engine: SyncEngine, work: Callable[[Connection], T]) -> T:
+    with engine.begin() as connection:
+        return work(connection)
 
 
 def _made(url: str, path: Path | None) -> AsyncEngine:

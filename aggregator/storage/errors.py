@@ -33,3 +33,7 @@ class NoSuchRow(OperatorError):
 
 class QueueFull(AggregatorError):
     """An agent has as many unanswered approvals as it may have."""
+
+
+class TooLarge(AggregatorError):
+    """A server's catalog takes more room than one is given."""

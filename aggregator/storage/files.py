@@ -60,6 +60,17 @@ def lost(path: Path) -> str:
     return f"The database {path} cannot be opened; is it still there?"
 
 
+def is_empty(path: Path) -> bool:
+    """Whether nothing was ever written to the file."""
+    return path.stat().st_size == 0
+
+
+def unmake(path: Path) -> None:
+    """Take a file away that was empty and could not be made a database, with what belongs to it."""
+    for part in _parts(path):
+        part.unlink(missing_ok=True)
+
+
 def set_aside(path: Path) -> Path:
     """Move a damaged file out of the way, with what belongs to it; returns where it is now."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

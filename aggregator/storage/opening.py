@@ -12,9 +12,11 @@ from sqlalchemy.exc import DBAPIError
 
 from aggregator.storage import sqlite
 from aggregator.storage.approvals import Approvals
+from aggregator.storage.audit_log import AuditRows
+from aggregator.storage.catalogs import Catalogs
 from aggregator.storage.engine import Engine
 from aggregator.storage.errors import StorageDamaged, StorageError
-from aggregator.storage.files import make_file, set_aside, set_aside_before
+from aggregator.storage.files import is_empty, make_file, set_aside, set_aside_before, unmake
 from aggregator.storage.keys import ApiKeys
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.lockfile import locked
@@ -39,6 +41,8 @@ class Database:
     engine: Engine
     keys: ApiKeys
     approvals: Approvals
+    catalogs: Catalogs
+    audit: AuditRows
     set_aside: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
@@ -59,18 +63,33 @@ async def open_here(url: str) -> Database:
     path = sqlite_path(url)
     if path is None:
         engine = await _ready(url, None)
-        return Database(engine, ApiKeys(engine), Approvals(engine))
+        return _around(engine)
     await asyncio.to_thread(make_file, path)
     async with locked(Path(f"{path}.lock"), _PATIENCE):
-        engine = await _mended(url, path)
+        engine = await _made_ready(url, path)
         lost = await asyncio.to_thread(set_aside_before, path)
-    return Database(engine, ApiKeys(engine), Approvals(engine), lost)
+    return _around(engine, lost)
+
+
+def _around(engine: Engine, lost: tuple[Path, ...] = ()) -> Database:
+    return Database(engine, ApiKeys(engine), Approvals(engine), Catalogs(engine), AuditRows(engine), lost)
+
+
+async def _made_ready(url: str, path: Path) -> Engine:
+    # Whoever held the lock before us may have taken the file away.
+    await asyncio.to_thread(make_file, path)
+    empty = await asyncio.to_thread(is_empty, path)
+    try:
+        return await _mended(url, path)
+    except StorageError:
+        if empty:
+            # What holds nothing must not look as if keys might be in it.
+            await asyncio.to_thread(unmake, path)
+        raise
 
 
 async def _mended(url: str, path: Path) -> Engine:
     try:
-        # Whoever held the lock before us may have set the file aside.
-        await asyncio.to_thread(make_file, path)
         return await _ready(url, path)
     except StorageDamaged as error:
         target = await asyncio.to_thread(set_aside, path)

@@ -1,10 +1,13 @@
 """What is kept, as plain values. Times are seconds since 1970 (UTC), as `time.time()` gives them."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 # `expired` is never stored: it is what `pending` and `granted` turn into when their time is over.
 ApprovalStatus = Literal["pending", "granted", "denied", "used", "expired"]
+
+# How exactly it is noted when a list of tools, or a definition in it, was last seen: noting rewrites what was seen.
+SEEN_TO_THE: Final = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +39,49 @@ class Approval:
     decided: float | None = None
     decided_by: str | None = None
     used: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One entry of a server's list of tools: the tool's own name, empty where it has none, and the entry as JSON."""
+
+    name: str
+    digest: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCatalog:
+    """What a server had when it was last connected, in its own order. `server_info` and `capabilities` are JSON.
+
+    `fingerprint` stands for the configuration of the server: with another one the catalog is another.
+    """
+
+    server: str
+    fingerprint: str
+    transport: str
+    protocol: str
+    server_info: str
+    capabilities: str
+    instructions: str | None
+    tools: tuple[Definition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTools:
+    """The list of a server as it was when it was last connected, which is right to the day."""
+
+    connected: float
+    tools: tuple[Definition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolVersion:
+    """One definition that a tool has or had. `last_seen` is right to the day while the tool has it."""
+
+    server: str
+    name: str
+    digest: str
+    text: str = field(repr=False)
+    first_seen: float
+    last_seen: float

@@ -6,11 +6,13 @@ Rule: SQL that only SQLite understands stands in this file and in no other.
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, event
+from sqlalchemy import URL, Connection, QueuePool, create_engine, event
+from sqlalchemy import Engine as SyncEngine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -28,20 +30,55 @@ _NONE: Final = {BEGIN: ""}
 BUSY_SECONDS: Final = 10.0
 
 
+class _Connection(sqlite3.Connection):
+    """A statement that a cancellation left unfinished keeps a closed connection and its lock: so it is rolled back."""
+
+    def close(self) -> None:
+        if self.in_transaction:
+            self.rollback()
+        super().close()
+
+
 def sqlite_engine(path: Path) -> AsyncEngine:
     """An engine on the file, which must be there, whose transactions are ours to begin."""
     engine = create_async_engine(
-        # `rw`: SQLite itself would make a new file in place of a lost one, readable by all.
-        URL.create("sqlite+aiosqlite", database=f"file:{quote(str(path))}", query={"mode": "rw", "uri": "true"}),
+        _url("sqlite+aiosqlite", path),
         hide_parameters=True,
         pool_size=3,
         max_overflow=2,
         pool_timeout=BUSY_SECONDS,
-        connect_args={"timeout": BUSY_SECONDS, "isolation_level": None},
+        connect_args={"timeout": BUSY_SECONDS, "isolation_level": None, "factory": _Connection},
     )
     event.listen(engine.sync_engine, "connect", _set_up)
     event.listen(engine.sync_engine, "begin", _begin)
     return engine
+
+
+def sqlite_engine_of_a_thread(path: Path) -> SyncEngine:
+    """An engine on the same file for transactions that run on one thread from beginning to end, one after another."""
+    engine = create_engine(
+        _url("sqlite", path),
+        hide_parameters=True,
+        poolclass=QueuePool,
+        pool_size=1,
+        max_overflow=0,
+        pool_timeout=BUSY_SECONDS,
+        connect_args={
+            "timeout": BUSY_SECONDS / 2,
+            "isolation_level": None,
+            "factory": _Connection,
+            "check_same_thread": False,
+        },
+        execution_options=WRITING,
+    )
+    event.listen(engine, "connect", _set_up)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _url(driver: str, path: Path) -> URL:
+    # `rw`: SQLite itself would make a new file in place of a lost one, readable by all.
+    return URL.create(driver, database=f"file:{quote(str(path))}", query={"mode": "rw", "uri": "true"})
 
 
 def _set_up(connection: Any, _record: object) -> None:
@@ -55,6 +92,18 @@ def _begin(connection: Connection) -> None:
     statement = connection.get_execution_options().get(BEGIN, "BEGIN")
     if statement:
         connection.exec_driver_sql(statement)
+
+
+def only_look(engine: AsyncEngine) -> None:
+    """Let its connections change nothing, and read texts that are damaged too, with what is no UTF-8 as surrogates."""
+    event.listen(engine.sync_engine, "connect", _only_look)
+
+
+def _only_look(connection: Any, _record: object) -> None:
+    connection.driver_connection.text_factory = partial(bytes.decode, errors="surrogateescape")
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA query_only = ON")
+    cursor.close()
 
 
 async def use_write_ahead_log(engine: AsyncEngine, path: Path) -> None:

@@ -1,11 +1,23 @@
 """The schema as it is now. Every change here is a migration too; a test compares the two."""
 
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import CheckConstraint, Column, Double, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
 
 # The newest migration: a file that carries this stamp needs none.
-REVISION: Final = "0001"
+REVISION: Final = "0003"
 
 metadata: Final = MetaData(
     naming_convention={
@@ -58,4 +70,135 @@ approvals: Final = Table(
     Index(None, "agent_id", "digest"),
     Index(None, "expires"),
     info={"checked": True},
+)
+
+# What each server had when it was last connected, per configuration of it: several files may know it by one name.
+mcp_servers: Final = Table(
+    "mcp_servers",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("fingerprint", String(64), primary_key=True),
+    Column("transport", String(16), nullable=False),
+    Column("protocol", String(32), nullable=False),
+    Column("server_info", Text, nullable=False),
+    Column("capabilities", Text, nullable=False),
+    Column("instructions", Text),
+    Column("connected", Double, nullable=False),
+    Column("tools", Integer, nullable=False),
+    Index(None, "fingerprint"),
+)
+
+# Every definition ever seen, once, by its digest. The text is last, so that what is read without it stays cheap.
+mcp_tool_versions: Final = Table(
+    "mcp_tool_versions",
+    metadata,
+    Column("server", Text, primary_key=True),
+    Column("digest", String(64), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("first_seen", Double, nullable=False),
+    Column("last_seen", Double, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("definition", Text, nullable=False),
+    Index(None, "server", "name"),
+)
+
+# The list of a server in its order; each entry is one of the versions.
+mcp_tools: Final = Table(
+    "mcp_tools",
+    metadata,
+    Column("server", Text, primary_key=True),
+    Column("fingerprint", String(64), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("digest", String(64), nullable=False),
+    ForeignKeyConstraint(["server", "fingerprint"], ["mcp_servers.id", "mcp_servers.fingerprint"], ondelete="CASCADE"),
+    ForeignKeyConstraint(["server", "digest"], ["mcp_tool_versions.server", "mcp_tool_versions.digest"]),
+    Index(None, "server", "digest"),
+)
+
+# The audit log: two tables, numbered as one. SQLite counts its own rows with what it calls INTEGER, and only that.
+_NUMBER: Final = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _place() -> tuple[Column[Any], ...]:
+    """Where a row stands in the chain: its length as it was digested, the digest before it and its own."""
+    return (
+        Column("bytes", Integer, nullable=False),
+        Column("previous", String(64), nullable=False),
+        Column("digest", String(64), nullable=False),
+    )
+
+
+mcp_tool_call_log: Final = Table(
+    "mcp_tool_call_log",
+    metadata,
+    Column("seq", _NUMBER, primary_key=True, autoincrement=False),
+    Column("trace_id", Text, nullable=False),
+    Column("span_id", Text, nullable=False),
+    Column("parent_id", Text),
+    Column("user_id", Text),
+    Column("session_id", Text),
+    Column("conversation_id", Text),
+    Column("agent_id", Text, nullable=False),
+    Column("key_id", Text),
+    Column("tenant", Text),
+    Column("server_id", Text),
+    Column("answered_by", Text),
+    Column("tool_name", Text),
+    Column("asked_name", Text, nullable=False),
+    Column("own_name", Text),
+    Column("schema_version", Text),
+    Column("door", Text, nullable=False),
+    Column("via", Text),
+    Column("host_version", Text),
+    Column("upstream_version", Text),
+    Column("started", Double, nullable=False),
+    Column("ended", Double, nullable=False),
+    Column("duration", Double, nullable=False),
+    Column("queued", Double, nullable=False),
+    Column("upstream_seconds", Double, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("error_code", Text),
+    Column("error_message", Text),
+    Column("rule", Text),
+    Column("rule_source", Text),
+    Column("retries", Integer, nullable=False),
+    Column("arguments_bytes", Integer),
+    Column("arguments_digest", String(64)),
+    Column("result_bytes", Integer),
+    Column("result_digest", String(64)),
+    Column("arguments", Text),
+    Column("result", Text),
+    *_place(),
+    CheckConstraint(
+        "status IN ('ok', 'error', 'timeout', 'denied', 'invalid', 'cancelled', 'unavailable', 'pending')",
+        name="status",
+    ),
+    Index(None, "trace_id"),
+    Index(None, "started"),
+)
+
+audit_events: Final = Table(
+    "audit_events",
+    metadata,
+    Column("seq", _NUMBER, primary_key=True, autoincrement=False),
+    Column("kind", String(32), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("summary", Text, nullable=False),
+    Column("agent_id", Text),
+    Column("server_id", Text),
+    Column("details", Text),
+    *_place(),
+)
+
+# One row: the newest row of the log, the newest that was removed because of its age, and what the rest takes.
+audit_heads: Final = Table(
+    "audit_heads",
+    metadata,
+    Column("name", String(16), primary_key=True),
+    Column("seq", _NUMBER, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("trimmed_seq", _NUMBER, nullable=False),
+    Column("trimmed_digest", String(64), nullable=False),
+    Column("bytes", _NUMBER, nullable=False),
 )

@@ -1,6 +1,10 @@
-"""A database of one's own."""
+"""A database of one's own, and a folder where file modes count."""
 
-from collections.abc import AsyncIterator
+import codecs
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,3 +27,23 @@ def url(path: Path) -> str:
 async def database(url: str) -> AsyncIterator[Database]:
     async with open_database(url) as opened:
         yield opened
+
+
+@pytest.fixture
+def ordinary_folder() -> Iterator[Path]:
+    """A folder in which we are no administrator: file modes count."""
+    folder = Path(tempfile.mkdtemp())
+    administrator = os.geteuid() == 0
+    if administrator:
+        # Python loads it when it is first needed, from where somebody else may not look.
+        codecs.lookup("utf-16-be")
+        os.chown(folder, 65534, 65534)
+        os.seteuid(65534)
+    try:
+        yield folder
+    finally:
+        if administrator:
+            os.seteuid(0)
+        for each in (folder, *folder.iterdir()):
+            each.chmod(0o700)
+        shutil.rmtree(folder)

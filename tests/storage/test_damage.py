@@ -4,18 +4,21 @@
 
 import asyncio
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
+from aggregator.config.model import ServerConfig
+from aggregator.gateway import catalog_cache
+from aggregator.storage.catalogs import Catalogs
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageReadOnly, StorageTooNew
 from aggregator.storage.records import KeyRecord
+from aggregator.upstream.negotiate import Greeting
+from aggregator.upstream.supervisor import Supervisor
 from tests.storage.processes import other
 
 
@@ -83,24 +86,6 @@ async def test_a_newer_schema_is_left_alone(path: Path, url: str) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.fixture
-def ordinary_folder() -> Iterator[Path]:
-    """A folder in which we are no administrator: file modes count."""
-    folder = Path(tempfile.mkdtemp())
-    administrator = os.geteuid() == 0
-    if administrator:
-        os.chown(folder, 65534, 65534)
-        os.seteuid(65534)
-    try:
-        yield folder
-    finally:
-        if administrator:
-            os.seteuid(0)
-        for each in (folder, *folder.iterdir()):
-            each.chmod(0o700)
-        shutil.rmtree(folder)
-
-
 async def test_a_folder_that_cannot_be_written(ordinary_folder: Path) -> None:
     ordinary_folder.chmod(0o500)
     for path in (ordinary_folder / "a.db", ordinary_folder / "new" / "a.db"):
@@ -126,3 +111,35 @@ async def test_a_file_that_cannot_be_written(ordinary_folder: Path) -> None:
     with pytest.raises(StorageReadOnly, match="cannot be written"):
         async with open_database(url):
             pass
+
+
+async def test_catalogs_are_not_kept_in_a_read_only_file(
+    ordinary_folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proves: F4. The log says once which file it is and what to do, however often it is tried."""
+    monkeypatch.setattr(catalog_cache, "COALESCE", 0.0)
+    monkeypatch.setattr(catalog_cache, "AGAIN", 0.0)
+    path = ordinary_folder / "a.db"
+    url = f"sqlite+aiosqlite:///{path}"
+    async with open_database(url):
+        pass
+    path.chmod(0o400)
+    supervisor = Supervisor([ServerConfig(id="box", key="box", prefix="box", type="local", target="a:b")], lambda: None)
+    (link,) = supervisor.links.values()
+    link.state, link.greeting, link.definitions = "ready", Greeting("2025-11-25"), [{"name": "t"}]
+    tried = asyncio.Queue[None]()
+
+    async def opened() -> Catalogs:
+        tried.put_nowait(None)
+        async with open_database(url) as database:
+            return database.catalogs
+
+    cache = catalog_cache.CatalogCache(supervisor, url, opened)
+    async with cache.running(), asyncio.timeout(10):
+        cache.note()
+        for _ in range(3):
+            await tried.get()
+    (line,) = [line for line in caplog.records if line.levelname == "ERROR"]
+    assert "Make the file and its folder writable" in line.message
+    assert str(path) in line.message
+    assert cache.problem is not None

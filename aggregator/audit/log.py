@@ -1,0 +1,225 @@
+"""The audit log of a running gateway: takes what happened at once, and writes it a moment later, many rows together."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from aggregator.audit.capture import Capture
+from aggregator.audit.rows import row
+from aggregator.audit.spill import Spill
+from aggregator.audit.writer import Writer
+from aggregator.domain.errors import NotRecorded
+from aggregator.domain.tasks import Tasks
+from aggregator.domain.trace import AuditEvent, CallRecord
+from aggregator.storage.audit_chain import Entry, entry
+from aggregator.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from aggregator.storage.audit_log import AuditRows
+
+log = logging.getLogger(__name__)
+
+# How long a call waits for room, and for its own row in strict mode.
+PATIENCE: Final = 15.0
+# From so many on the interval is not waited for.
+_HURRY: Final = 1000
+# Made in one visit to a thread, with a pause for the event loop after each few.
+_CHUNK: Final = 256
+_FEW: Final = 16
+_PAUSE: Final = 50e-6
+
+
+class AuditLog:
+    """One per process. `open_rows` opens the database when there is something to write.
+
+    `strict`: a call is answered once its row is in the database, and none is made while it cannot be.
+    """
+
+    def __init__(
+        self,
+        open_rows: "Callable[[], Awaitable[AuditRows]]",
+        spill: Spill,
+        capture: Capture,
+        *,
+        strict: bool = False,
+        flush_interval: float = 0.1,
+        keep_for: float | None = None,
+        keep_bytes: int | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._capture = capture
+        self._strict = strict
+        self._interval = flush_interval
+        self._clock = clock
+        self._writer = Writer(open_rows, spill, self, clock, keep_for, keep_bytes)
+        self._raw: deque[CallRecord | AuditEvent] = deque()
+        self._recorded = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._eased = asyncio.Event()
+        self._making = asyncio.Lock()
+        self._closed = False
+        # Rows are counted, not named: they end in the order in which they came.
+        self._taken = self._ended = 0
+        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    def __repr__(self) -> str:
+        state = f", failing: {self.problem}" if self.problem else ""
+        return f"<AuditLog {len(self._raw) + len(self._writer)} waiting, {self._writer.written} written{state}>"
+
+    @property
+    def problem(self) -> str | None:
+        """Why the database takes no rows now; None while it does."""
+        return self._writer.problem
+
+    def report(self) -> dict[str, Any]:
+        """How the log is, for a health page: counts of rows, and what is wrong."""
+        return {
+            "waiting": len(self._raw) + len(self._writer),
+            "written": self._writer.written,
+            "put_aside": self._writer.spilled,
+            "lost": self._writer.lost,
+            "problem": self.problem,
+        }
+
+    def record(self, call: CallRecord) -> None:
+        """Take a closed call. Nobody may change it, or what it refers to, from here on."""
+        self._take(call)
+
+    def event(self, event: AuditEvent) -> None:
+        """Take something else that happened."""
+        self._take(event)
+
+    async def room(self, tool: str) -> None:
+        """Wait, for a bounded time, while too many rows wait. To be called before a call is made.
+
+        Raises:
+            NotRecorded: strict mode, and the call could not be recorded.
+        """
+        if self._strict and self.problem is not None:
+            raise NotRecorded(tool, f"{tool} was not called: no call is made while the audit log cannot be written.")
+        if not self._full:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while self._full:
+                    self._eased.clear()
+                    await self._eased.wait()
+        if self._strict and self._full:
+            raise NotRecorded(tool, f"{tool} was not called: too many rows wait for the audit log.")
+
+    async def written(self, call: CallRecord) -> None:
+        """In strict mode: wait for the commit that holds the row of `call`, which was recorded before.
+
+        Raises:
+            NotRecorded: it is not in the database now; it will be once the database takes rows again.
+        """
+        if not self._strict or (self.problem is None and self._ended >= self._taken):
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((self._taken, future))
+        self._hurry.set()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                if self.problem is None:
+                    return await future
+        except (TimeoutError, StorageError):
+            pass
+        tool = call.tool or call.asked_name
+        said = f"The audit log cannot be written, so the outcome of {tool} is withheld. It may have taken effect."
+        raise NotRecorded(tool, said)
+
+    async def run(self) -> None:
+        """Make and write rows until cancelled; `close` does the rest."""
+        async with Tasks("the audit log") as tasks:
+            tasks.start(self._make_for_ever())
+            await self._writer.run()
+
+    async def close(self, bound: float = 5.0) -> None:
+        """Write what waits, once `run` has ended; what takes more than `bound` seconds is put beside the database.
+
+        What is recorded later is put there at once.
+        """
+        try:
+            async with asyncio.timeout(bound):
+                await self._make()
+                while len(self._writer):
+                    await self._writer.step()
+        except Exception as error:  # whatever it is, what waits must not be lost
+            reason = str(error) or type(error).__name__
+            log.error("the last rows of the audit log go into a file beside the database: %s", reason)
+        finally:
+            self._closed = True
+            self._put_rest_aside()
+
+    def done(self, count: int) -> None:
+        """Rows have left the queue."""
+        self._ended += count
+        self._eased.set()
+        while self._waiters and self._waiters[0][0] <= self._ended:
+            _, future = self._waiters.popleft()
+            if not future.done():
+                future.set_result(None)
+
+    def failed(self, reason: str) -> None:
+        """Nobody waits for a row any longer."""
+        while self._waiters:
+            _, future = self._waiters.popleft()
+            if not future.done():
+                future.set_exception(StorageError(reason))
+                future.exception()  # whoever waited may have gone
+
+    @property
+    def _full(self) -> bool:
+        return self._writer.full(len(self._raw))
+
+    def _take(self, what: CallRecord | AuditEvent) -> None:
+        self._raw.append(what)
+        self._taken += 1
+        self._recorded.set()
+        if len(self._raw) >= _HURRY:
+            self._hurry.set()
+        if self._closed:
+            self._put_rest_aside()
+
+    async def _make_for_ever(self) -> None:
+        while True:
+            await self._recorded.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval):
+                    await self._hurry.wait()
+            self._recorded.clear()
+            self._hurry.clear()
+            await self._make()
+            await self._writer.ease()
+
+    async def _make(self) -> None:
+        async with self._making:
+            while self._raw:
+                taken = list(islice(self._raw, _CHUNK))
+                entries = await asyncio.to_thread(self._rows, taken)
+                for _ in taken:
+                    self._raw.popleft()
+                self._writer.add(entries)
+
+    def _put_rest_aside(self) -> None:
+        self._writer.add(self._rows(self._raw))
+        self._raw.clear()
+        self._writer.put_rest_aside()
+
+    def _rows(self, taken: Iterable[CallRecord | AuditEvent]) -> list[Entry]:
+        rows = []
+        for number, what in enumerate(taken):
+            if number % _FEW == _FEW - 1:
+                time.sleep(_PAUSE)
+            try:
+                rows.append(row(what, self._capture))
+            except Exception as error:  # a bug in here costs its row, which is told, and no other
+                log.exception("a row of the audit log could not be made")
+                summary = f"A row could not be made: {type(error).__name__}."
+                rows.append(entry("log_gap", {"at": round(self._clock(), 6), "summary": summary}))
+        return rows

@@ -1,0 +1,61 @@
+"""Whether and how spans leave, by the standard `OTEL_*` variables. Those of the exporter itself, its SDK reads.
+
+Source: OpenTelemetry, "Environment Variable Specification" and "OTLP Exporter Configuration".
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+log = logging.getLogger(__name__)
+
+Protocol = Literal["http/protobuf", "grpc"]
+
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+EXPORTER: Final = "OTEL_TRACES_EXPORTER"
+DISABLED: Final = "OTEL_SDK_DISABLED"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`queue` and `batch` count spans; `delay` is in seconds."""
+
+    protocol: Protocol = "http/protobuf"
+    queue: int = 2_048
+    batch: int = 512
+    delay: float = 5.0
+
+
+def settings(environ: Mapping[str, str]) -> Settings | None:
+    """None while nobody wants spans: no endpoint is given, or something says no. What cannot be done is logged."""
+    wanted = {name.strip() for name in environ.get(EXPORTER, "").lower().split(",")} - {""}
+    asked = "otlp" in wanted or (not wanted and any(environ.get(name, "").strip() for name in ENDPOINTS))
+    if environ.get(DISABLED, "").strip().lower() == "true" or "none" in wanted:
+        return None
+    if unknown := wanted - {"otlp"}:
+        log.warning("%s=%s: only otlp and none are known here", EXPORTER, ",".join(sorted(unknown)))
+    if not asked:
+        return None
+    protocol = next((value for name in PROTOCOLS if (value := environ.get(name, "").strip().lower())), "http/protobuf")
+    known: Protocol
+    match protocol:
+        case "http/protobuf" | "grpc" as known:
+            pass
+        case _:
+            log.error("tracing is off: %s=%s; only http/protobuf and grpc are known here", PROTOCOLS[1], protocol)
+            return None
+    queue = _number(environ, "OTEL_BSP_MAX_QUEUE_SIZE", 2_048)
+    batch = min(_number(environ, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512), queue)
+    return Settings(known, queue, batch, _number(environ, "OTEL_BSP_SCHEDULE_DELAY", 5_000) / 1_000)
+
+
+def _number(environ: Mapping[str, str], name: str, default: int) -> int:
+    text = environ.get(name, "").strip()
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and int(text[:18]) > 0):
+        log.warning("%s=%s is not a whole number above 0; %d is used", name, text, default)
+        return default
+    return int(text[:18])

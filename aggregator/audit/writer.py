@@ -1,0 +1,227 @@
+"""Rows on their way into the database: in their order, in one transaction after another.
+
+Law: a row leaves the queue when it is in the database or in a file beside it; where neither can be, an event tells.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol
+
+from aggregator.audit.spill import Spill
+from aggregator.domain.trace import AuditEvent
+from aggregator.storage.audit_chain import Batch, Entry, Head, entry
+from aggregator.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from aggregator.storage.audit_log import AuditRows
+
+log = logging.getLogger(__name__)
+
+# From here on there is no room: calls wait, or, while the database fails, rows go into files.
+ROWS_AT_MOST: Final = 10_000
+BYTES_AT_MOST: Final = 64 * 2**20
+# In one transaction, and in one file.
+BATCH: Final = 1000
+FILE: Final = 5000
+# Between tries while the database fails.
+FIRST_PAUSE: Final = 0.25
+LONGEST_PAUSE: Final = 10.0
+TRIM_EVERY: Final = 600.0
+
+
+class Owner(Protocol):
+    """Who is told how it goes."""
+
+    def done(self, count: int) -> None:
+        """So many more rows, in their order, need no more care."""
+
+    def failed(self, reason: str) -> None:
+        """The database did not take a row; it is tried again."""
+
+    def event(self, event: AuditEvent) -> None:
+        """Something to record."""
+
+
+class Writer:
+    """`problem` is why the database takes no rows now, for people; `lost` counts rows that are nowhere."""
+
+    def __init__(
+        self,
+        open_rows: "Callable[[], Awaitable[AuditRows]]",
+        spill: Spill,
+        owner: Owner,
+        clock: Callable[[], float],
+        keep_for: float | None,
+        keep_bytes: int | None,
+    ) -> None:
+        self.problem: str | None = None
+        self.written = self.spilled = self.lost = 0
+        self._open_rows = open_rows
+        self._spill = spill
+        self._owner = owner
+        self._clock = clock
+        self._keep_for = keep_for
+        self._keep_bytes = keep_bytes
+        self._rows: AuditRows | None = None
+        self._queue: deque[Entry] = deque()
+        self._bytes = 0
+        self._batch: Batch | None = None
+        self._ready = asyncio.Event()
+        # One step at a time; and whoever takes rows from the queue finishes before another does.
+        self._turn = asyncio.Lock()
+        self._taking = asyncio.Lock()
+        self._pause = FIRST_PAUSE
+        self._recover = True
+        self._trim_at: float | None = None
+        self._gap = 0
+
+    def __len__(self) -> int:
+        return len(self._queue) + (len(self._batch.entries) if self._batch is not None else 0)
+
+    def full(self, besides: int = 0) -> bool:
+        """Whether no more rows should come, where `besides` wait elsewhere."""
+        return len(self) + besides >= ROWS_AT_MOST or self._bytes >= BYTES_AT_MOST
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Queue rows."""
+        for one in entries:
+            self._queue.append(one)
+            self._bytes += one.size
+        self._ready.set()
+
+    async def run(self) -> None:
+        """Write what is queued, for ever."""
+        while True:
+            if not len(self):
+                self._ready.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(self._trim_at):
+                        await self._ready.wait()
+            try:
+                await self.step()
+            except Exception as error:  # a bug in here must not end the log, and with it every call
+                self._failed(error)
+                await self.ease()
+                await asyncio.sleep(self._pause)
+                self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    async def step(self) -> None:
+        """Write one batch, and do what else is due.
+
+        Raises:
+            StorageError: the database does not take it.
+        """
+        async with self._turn:
+            if self._rows is None:
+                self._rows = await self._open_rows()
+            async with self._taking:
+                if self._batch is None and self._queue:
+                    taken = min(BATCH, len(self._queue))
+                    self._batch = Batch([self._queue.popleft() for _ in range(taken)])
+            size = 0
+            if self._batch is not None:
+                _, size = await self._rows.append(self._batch)
+                count = len(self._batch.entries)
+                self._forget(self._batch.entries)
+                self._batch = None
+                self.written += count
+            self._worked()
+            if self._recover:
+                self._recover = False
+                await self._take_back(self._rows)
+            await self._trim(self._rows, size)
+
+    async def ease(self) -> None:
+        """While the database fails: put rows into files beside it, as soon as they are too many."""
+        if self.problem is None or not self.full():
+            return
+        async with self._taking:
+            while self.full() and self._queue:
+                entries = [self._queue.popleft() for _ in range(min(FILE, len(self._queue)))]
+                writing = asyncio.get_running_loop().run_in_executor(None, self._put_aside, entries, None)
+                try:
+                    await asyncio.shield(writing)
+                except asyncio.CancelledError:
+                    await asyncio.wait([writing])  # no thread can be cancelled
+                    raise
+                finally:
+                    self._forget(entries)
+
+    def put_rest_aside(self) -> None:
+        """At the end: what is left goes into files. It keeps the event loop waiting."""
+        if self._batch is not None:
+            self._put_aside(self._batch.entries, self._batch.tried)
+            self._forget(self._batch.entries)
+            self._batch = None
+        while self._queue:
+            entries = [self._queue.popleft() for _ in range(min(FILE, len(self._queue)))]
+            self._put_aside(entries, None)
+            self._forget(entries)
+
+    def _put_aside(self, entries: Sequence[Entry], tried: Head | None) -> None:
+        try:
+            self._spill.keep(entries, tried, self._clock())
+            self.spilled += len(entries)
+        except OSError as error:
+            if not self._gap:
+                log.error("audit rows are lost: neither the database nor a file beside it takes them (%s)", error)
+            self.lost += len(entries)
+            self._gap += len(entries)
+
+    def _forget(self, entries: Sequence[Entry]) -> None:
+        self._bytes -= sum(one.size for one in entries)
+        self._owner.done(len(entries))
+
+    def _failed(self, error: Exception) -> None:
+        if self.problem is None:
+            what = "rows of the audit log cannot be written; they are kept, and tried again"
+            log.error("%s: %s", what, error, exc_info=None if isinstance(error, StorageError) else error)
+        self.problem = str(error) or type(error).__name__
+        self._owner.failed(self.problem)
+
+    def _worked(self) -> None:
+        self._pause = FIRST_PAUSE
+        if self.problem is not None:
+            self.problem, self._recover = None, True
+            log.info("rows of the audit log are written again")
+        if self._gap:
+            summary = f"{self._gap} rows were lost: neither the database nor a file beside it took them."
+            self._gap = 0
+            self._owner.event(AuditEvent("log_gap", self._clock(), summary))
+
+    async def _take_back(self, rows: "AuditRows") -> None:
+        """Write what lies in files beside the database, whichever process put it there."""
+        for file in await asyncio.to_thread(self._spill.files):
+            try:
+                batch = await asyncio.to_thread(self._spill.read, file)
+                if batch is None:
+                    continue
+                if not rows.fits(batch.entries):
+                    aside = await asyncio.to_thread(self._spill.refuse, file)
+                    log.error("%s holds rows of another version of aggregator; it is now %s", file, aside)
+                    continue
+                batch.once = f"{len(batch.entries)} rows that could not be written in time were added from {file.name}."
+                told = entry("log_recovered", {"at": round(self._clock(), 6), "summary": batch.once})
+                batch.entries = [*batch.entries, told]
+                await rows.append(batch)
+                await asyncio.to_thread(self._spill.done, file)
+            except (StorageError, OSError) as error:
+                log.error("%s could not be added to the audit log, and stays where it is: %s", file, error)
+
+    async def _trim(self, rows: "AuditRows", size: int) -> None:
+        loop_time = asyncio.get_running_loop().time()
+        too_large = self._keep_bytes is not None and size > self._keep_bytes
+        if self._trim_at is not None and loop_time < self._trim_at and not too_large:
+            return
+        now = self._clock()
+        before = now - self._keep_for if self._keep_for is not None else None
+        try:
+            removed = await rows.trim(before=before, keep_bytes=self._keep_bytes, now=now)
+        except StorageError as error:
+            log.warning("old rows of the audit log stay for now: %s", error)
+            removed = 0
+        # What is left is removed with the next batch, so that no batch waits for long.
+        self._trim_at = loop_time + (0.0 if removed else TRIM_EVERY)

@@ -1,0 +1,72 @@
+"""Counting calls in groups: how many, how they ended, how long they took. Pure."""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from math import ceil
+from typing import Any, Final
+
+TITLES: Final = ("CALLS", "OK", "FAILED", "REFUSED", "CANCELLED", "ERROR RATE", "P50 MS", "P95 MS")
+# A refused call never was a server's: it counts neither in the error rate nor in the times.
+REFUSED: Final = frozenset({"denied", "invalid", "pending"})
+FAILED: Final = frozenset({"error", "timeout", "unavailable"})
+
+
+class Group:
+    """The calls of one group."""
+
+    def __init__(self) -> None:
+        self._statuses: Counter[str] = Counter()
+        self._seconds = array("d")
+
+    def add(self, status: str, seconds: float) -> None:
+        """Count one call."""
+        self._statuses[status] += 1
+        if status not in REFUSED:
+            self._seconds.append(seconds)
+
+    def figures(self) -> dict[str, Any]:
+        """The numbers, in milliseconds where they are times; a rate or a time of no call is None."""
+        failed, refused = self._sum(FAILED), self._sum(REFUSED)
+        ordered = sorted(self._seconds)
+        return {
+            "calls": self._statuses.total(),
+            "ok": self._statuses["ok"],
+            "failed": failed,
+            "refused": refused,
+            "cancelled": self._statuses["cancelled"],
+            "error_rate": round(failed / len(ordered), 4) if ordered else None,
+            "p50_ms": percentile(ordered, 50),
+            "p95_ms": percentile(ordered, 95),
+            "statuses": dict(sorted(self._statuses.items())),
+        }
+
+    def _sum(self, statuses: Iterable[str]) -> int:
+        return sum(self._statuses[status] for status in statuses)
+
+
+class Groups:
+    """All groups, and all calls together."""
+
+    def __init__(self) -> None:
+        self.all = Group()
+        self.by_name: dict[str, Group] = {}
+
+    def add(self, calls: Iterable[tuple[str | None, str, float]]) -> None:
+        """Count calls: their group, status and duration in seconds."""
+        for name, status, seconds in calls:
+            self.all.add(status, seconds)
+            self.by_name.setdefault(name or "-", Group()).add(status, seconds)
+
+
+def percentile(ordered: list[float], percent: int) -> float | None:
+    """The nearest rank, from seconds to milliseconds."""
+    return round(1000 * ordered[max(0, ceil(len(ordered) * percent / 100) - 1)], 3) if ordered else None
+
+
+def cells(figures: dict[str, Any]) -> tuple[str, ...]:
+    """The numbers under `TITLES`."""
+    rate, p50, p95 = figures["error_rate"], figures["p50_ms"], figures["p95_ms"]
+    counts = [str(figures[name]) for name in ("calls", "ok", "failed", "refused", "cancelled")]
+    times = ["-" if time is None else f"{time:.1f}" for time in (p50, p95)]
+    return (*counts, "-" if rate is None else f"{100 * rate:.1f} %", *times)

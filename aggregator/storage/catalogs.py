@@ -1,0 +1,205 @@
+"""What the servers had when they were last connected, and every definition that a tool of theirs ever had.
+
+Rule: a catalog changes in one transaction, so that whoever reads finds an old list or a new one, never a mixture.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import ColumnElement, Table, Update, delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from aggregator.storage.engine import Engine
+from aggregator.storage.errors import TooLarge
+from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, ServerCatalog, ToolVersion
+from aggregator.storage.tables import mcp_servers, mcp_tool_versions, mcp_tools
+
+SUBJECT: Final = "mcp_servers"
+# A catalog that takes more is not kept: no real one comes near, and an endless one must not fill the disk.
+CATALOG_BYTES: Final = 16 * 2**20
+# How much is kept of what a server's tools were before; the oldest goes first.
+HISTORY_BYTES: Final = 32 * 2**20
+# Configurations of one server whose lists are kept, and for how long after the last connection.
+CONFIGURATIONS: Final = 4
+KEPT: Final = 90 * 86400.0
+# In one statement, so that none holds up the loop for long.
+_ROWS: Final = 200
+
+_NAME_LENGTH: Final = 200
+
+T = TypeVar("T")
+
+
+class Catalogs:
+    """The lists of tools by server, and their history. `now` is the time in seconds since 1970."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def fitting(self, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
+        """The lists that were kept under these fingerprints, by fingerprint; one that is missing was not kept.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        kept = (
+            select(mcp_servers.c.connected, mcp_tools.c.name, mcp_tools.c.digest, mcp_tool_versions.c.definition)
+            .select_from(mcp_servers.outerjoin(mcp_tools).outerjoin(mcp_tool_versions))
+            .order_by(mcp_tools.c.position)
+        )
+        found = {}
+        async with self._engine.read() as connection:
+            for fingerprint in fingerprints:
+                rows = (await connection.execute(kept.where(mcp_servers.c.fingerprint == fingerprint))).all()
+                if rows:
+                    listed = tuple(Definition(*row[1:]) for row in rows if row[1] is not None)
+                    found[fingerprint] = KeptTools(rows[0][0], listed)
+        return found
+
+    async def keep(self, catalog: ServerCatalog, *, now: float) -> None:
+        """Put this catalog in the place of the one before; one that has not changed is only noted as seen.
+
+        Raises:
+            TooLarge: it is, and nothing was written.
+            StorageError: the database cannot do it; nothing was written.
+        """
+        if _size(catalog) > CATALOG_BYTES:
+            raise TooLarge(f"it takes more than {CATALOG_BYTES // 2**20} MiB")
+        # Another file may lie in the place of the one that our connections have open.
+        await self._engine.version(SUBJECT)
+        mine = (mcp_tools.c.server == catalog.server) & (mcp_tools.c.fingerprint == catalog.fingerprint)
+        listed = select(mcp_tools.c.name, mcp_tools.c.digest).where(mine).order_by(mcp_tools.c.position)
+        entries = [(_name(tool.name), tool.digest) for tool in catalog.tools]
+        async with self._engine.write() as connection:
+            before = [tuple(row) for row in await connection.execute(listed)]
+            await _note_server(connection, catalog, now)
+            if before != entries:
+                await connection.execute(delete(mcp_tools).where(mine))
+                await _add_versions(connection, catalog, now)
+                await _insert(connection, mcp_tools, _rows(catalog, entries))
+                await _forget(connection, catalog.server, now)
+            await connection.execute(_seen_again(catalog, now))
+
+    async def versions(self, server: str, name: str) -> list[ToolVersion]:
+        """Every definition that a tool has or had, by the server's id and the tool's own name, the newest first.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        columns = mcp_tool_versions.c
+        query = select(
+            columns.server, columns.name, columns.digest, columns.definition, columns.first_seen, columns.last_seen
+        ).where(columns.server == server, columns.name == _name(name))
+        async with self._engine.read() as connection:
+            rows = await connection.execute(query.order_by(columns.first_seen.desc(), columns.digest))
+            return [ToolVersion(*row) for row in rows]
+
+
+async def _note_server(connection: AsyncConnection, catalog: ServerCatalog, now: float) -> None:
+    mine = (mcp_servers.c.id == catalog.server) & (mcp_servers.c.fingerprint == catalog.fingerprint)
+    values = {
+        "transport": catalog.transport,
+        "protocol": catalog.protocol,
+        "server_info": catalog.server_info,
+        "capabilities": catalog.capabilities,
+        "instructions": None if catalog.instructions is None else _plain(catalog.instructions),
+        "connected": now,
+        "tools": len(catalog.tools),
+    }
+    known = await connection.execute(update(mcp_servers).where(mine).values(values))
+    if known.rowcount == 0:
+        key = {"id": catalog.server, "fingerprint": catalog.fingerprint}
+        await connection.execute(insert(mcp_servers).values(key | values))
+
+
+async def _add_versions(connection: AsyncConnection, catalog: ServerCatalog, now: float) -> None:
+    """Those that were never seen before."""
+    columns = mcp_tool_versions.c
+    new = {tool.digest: tool for tool in reversed(catalog.tools)}
+    for some in _by(_ROWS, list(new)):
+        known = select(columns.digest).where(columns.server == catalog.server, columns.digest.in_(some))
+        for digest in (await connection.scalars(known)).all():
+            del new[digest]
+    rows = (
+        {
+            "server": catalog.server,
+            "digest": tool.digest,
+            "name": _name(tool.name),
+            "first_seen": now,
+            "last_seen": now,
+            "size": len(tool.text),
+            "definition": tool.text,
+        }
+        for tool in new.values()
+    )
+    await _insert(connection, mcp_tool_versions, rows)
+
+
+async def _insert(connection: AsyncConnection, table: Table, rows: Iterable[dict[str, Any]]) -> None:
+    for some in _by(_ROWS, rows):
+        await connection.execute(insert(table), some)
+
+
+def _rows(catalog: ServerCatalog, entries: Sequence[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+    for position, (name, digest) in enumerate(entries):
+        yield {
+            "server": catalog.server,
+            "fingerprint": catalog.fingerprint,
+            "position": position,
+            "name": name,
+            "digest": digest,
+        }
+
+
+def _seen_again(catalog: ServerCatalog, now: float) -> Update:
+    mine = (mcp_tools.c.server == catalog.server) & (mcp_tools.c.fingerprint == catalog.fingerprint)
+    columns = mcp_tool_versions.c
+    return (
+        update(mcp_tool_versions)
+        .where(
+            columns.server == catalog.server,
+            columns.last_seen < now - SEEN_TO_THE,
+            columns.digest.in_(select(mcp_tools.c.digest).where(mine)),
+        )
+        .values(last_seen=now)
+    )
+
+
+async def _forget(connection: AsyncConnection, server: str, now: float) -> None:
+    """Lists of configurations that are gone, then definitions that nobody has any more, where they are too many."""
+    own = mcp_servers.c.id == server
+    newest = select(mcp_servers.c.fingerprint).where(own).order_by(mcp_servers.c.connected.desc()).limit(CONFIGURATIONS)
+    await connection.execute(
+        delete(mcp_servers).where(
+            (own & mcp_servers.c.fingerprint.not_in(newest.scalar_subquery())) | (mcp_servers.c.connected < now - KEPT)
+        )
+    )
+    columns = mcp_tool_versions.c
+    listed = select(mcp_tools.c.digest).where(mcp_tools.c.server == server)
+    gone: ColumnElement[bool] = (columns.server == server) & columns.digest.not_in(listed)
+    newer = func.sum(columns.size).over(order_by=(columns.last_seen.desc(), columns.first_seen.desc(), columns.digest))
+    ranked = select(columns.digest, newer.label("newer")).where(gone).subquery()
+    too_old = select(ranked.c.digest).where(ranked.c.newer > HISTORY_BYTES)
+    await connection.execute(delete(mcp_tool_versions).where(gone, columns.digest.in_(too_old)))
+
+
+def _size(catalog: ServerCatalog) -> int:
+    about = (catalog.server_info, catalog.capabilities, catalog.instructions or "")
+    return sum(map(len, about)) + sum(len(tool.text) for tool in catalog.tools)
+
+
+def _name(name: str) -> str:
+    """A tool's own name as it is looked for; the definition has it whole."""
+    return _plain(name[:_NAME_LENGTH])
+
+
+def _plain(text: str) -> str:
+    """The text as every database takes it."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\u0000")
+
+
+def _by(size: int, items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some

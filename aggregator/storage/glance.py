@@ -1,0 +1,44 @@
+"""The lists of tools that were kept, straight from the SQLite file: a start has no time to load the machinery.
+
+Rule: it only reads, and waits for nobody. What is wrong with the file is told by whoever opens it for good.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from aggregator.storage.records import Definition, KeptTools
+
+# Readers wait only for who has the file for himself alone.
+_PATIENCE: Final = 0.1
+_KEPT: Final = """
+SELECT s.connected, t.name, t.digest, v.definition
+FROM mcp_servers AS s
+LEFT JOIN mcp_tools AS t ON t.server = s.id AND t.fingerprint = s.fingerprint
+LEFT JOIN mcp_tool_versions AS v ON v.server = t.server AND v.digest = t.digest
+WHERE s.fingerprint = ?
+ORDER BY t.position
+"""
+
+
+def glance(path: Path, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
+    """The same as `Catalogs.fitting`, or nothing where the file has it not. It reads the disk: call it in a thread."""
+    found = {}
+    try:
+        with closing(_opened(path)) as connection:
+            connection.execute("BEGIN")
+            for fingerprint in fingerprints:
+                rows = connection.execute(_KEPT, (fingerprint,)).fetchall()
+                if rows:
+                    tools = tuple(Definition(*row[1:]) for row in rows if row[1] is not None)
+                    found[fingerprint] = KeptTools(rows[0][0], tools)
+    except sqlite3.Error:
+        return {}
+    return found
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=_PATIENCE, isolation_level=None)

@@ -1,0 +1,91 @@
+"""Calls to record, a log to record them in, and what is in the database afterwards."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any, Final
+
+from aggregator.audit.capture import Capture
+from aggregator.audit.log import AuditLog
+from aggregator.audit.spill import Spill
+from aggregator.domain.tasks import Tasks
+from aggregator.domain.trace import CallRecord, Step, TraceContext
+from aggregator.storage.audit_log import AuditRows
+from aggregator.storage.audit_read import open_reader
+from aggregator.storage.audit_verify import Verdict, verify
+from aggregator.storage.opening import Database
+
+AT: Final = 1763712000.25
+NOTHING: Final = Capture("none", lambda value: value, 1000)
+
+
+def a_call(number: int = 1, **changes: Any) -> CallRecord:
+    """A closed call, told from others by `number`."""
+    given: dict[str, Any] = {
+        "trace": TraceContext(f"{number:032x}", f"{number:016x}"),
+        "started": AT + number,
+        "agent_id": "shop",
+        "asked_name": "crm__list_orders",
+        "door": "http",
+        "server": "crm",
+        "tool": "crm.list_orders",
+        "own_name": "list_orders",
+        "duration": 0.0125,
+        "steps": [Step("policy", 0.0, 0.0001), Step("upstream", 0.0001, 0.01)],
+        "arguments": {"page": number},
+        "result": {"content": [{"type": "text", "text": "one order"}]},
+    }
+    return CallRecord(**{**given, **changes})
+
+
+def a_log(database: Database, capture: Capture = NOTHING, at_most: int = 2**30, **options: Any) -> AuditLog:
+    """A log that has to be run and closed."""
+
+    async def opened() -> AuditRows:
+        return database.audit
+
+    assert database.engine.path is not None
+    return AuditLog(opened, Spill(database.engine.path, at_most), capture, **{"flush_interval": 0.01, **options})
+
+
+@asynccontextmanager
+async def running_log(database: Database, **options: Any) -> AsyncIterator[AuditLog]:
+    """A log that runs inside and is closed on the way out."""
+    log = a_log(database, **options)
+    async with Tasks("a test") as tasks:
+        tasks.start(log.run())
+        yield log
+        await tasks.cancel()
+        await log.close()
+
+
+async def all_written(log: AuditLog) -> None:
+    """Return once nothing waits."""
+    await until(lambda: log.report()["waiting"] == 0)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Return once it does, looked at again and again for a bounded time."""
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.002)
+
+
+def rows(path: Path, query: str = "SELECT trace_id FROM mcp_tool_call_log ORDER BY seq") -> list[Any]:
+    """What another program sees in the database: one value or one tuple a row."""
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute(query).fetchall()
+    return [row[0] if len(row) == 1 else row for row in found]
+
+
+def numbers(path: Path) -> list[int]:
+    """The numbers of the calls that are in the database, in order of their rows."""
+    return [int(trace_id, 16) for trace_id in rows(path)]
+
+
+async def verdict_on(path: Path, expected: str | None = None) -> Verdict:
+    """What `verify` finds."""
+    async with open_reader(f"sqlite+aiosqlite:///{path}") as reader:
+        return await verify(reader, expected)

@@ -1,0 +1,317 @@
+"""`aggregator audit`."""
+
+import asyncio
+import csv
+import io
+import json
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.audit.rows import row
+from aggregator.cli import audit, audit_shapes, audit_stats
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.trace import AuditEvent, CallRecord, TraceContext
+from aggregator.storage.audit_chain import Batch, Entry
+from aggregator.storage.audit_read import LogRow
+from aggregator.storage.database import open_database
+from tests.audit.logs import AT, NOTHING, a_call, rows
+
+CALLS = [
+    row(what, NOTHING)
+    for what in (
+        a_call(1),
+        a_call(2, status="denied", error_code="tool_not_allowed", rule="*.list_*", rule_source="policies/a.yaml:3"),
+        AuditEvent("upstream_state", AT + 2.5, "crm is unavailable: it ended.", server="crm", details={"to": "away"}),
+        a_call(3, agent_id="desk", server="erp", tool="erp.search", status="timeout", duration=30.0, answered_by="crm"),
+        CallRecord(TraceContext("f" * 32, "f" * 16), AT + 4, "desk", "no.such", "http", status="invalid"),
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def log_file(empty_database: bytes, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of a database with four calls and an event."""
+    path = tmp_path_factory.mktemp("log") / "a.db"
+    path.write_bytes(empty_database)
+    append(f"sqlite+aiosqlite:///{path}", CALLS)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def log(url: str, path: Path, log_file: bytes) -> str:
+    """A database with them."""
+    path.parent.mkdir()
+    path.write_bytes(log_file)
+    path.chmod(0o600)
+    return url
+
+
+def append(url: str, entries: list[Entry]) -> None:
+    async def fill() -> None:
+        async with open_database(url) as database:
+            await database.audit.append(Batch(entries))
+
+    asyncio.run(fill())
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_tail(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """E13: What happened, a line each, aligned, calls and events together."""
+    assert audit.tail(log) == 0
+    assert lines(capsys) == [
+        "TIME                      STATUS          MS       AGENT  TOOL             TRACE             WHAT",
+        "2025-11-21T08:00:01.250Z  ok              12.5     shop   crm.list_orders  0000000000000000  -",
+        "2025-11-21T08:00:02.250Z  denied          12.5     shop   crm.list_orders  0000000000000000  "
+        "tool_not_allowed, *.list_*",
+        "2025-11-21T08:00:02.750Z  upstream_state  -        -      crm              #3                "
+        "crm is unavailable: it ended.",
+        "2025-11-21T08:00:03.250Z  timeout         30000.0  desk   erp.search       0000000000000000  answered by crm",
+        "2025-11-21T08:00:04.250Z  invalid         0.0      desk   no.such          ffffffffffffffff  -",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "seqs"),
+    [
+        ({}, [1, 2, 3, 4, 5]),
+        ({"lines": 2}, [4, 5]),
+        ({"agent": "desk"}, [4, 5]),
+        ({"server": "crm"}, [1, 2, 3, 4]),
+        ({"tool": "crm.*"}, [1, 2]),
+        ({"tool": "no.suc?"}, [5]),
+        ({"tool": "crm__list_orders"}, [1, 2, 4]),
+        ({"tool": "crm%"}, []),
+        ({"status": "denied"}, [2]),
+        ({"since": "2025-11-21T08:00:02.5"}, [3, 4, 5]),
+        ({"since": "30m"}, []),
+        ({"since": "36500d"}, [1, 2, 3, 4, 5]),
+    ],
+)
+def test_tail_of_what_is_wanted(
+    log: str, capsys: pytest.CaptureFixture[str], chosen: dict[str, Any], seqs: list[int]
+) -> None:
+    """Proves: E13."""
+    assert audit.tail(log, **chosen, as_json=True) == 0
+    assert [json.loads(line)["seq"] for line in lines(capsys)] == seqs
+
+
+def test_show(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """D5, D6, E13: A refusal names its rule and where that stands; a trace is found by how its id begins."""
+    audit.show(log, "2")
+    shown = dict(line.split(maxsplit=1) for line in lines(capsys))
+    assert (shown["rule"], shown["rule_source"], shown["status"]) == ("*.list_*", "policies/a.yaml:3", "denied")
+    assert shown["started"] == "2025-11-21T08:00:02.250000Z"
+    audit.show(log, "ffff", as_json=True)
+    (one,) = lines(capsys)
+    assert json.loads(one)["asked_name"] == "no.such"
+    audit.show(log, "3", as_json=True)
+    (one,) = lines(capsys)
+    assert json.loads(one)["details"] == {"to": "away"}
+    audit.show(log, "0" * 20)
+    assert lines(capsys).count("") == 2
+    for nothing in ("99", "abc", ""):
+        with pytest.raises(OperatorError, match="no row and no trace"):
+            audit.show(log, nothing)
+
+
+def test_export(log: str, path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """E13: Every column of every row, as JSON Lines and as CSV."""
+    assert audit.export(log) == 0
+    objects = [json.loads(line) for line in lines(capsys)]
+    target = tmp_path / "log.csv"
+    assert audit.export(log, "csv", output=target) == 0
+    assert "5 rows are in" in capsys.readouterr().err
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    with target.open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    for one, line in zip(objects, table, strict=True):
+        if "at" in one:
+            one["started"] = one.pop("at")
+        if "details" in one:
+            one["details"] = json.dumps(one["details"], separators=(",", ":"))
+        assert {name: str(value) for name, value in one.items()} == {
+            name: value for name, value in line.items() if value
+        }
+    in_order = "SELECT seq, digest FROM mcp_tool_call_log UNION SELECT seq, digest FROM audit_events ORDER BY seq"
+    assert [(one["seq"], one["digest"]) for one in objects] == rows(path, in_order)
+    audit.export(log, since="2025-11-21T08:00:02", until="2025-11-21T08:00:03")
+    assert [json.loads(line)["seq"] for line in lines(capsys)] == [2, 3]
+
+
+def test_stats(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: E13."""
+    assert audit.stats(log, "server") == 0
+    assert lines(capsys) == [
+        "SERVER  CALLS  OK  FAILED  REFUSED  CANCELLED  ERROR RATE  P50 MS   P95 MS",
+        "crm     2      1   0       1        0          0.0 %       12.5     12.5",
+        "-       1      0   0       1        0          -           -        -",
+        "erp     1      0   1       0        0          100.0 %     30000.0  30000.0",
+        "all     4      1   1       2        0          50.0 %      12.5     30000.0",
+    ]
+    assert audit.stats(log, since="2025-11-21T08:00:04", as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["total"]["statuses"] == {"invalid": 1}
+
+
+@given(st.lists(st.floats(0, 1000), min_size=1), st.integers(1, 100))
+def test_a_percentile_is_a_time_that_was(seconds: list[float], percent: int) -> None:
+    ordered = sorted(seconds)
+    found = audit_stats.percentile(ordered, percent)
+    assert found in [round(1000 * one, 3) for one in ordered]
+    below = sum(round(1000 * one, 3) <= (found or 0) for one in ordered)
+    assert below >= len(ordered) * percent / 100
+
+
+def test_verify(log: str, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """D9: Good news and bad news, and how a program learns of them."""
+    assert audit.verify(log) == 0
+    first, newest, _ = lines(capsys)
+    assert first == "5 rows, none missing, none changed."
+    digest = newest.split()[-1]
+    append(log, [row(a_call(6), NOTHING)])
+    assert audit.verify(log, digest) == 0
+    Path(f"{path}.unwritten-1.jsonl").write_text("")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE mcp_tool_call_log SET status = 'ok' WHERE seq = 2")
+        connection.execute("DELETE FROM audit_events")
+    capsys.readouterr()
+    assert audit.verify(log) == 1
+    assert lines(capsys) == [
+        "row 2: It was changed.",
+        "row 3: Row 3 is missing.",
+        f"{path}.unwritten-1.jsonl holds rows that are not in the log yet.",
+        "5 rows; the log is NOT whole.",
+    ]
+    assert audit.verify(log, "0123", as_json=True) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["whole"], report["fault_count"], report["head"]["seq"]) == (False, 3, 6)
+
+
+def test_what_cannot_be_asked(url: str, path: Path) -> None:
+    """Nothing is made, mended or migrated by looking."""
+    with pytest.raises(OperatorError, match="nothing has been recorded yet"):
+        audit.tail(url)
+    assert not path.parent.exists()
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE mine (a INTEGER)")
+    before = path.read_bytes()
+    with pytest.raises(OperatorError, match="has no audit log"):
+        audit.verify(url)
+    assert path.read_bytes() == before
+    path.write_bytes(b"This is no database. " * 500)
+    with pytest.raises(OperatorError, match="is damaged"):
+        audit.stats(url)
+    assert path.read_bytes() == b"This is no database. " * 500
+    for wrong in ({"status": "good"}, {"since": "soon"}, {"since": "never"}):
+        with pytest.raises(OperatorError):
+            audit.tail(url, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(OperatorError, match="counted by"):
+        audit.stats(url, "colour")  # type: ignore[arg-type]
+    with pytest.raises(OperatorError, match="no format"):
+        audit.export(url, "xml")  # type: ignore[arg-type]
+    with pytest.raises(OperatorError, match="cannot be written"):
+        audit.export(url, output=path.parent / "none" / "a.csv")
+
+
+@pytest.mark.parametrize("column", ["started", "duration", "status", "trace_id", "agent_id", "arguments"])
+@pytest.mark.parametrize("value", ["text\x1b[31m", b"\xff", 1e300, "CAST(x'ff' AS TEXT)"])
+def test_a_row_that_was_tampered_with_can_be_looked_at(
+    log: str, path: Path, column: str, value: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if column == "status":
+        value = "error"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        given = value if str(value).startswith("CAST") else "?"
+        change = f"UPDATE mcp_tool_call_log SET {column} = {given} WHERE seq = 1"  # noqa: S608
+        connection.execute(change, [] if given != "?" else [value])
+    audit.tail(log)
+    audit.show(log, "1")
+    audit.export(log)
+    audit.export(log, "csv")
+    assert audit.verify(log) == 1
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert shown.encode()
+
+
+texts = st.text(st.characters(codec=None)) | st.sampled_from(["=1+1", "+1", "-1", "@a", "\t=1", " =1", "＝1", "\r\n=1"])
+
+
+@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=3))
+def test_a_csv_is_safe_for_spreadsheets_and_terminals(values: list[tuple[str, str]]) -> None:
+    """E13: What an agent wrote becomes no formula, no line and no escape sequence, and no row is lost."""
+    given_rows = [
+        LogRow(n, "call", {"agent_id": agent, "error_message": said, "started": AT}, 1, "p", "d")
+        for n, (agent, said) in enumerate(values)
+    ]
+    text = audit_shapes.csv_lines(given_rows)
+    text.encode()
+    read = list(csv.reader(io.StringIO(text)))
+    assert [line[0] for line in read] == [str(n) for n in range(len(values))]
+    cells = [cell for line in read for cell in line if cell]
+    assert all(cell.isprintable() and cell.strip()[:1] not in tuple("=+-@＝＋－＠") for cell in cells)
+    for one in given_rows:
+        line = audit_shapes.json_line(one)
+        assert line.isprintable()
+        assert json.loads(line)["agent_id"] == one.values["agent_id"]
+
+
+@contextmanager
+def command(path: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """The program itself."""
+    config = path.parent.parent / "aggregator.json"
+    config.write_text(json.dumps({"mcpServers": {}, "storage": f"sqlite+aiosqlite:///{path}"}))
+    with subprocess.Popen(
+        [sys.executable, "-m", "aggregator", "audit", *words, "-c", str(config)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_follow_until_a_signal(log: str, path: Path) -> None:
+    """E13: What happens while one looks comes as it happens; Ctrl+C ends it well."""
+    with command(path, "tail", "-f", "-n", "1", "--agent", "desk") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("TIME")
+        assert "no.such" in process.stdout.readline()
+        append(log, [row(a_call(7), NOTHING), row(a_call(8, agent_id="desk", tool="erp.late"), NOTHING)])
+        assert "erp.late" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=10)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "out", "err"),
+    [
+        (["verify"], 1, "NOT whole", ""),
+        (["show", "nothing"], 2, "", "aggregator: The audit log has no row"),
+    ],
+)
+def test_the_program(log: str, path: Path, words: list[str], status: int, out: str, err: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM mcp_tool_call_log WHERE seq = 4")
+    with command(path, *words) as process:
+        said, wrong = process.communicate(timeout=20)
+    assert (process.returncode, out in said, err in wrong, "Traceback" in wrong) == (status, True, True, False)

@@ -1,0 +1,264 @@
+"""What a row says of a call, and what it never says."""
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.audit import measure
+from aggregator.audit.capture import CUT, Capture
+from aggregator.audit.log import AuditLog
+from aggregator.audit.note import note
+from aggregator.audit.rows import row
+from aggregator.domain.redact import Redactor
+from aggregator.domain.trace import AuditEvent, CallRecord, Status, Step, TraceContext
+from aggregator.storage.audit_chain import Batch
+from aggregator.storage.audit_read import ALL, open_reader
+from aggregator.storage.database import open_database
+from aggregator.storage.digest import argument_digest
+from aggregator.storage.opening import Database
+from aggregator.wire.codec import Raw, encode
+from tests.audit.logs import AT, NOTHING, a_call, all_written, verdict_on
+
+Running = Callable[..., AbstractAsyncContextManager[AuditLog]]
+FULL = Capture("full", Redactor(["hunter2-hunter2"]).value, 1000)
+
+
+async def _kept(url: str) -> list[dict[str, Any]]:
+    async with open_reader(url) as reader:
+        return [dict(row.values) for row in await reader.after(0, ALL)]
+
+
+@pytest.mark.parametrize("status", get_args(Status))
+async def test_every_way_out_is_one_row_with_all_that_is_known(logging_into: Running, url: str, status: Status) -> None:
+    """D9: Whatever the status, each field of the record is in its column."""
+    arguments, result = {"b": 1, "a": "ä"}, {"content": [], "isError": True}
+    call = CallRecord(
+        TraceContext("a" * 32, "b" * 16, "c" * 16),
+        AT,
+        "shop",
+        "crm__list_orders",
+        "sse",
+        host_version="2025-06-18",
+        tenant="acme",
+        key_id="k7",
+        user_id="ada",
+        session_id="s-1",
+        conversation_id="c-1",
+        via="call_tool",
+        server="crm",
+        answered_by="crm_b",
+        tool="crm.list_orders",
+        own_name="list_orders",
+        schema_version="f" * 32,
+        upstream_version="2026-07-28",
+        duration=1.5,
+        queued=0.25,
+        steps=[Step("check", 0.0, 0.125), Step("upstream", 0.125, 0.5), Step("upstream", 0.75, 0.25)],
+        status=status,
+        error_code="upstream_timeout",
+        error_message="It did not answer.",
+        rule="crm.*",
+        rule_source="policies/shop.yaml:22",
+        retries=2,
+        arguments=arguments,
+        result=result,
+    )
+    async with logging_into() as log:
+        log.record(call)
+    (values,) = await _kept(url)
+    assert values == {
+        "trace_id": "a" * 32,
+        "span_id": "b" * 16,
+        "parent_id": "c" * 16,
+        "user_id": "ada",
+        "session_id": "s-1",
+        "conversation_id": "c-1",
+        "agent_id": "shop",
+        "key_id": "k7",
+        "tenant": "acme",
+        "server_id": "crm",
+        "answered_by": "crm_b",
+        "tool_name": "crm.list_orders",
+        "asked_name": "crm__list_orders",
+        "own_name": "list_orders",
+        "schema_version": "f" * 32,
+        "door": "sse",
+        "via": "call_tool",
+        "host_version": "2025-06-18",
+        "upstream_version": "2026-07-28",
+        "started": AT,
+        "ended": AT + 1.5,
+        "duration": 1.5,
+        "queued": 0.25,
+        "upstream_seconds": 0.75,
+        "status": status,
+        "error_code": "upstream_timeout",
+        "error_message": "It did not answer.",
+        "rule": "crm.*",
+        "rule_source": "policies/shop.yaml:22",
+        "retries": 2,
+        "arguments_bytes": len('{"a":"ä","b":1}'.encode()),
+        "arguments_digest": argument_digest(arguments),
+        "result_bytes": len(encode(result)),
+        "result_digest": sha256(encode(result)).hexdigest(),
+    }
+
+
+async def test_a_call_that_never_got_far(logging_into: Running, url: str) -> None:
+    """D9: A name that nobody knows leaves a row, too, without what was never known."""
+    call = CallRecord(TraceContext("a" * 32, "b" * 16), AT, "shop", "nonsense", "stdio", status="invalid")
+    async with logging_into() as log:
+        log.record(call)
+    (values,) = await _kept(url)
+    assert values["asked_name"] == "nonsense"
+    assert not {"tool_name", "server_id", "arguments_digest", "result_bytes"} & set(values)
+
+
+async def test_other_events_stand_between_the_calls(logging_into: Running, url: str) -> None:
+    """E13: In the order in which things happened."""
+    event = AuditEvent(
+        "key_changed", AT, "k7 was revoked.", "shop", details={"key": "k7", "password": "hunter2-hunter2"}
+    )
+    async with logging_into(capture=FULL) as log:
+        log.record(a_call(1))
+        log.event(event)
+        log.record(a_call(2))
+    async with open_reader(url) as reader:
+        found = await reader.after(0, ALL)
+    assert [(one.seq, one.kind) for one in found] == [(1, "call"), (2, "key_changed"), (3, "call")]
+    assert found[1].values == {
+        "at": AT,
+        "summary": "k7 was revoked.",
+        "agent_id": "shop",
+        "details": '{"key":"k7","password":"[redacted]"}',
+    }
+
+
+async def test_a_command_writes_an_event_at_once(database: Database, url: str) -> None:
+    """E13: Where no gateway runs, too."""
+    await note(database.audit, AuditEvent("key_changed", AT, "k7 was revoked.", "shop", details={"password": "x"}))
+    (values,) = await _kept(url)
+    assert (values["summary"], values["details"]) == ("k7 was revoked.", '{"password":"[redacted]"}')
+
+
+@pytest.mark.parametrize(
+    ("mode", "kept"), [("none", []), ("arguments", ["arguments"]), ("full", ["arguments", "result"])]
+)
+async def test_what_is_captured(logging_into: Running, url: str, path: Path, mode: Any, kept: list[str]) -> None:
+    """D9, B6: Arguments and results are in the file only as the configuration says, and never with a secret."""
+    call = a_call(
+        arguments={"note": "marmalade", "token": "hunter2-hunter2"},
+        result={"content": [{"type": "text", "text": "strawberry for hunter2-hunter2"}]},
+        error_message="hunter2-hunter2 is wrong",
+        asked_name="hunter2-hunter2",
+        conversation_id="hunter2-hunter2",
+    )
+    async with logging_into(capture=Capture(mode, FULL.redact, 1000)) as log:
+        log.record(call)
+        await all_written(log)
+        on_disk = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    (values,) = await _kept(url)
+    assert [name for name in ("arguments", "result") if name in values] == kept
+    assert (b"marmalade" in on_disk, b"strawberry" in on_disk) == ("arguments" in kept, "result" in kept)
+    assert b"hunter2" not in on_disk
+    assert values["error_message"] == "[redacted] is wrong"
+
+
+def test_what_is_too_long_is_cut() -> None:
+    whole = row(a_call(result={"text": "x" * 980}), FULL).values["result"]
+    cut = row(a_call(result={"text": "x" * 1000}), FULL).values["result"]
+    assert json.loads(whole) == {"text": "x" * 980}
+    assert cut == f'{{"text":"{"x" * 991}{CUT}'
+    assert row(a_call(result=Raw(b'{"a":1}')), FULL).values["result"] == '{"a":1}'
+    assert row(a_call(result={"deep": Raw(b'"' + b"x" * 10**6 + b'"')}), FULL).values["result"].endswith(CUT)
+
+
+SECRET = "zq7-VERY-secret-" + "9" * 400
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 22), st.integers(-420, 60))
+def test_a_cut_shows_no_part_of_a_secret(hidden: int, near: int) -> None:
+    """D9: Wherever a value is cut, however much shorter it got by redaction before."""
+    early = (SECRET + "-") * hidden
+    # What is looked at of a result ends near here, in the middle of a secret.
+    text = early.ljust(9192 + near, "-") + SECRET + "-" * 5000
+    message = early.ljust(12192 + near, "-") + SECRET + "-" * 5000
+    capture = Capture("full", Redactor([SECRET], patterns=False).value, 1000)
+    call = a_call(result={"text": text}, arguments=[text, [text]], error_message=message)
+    kept = row(call, capture).values
+    assert SECRET[:6] not in kept["result"] + kept["arguments"] + kept["error_message"]
+
+
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)) | st.just("x" * 300)
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+anything = values | st.just(Raw(b'{"a": 1}')) | st.just(object()) | st.just({"x": {1, 2}})
+names = st.text(st.characters(codec=None), max_size=300)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.tuples(names, names, anything, anything), min_size=1, max_size=8))
+def test_no_call_is_too_strange_for_a_row(empty_database: bytes, strange: list[tuple[str, str, Any, Any]]) -> None:
+    """D9: Whatever a host or a server sends, there is one row, which can be read and proved."""
+    calls = [
+        a_call(n, asked_name=asked, session_id=asked, error_message=said, arguments=arguments, result=result)
+        for n, (asked, said, arguments, result) in enumerate(strange)
+    ]
+
+    async def check(path: Path) -> None:
+        async with open_database(f"sqlite+aiosqlite:///{path}") as database:
+            await database.audit.append(Batch([row(call, FULL) for call in calls]))
+        verdict = await verdict_on(path)
+        assert (verdict.rows, verdict.faults) == (len(calls), ())
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.db"
+        path.write_bytes(empty_database)
+        asyncio.run(check(path))
+
+
+@settings(deadline=None)
+@given(st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=40))
+def test_pieces_measure_as_the_whole(value: Any) -> None:
+    """In whatever pieces a value is encoded, its size and its digest are those of its encoding."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "_VALUES", 4)
+        patch.setattr(measure, "_CHARACTERS", 8)
+        patch.setattr(measure, "_ITEMS", 3)
+        in_pieces = measure.measure(value)
+    text = encode(value)
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return  # written in another way where a half character stands, and piece by piece where it does
+    assert in_pieces == (len(text), sha256(text).hexdigest())
+
+
+def test_a_redaction_that_fails_keeps_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(value: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    values = row(a_call(error_message="secret"), Capture("full", fail, 1000)).values
+    assert (values.get("arguments"), values.get("result"), values["error_message"]) == (None, None, CUT)
+    assert "could not be redacted" in caplog.text
+
+
+def test_names_of_hosts_are_bounded() -> None:
+    kept = row(a_call(session_id="s" * 10**6, conversation_id="a\0b\ud800"), NOTHING).values
+    assert kept["session_id"] == "s" * 199 + CUT
+    assert kept["conversation_id"] == "a\\0b\\ud800"

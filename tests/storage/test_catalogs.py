@@ -1,0 +1,313 @@
+"""What the servers had: kept whole, in one step, once each, and for as long as there is room."""
+
+# ruff: noqa: ASYNC240 - nothing else runs on the loop of a test
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import func, select, text
+
+from aggregator.gateway.catalog_cache import catalog_of, lists_of
+from aggregator.storage import catalogs as module
+from aggregator.storage import migrate, sqlite
+from aggregator.storage.database import open_database
+from aggregator.storage.engine import Engine
+from aggregator.storage.errors import StorageBusy, StorageError, StorageFull, TooLarge
+from aggregator.storage.files import make_file
+from aggregator.storage.glance import glance
+from aggregator.storage.opening import Database, open_here
+from aggregator.storage.records import Definition, KeptTools, ServerCatalog
+from aggregator.storage.tables import mcp_servers, mcp_tool_versions, mcp_tools
+from aggregator.upstream.negotiate import Greeting
+from tests.storage.processes import other
+from tests.unit.strategies import ANY_TEXT, json_values
+
+DAY = 86400.0
+Read = Callable[[Database, Iterable[str]], Awaitable[dict[str, KeptTools]]]
+
+
+async def by_machinery(database: Database, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
+    return await database.catalogs.fitting(fingerprints)
+
+
+async def at_a_glance(database: Database, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
+    assert database.engine.path is not None
+    return glance(database.engine.path, fingerprints)
+
+
+def had(*tools: str | tuple[str, str], server: str = "srv", fingerprint: str = "f") -> ServerCatalog:
+    """A catalog; a tool is its name, or its name and its digest."""
+    pairs = [tool if isinstance(tool, tuple) else (tool, f"d-{tool}") for tool in tools]
+    listed = tuple(Definition(name, digest, f'{{"name":"{name}","v":"{digest}"}}') for name, digest in pairs)
+    return ServerCatalog(server, fingerprint, "stdio", "2025-11-25", '{"name":"s"}', "{}", "Be kind.", listed)
+
+
+async def rows(database: Database, table: Any) -> int:
+    async with database.engine.read() as connection:
+        return await connection.scalar(select(func.count()).select_from(table)) or 0
+
+
+def names(kept: KeptTools) -> list[str]:
+    return [tool.name for tool in kept.tools]
+
+
+@pytest.mark.parametrize("read", [by_machinery, at_a_glance])
+async def test_a_list_comes_back_as_it_was(database: Database, read: Read) -> None:
+    """Proves: D2, F4. In its order, with what is twice in it; another configuration of the server has its own."""
+    one = had("b", "a", "b", ("", "odd"))
+    none, different = had(server="empty", fingerprint="g"), had("c", fingerprint="h")
+    for catalog in (one, none, different):
+        await database.catalogs.keep(catalog, now=5.0)
+    found = await read(database, ["f", "g", "nobody", "' OR 1=1 --"])
+    assert found == {"f": KeptTools(5.0, one.tools), "g": KeptTools(5.0, ())}
+    await database.catalogs.keep(had("a", "c"), now=6.0)
+    assert names((await read(database, ["f"]))["f"]) == ["a", "c"]
+    assert names((await read(database, ["h"]))["h"]) == ["c"]
+
+
+def test_any_definition_comes_back_as_it_was(tmp_path: Path) -> None:
+    """Proves: C6, D2, F4. Whatever JSON it is, and whatever its name, bit for bit."""
+    entries = st.one_of(json_values(), st.builds(lambda name, rest: {**rest, "name": name}, ANY_TEXT, _objects()))
+    greeting = Greeting("2025-11-25", {"name": "\ud800\0"}, {"tools": {}}, "\udfff\0")
+    with asyncio.Runner() as runner:
+        database = runner.run(open_here(f"sqlite+aiosqlite:///{tmp_path}/a.db"))
+
+        @settings(max_examples=60, deadline=None)
+        @given(st.lists(entries, max_size=4))
+        def holds(definitions: list[Any]) -> None:
+            catalog = catalog_of("srv", "f", "stdio", greeting, definitions)
+            runner.run(database.catalogs.keep(catalog, now=1.0))
+            found = glance(tmp_path / "a.db", ["f"])
+            # The order of names in an object is that in which a definition was first seen.
+            assert lists_of(found)["f"] == definitions
+            assert [repr(_sorted(one)) for one in lists_of(found)["f"]] == [repr(_sorted(one)) for one in definitions]
+            assert runner.run(database.catalogs.fitting(["f"])) == found
+
+        holds()
+        runner.run(database.close())
+
+
+def _objects() -> st.SearchStrategy[dict[str, Any]]:
+    return st.dictionaries(ANY_TEXT, json_values(), max_size=3)
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _sorted(value[name]) for name in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
+
+
+def test_what_is_no_json_and_what_has_no_bottom(tmp_path: Path) -> None:
+    """Proves: F4. Numbers that some servers send and no one can write, and depths that no host is shown."""
+    deep: Any = []
+    for _ in range(5_000):
+        deep = [deep]
+    catalog = catalog_of("srv", "f", "stdio", Greeting("2025-11-25"), [{"name": "t", "default": float("inf")}, deep])
+    lists = lists_of({"f": KeptTools(1.0, catalog.tools)})
+    assert lists == {"f": [{"name": "t", "default": float("inf")}, None]}
+    spoiled = Definition("t", "d", '{"name":')
+    assert lists_of({"f": KeptTools(1.0, (spoiled,)), "g": KeptTools(1.0, ())}) == {"g": []}
+
+
+async def test_every_definition_is_there_once_with_its_times(database: Database) -> None:
+    """Proves: D2. Whichever lists it is in; what a tool had before stays."""
+    keep, versions = database.catalogs.keep, database.catalogs.versions
+    await keep(had(("t", "1"), "u"), now=10.0)
+    await keep(had(("t", "1"), "u", fingerprint="g"), now=20.0)
+    await keep(had(("t", "2")), now=30.0)
+    await keep(had(("t", "1"), "u"), now=40.0 + DAY)
+    assert await rows(database, mcp_tool_versions) == 3
+    assert await rows(database, mcp_tools) == 4
+    newest, oldest = await versions("srv", "t")
+    assert (newest.digest, newest.first_seen, newest.last_seen) == ("2", 30.0, 30.0)
+    assert (oldest.digest, oldest.first_seen, oldest.last_seen) == ("1", 10.0, 40.0 + DAY)
+    assert oldest.text == '{"name":"t","v":"1"}'
+    assert await versions("srv", "nobody") == []
+    assert await versions("other", "t") == []
+    odd = "\ud800\0" * 500
+    await keep(ServerCatalog("srv", "o", "http", "2", "{}", "{}", None, (Definition(odd, "3", "{}"),)), now=50.0)
+    assert [version.digest for version in await versions("srv", odd)] == ["3"]
+
+
+async def test_a_list_that_is_the_same_is_only_noted(database: Database) -> None:
+    """Proves: D2. The definitions are not written again: when they were seen is right to the day."""
+    await database.catalogs.keep(had("t"), now=10.0)
+    await database.catalogs.keep(had("t", fingerprint="g"), now=10.0)
+    async with database.engine.write() as connection:
+        await connection.execute(text("UPDATE mcp_tool_versions SET definition = 'as it was'"))
+    await database.catalogs.keep(had("t"), now=20.0)
+    (version,) = await database.catalogs.versions("srv", "t")
+    assert (version.text, version.last_seen) == ("as it was", 10.0)
+    async with database.engine.read() as connection:
+        found = await connection.execute(text("SELECT fingerprint FROM mcp_tools ORDER BY rowid"))
+        assert found.scalars().all() == ["f", "g"]
+    assert (await database.catalogs.fitting(["f"]))["f"].connected == 20.0
+
+
+async def test_of_one_server_a_few_configurations_are_kept(database: Database) -> None:
+    """Proves: F4. Those last connected; and none of a server that has been away for months."""
+    for number in range(module.CONFIGURATIONS + 2):
+        await database.catalogs.keep(had("t", fingerprint=f"f{number}"), now=float(number))
+    await database.catalogs.keep(had("x", server="other", fingerprint="o"), now=3.0)
+    kept = await database.catalogs.fitting([f"f{number}" for number in range(10)] + ["o"])
+    assert list(kept) == [f"f{number}" for number in range(2, module.CONFIGURATIONS + 2)] + ["o"]
+    await database.catalogs.keep(had("u", server="third", fingerprint="t"), now=module.KEPT + 4.5)
+    assert set(await database.catalogs.fitting([*kept, "t"])) == {"f5", "t"}
+    assert await rows(database, mcp_tools) == 2
+    assert await rows(database, mcp_servers) == 2
+    assert [version.digest for version in await database.catalogs.versions("other", "x")] == ["d-x"]
+
+
+async def test_what_was_before_is_kept_within_bounds(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: D2. The oldest goes first; what is listed, and other servers' past, is untouched."""
+    size = len(had(("t", "00")).tools[0].text)
+    monkeypatch.setattr(module, "HISTORY_BYTES", 3 * size)
+    await database.catalogs.keep(had(("t", "xx"), server="other", fingerprint="o"), now=1.0)
+    await database.catalogs.keep(had(("t", "yy"), server="other", fingerprint="o"), now=2.0)
+    for number in range(10, 20):
+        await database.catalogs.keep(had(("t", str(number)), ("u", "00")), now=float(number))
+    assert [version.digest for version in await database.catalogs.versions("srv", "t")] == ["19", "18", "17", "16"]
+    assert [version.digest for version in await database.catalogs.versions("srv", "u")] == ["00"]
+    assert len(await database.catalogs.versions("other", "t")) == 2
+    monkeypatch.setattr(module, "CATALOG_BYTES", 100)
+    with pytest.raises(TooLarge):
+        await database.catalogs.keep(had(*"abcdefgh"), now=30.0)
+    assert names((await database.catalogs.fitting(["f"]))["f"]) == ["t", "u"]
+
+
+async def test_a_writer_that_is_killed_leaves_one_list_or_the_other(url: str, database: Database) -> None:
+    """Proves: D2, F4. Never a mixture of the two, wherever it was."""
+    script = """
+        from aggregator.storage.records import Definition, ServerCatalog
+        def had(which, count):
+            tools = tuple(Definition(f"t{n}", f"{which}{n}", which * 2000) for n in range(count))
+            return ServerCatalog("srv", "f", "stdio", "2025-11-25", "{}", "{}", None, tools)
+        async with open_database(url) as database:
+            for number in range(100_000):
+                await database.catalogs.keep(had("ab"[number % 2] + str(number), 300 + number % 2), now=1.0)
+                say(number)
+    """
+    for lines in (1, 2, 4):
+        with other(url, script) as process:
+            for _ in range(lines):
+                await asyncio.to_thread(process.read)
+            await asyncio.to_thread(process.kill)
+        for read in (by_machinery, at_a_glance):
+            (kept,) = (await read(database, ["f"])).values()
+            assert len({tool.text for tool in kept.tools}) == 1
+            assert len(kept.tools) == 300 + (kept.tools[0].digest[0] == "b")
+        async with database.engine.read() as connection:
+            assert (await connection.execute(text("PRAGMA integrity_check"))).scalar() == "ok"
+            assert (await connection.execute(text("PRAGMA foreign_key_check"))).all() == []
+
+
+async def test_processes_that_keep_the_same_at_once(url: str, database: Database) -> None:
+    """Proves: F4. Each in its turn; nobody is refused."""
+    script = """
+        from aggregator.storage.records import Definition, ServerCatalog
+        hear()
+        async with open_database(url) as database:
+            for number in range(20):
+                tools = tuple(Definition(f"t{n}", f"d{n}", "x" * 500) for n in range(number, 50))
+                for mark in ("one", "two"):
+                    about = ("srv", mark, "stdio", "2025-11-25", "{}", "{}", None)
+                    await database.catalogs.keep(ServerCatalog(*about, tools), now=float(number))
+            say("done")
+    """
+    with ExitStack() as stack:
+        processes = [stack.enter_context(other(url, script)) for _ in range(2)]
+        for process in processes:
+            process.write()
+        for process in processes:
+            assert await asyncio.to_thread(process.read) == "done"
+    kept = await database.catalogs.fitting(["one", "two"])
+    assert [len(one.tools) for one in kept.values()] == [31, 31]
+    assert await rows(database, mcp_tool_versions) == 50
+
+
+async def test_a_full_disk_leaves_the_list_before(database: Database) -> None:
+    """Proves: F4. And once there is room again, it is replaced."""
+    await database.catalogs.keep(had("a"), now=1.0)
+    large = ServerCatalog("srv", "f", "stdio", "2", "{}", "{}", None, (Definition("b", "d", "x" * 500_000),))
+    async with database.engine.write() as connection:
+        await connection.execute(text("PRAGMA max_page_count = 1"))
+    with pytest.raises(StorageFull, match="no room left"):
+        await database.catalogs.keep(large, now=2.0)
+    assert names((await database.catalogs.fitting(["f"]))["f"]) == ["a"]
+    async with database.engine.write() as connection:
+        await connection.execute(text("PRAGMA max_page_count = 100000"))
+    await database.catalogs.keep(large, now=3.0)
+    assert names((await database.catalogs.fitting(["f"]))["f"]) == ["b"]
+
+
+async def test_a_locked_file_can_be_read_and_not_written(path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: F4. A start does not wait for whoever writes."""
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
+    async with open_database(url) as database:
+        await database.catalogs.keep(had("a"), now=1.0)
+        async with open_database(url) as second, second.engine.write():
+            assert names(glance(path, ["f"])["f"]) == ["a"]
+            with pytest.raises(StorageBusy):
+                await database.catalogs.keep(had("b"), now=2.0)
+        await database.catalogs.keep(had("b"), now=2.0)
+        assert names(glance(path, ["f"])["f"]) == ["b"]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"This is no database. " * 500])
+def test_a_file_that_has_nothing_to_show(tmp_path: Path, content: bytes | None) -> None:
+    """Proves: F4. A glance changes nothing, and finds nothing."""
+    path = tmp_path / "a.db"
+    if content is not None:
+        path.write_bytes(content)
+    assert glance(path, ["f"]) == {}
+    assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == ({} if content is None else {"a.db": content})
+
+
+async def test_an_older_file_keeps_what_is_in_it(path: Path, url: str) -> None:
+    """Proves: F4. Keys and approvals outlive the step to this schema."""
+    make_file(path)
+    await asyncio.to_thread(migrate.upgrade, url, path, None, "0001")
+    assert glance(path, ["f"]) == {}
+    key = "INSERT INTO api_keys VALUES ('k', 'bot', 'h', '', 1, NULL, NULL, NULL)"
+    engine = Engine(url, path)
+    async with engine.write() as connection:
+        await connection.execute(text(key))
+    await engine.close()
+    async with open_database(url) as database:
+        assert [found.key_id for found in await database.keys.all()] == ["k"]
+        await database.catalogs.keep(had("a"), now=1.0)
+    assert names(glance(path, ["f"])["f"]) == ["a"]
+
+
+def test_a_file_that_could_not_be_begun_is_taken_away(path: Path, url: str) -> None:
+    """Proves: F4. An empty file would look as if there might be keys in it."""
+    script = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+        from aggregator.storage.errors import StorageError
+        try:
+            async with open_database(url):
+                say("opened")
+        except StorageError as error:
+            say(error)
+    """
+    with other(url, script) as process:
+        assert str(path) in process.read()
+    assert not path.exists()
+
+
+async def test_a_file_in_the_place_of_ours_is_written(path: Path, url: str, database: Database) -> None:
+    """Proves: F4. What another process set aside is not written on."""
+    await database.catalogs.keep(had("a"), now=1.0)
+    path.rename(path.with_name("elsewhere"))
+    with pytest.raises(StorageError, match="still there"):
+        await database.catalogs.keep(had("b"), now=2.0)
+    async with open_database(url):
+        await database.catalogs.keep(had("c"), now=3.0)
+    assert names(glance(path, ["f"])["f"]) == ["c"]

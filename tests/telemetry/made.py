@@ -1,0 +1,85 @@
+"""Call records as the pipeline fills them, and a snapshot of a small house."""
+
+from typing import Any, Final, get_args
+
+from hypothesis import strategies as st
+
+from aggregator.audit.metrics_snapshot import ListTokens, Snapshot, Upstream
+from aggregator.audit.spans_outbox import Figures
+from aggregator.domain.trace import CallRecord, Status, Step, TraceContext
+from aggregator.domain.trace_context import begin
+
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
+# Ended by a caller's mistake or a rule before anything is sent.
+UNSENT: Final = ("denied", "invalid", "pending")
+
+
+def road(status: Status) -> list[Step]:
+    """The steps of a call that ended so."""
+    steps = [Step("policy", 0.0001, 0.0001), Step("check", 0.0002, 0.0002)]
+    if status not in UNSENT:
+        steps.append(Step("upstream", 0.001, 0.04))
+    if status == "ok":
+        steps.append(Step("output", 0.042, 0.001))
+    return steps
+
+
+def call(status: Status = "ok", **given: Any) -> CallRecord:
+    """A call of `weather.get_forecast` that took 50 ms."""
+    fields: dict[str, Any] = {
+        "trace": begin(),
+        "started": 1_800_000_000.5,
+        "began": 4_711.25,
+        "agent_id": "shop",
+        "asked_name": "weather__get_forecast",
+        "door": "http",
+        "host_version": "2026-07-28",
+        "server": "weather",
+        "tool": "weather.get_forecast",
+        "own_name": "get_forecast",
+        "schema_version": "5f0c",
+        "upstream_version": "2025-11-25",
+        "duration": 0.05,
+        "steps": road(status),
+        "status": status,
+    }
+    return CallRecord(**(fields | given))
+
+
+def unknown_tool(name: str = "nobody.knows", **given: Any) -> CallRecord:
+    """A call of a name that no tool has."""
+    nothing = {"server": None, "tool": None, "own_name": None, "schema_version": None, "upstream_version": None}
+    return call("invalid", asked_name=name, error_code="unknown_tool", steps=[], **nothing, **given)
+
+
+NAMES: Final = st.text(st.sampled_from('abc._-"\\\n 天'), max_size=6)
+MOMENTS: Final = st.floats(-1.0, 400.0)
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> CallRecord:
+    """Any record a pipeline could leave, and some that only a broken clock could."""
+    parent = draw(st.sampled_from([None, "00f067aa0ba902b7"]))
+    steps = st.builds(Step, st.sampled_from(["policy", "check", "confirm", "upstream", "output"]), MOMENTS, MOMENTS)
+    return call(
+        draw(st.sampled_from(STATUSES)),
+        trace=TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "53995c3f42cd8ad8", parent),
+        agent_id=draw(NAMES),
+        server=draw(st.none() | NAMES),
+        tool=draw(st.none() | NAMES),
+        duration=draw(MOMENTS),
+        steps=draw(st.lists(steps, max_size=6)),
+        retries=draw(st.integers(0, 3)),
+        queued=draw(st.floats(0.0, 3.0)),
+        error_code=draw(st.none() | st.sampled_from(["-32603", "upstream_timeout"])),
+    )
+
+
+SNAPSHOT: Final = Snapshot(
+    upstreams={"weather": Upstream("ready", 12, 3, 2), 'odd"\\\nname': Upstream("unavailable")},
+    sessions={"http": 4, "sse": 1, "stdio": 0},
+    queues={"audit": 17, "approvals": 2},
+    lost={"audit": 0},
+    lists={"shop": ListTokens(9_000, 350)},
+    spans=Figures(100, 5, 2, 7),
+)
