@@ -77,13 +77,11 @@ def _join(tools: tuple[ToolRecord, ...], style: Style) -> tuple[Raw, str | None]
     parts: list[bytes] = []
     size = 0
     for tool in tools:
-        rendered = tool.rendered.get(style)
-        if rendered is None:
-            rendered = tool.rendered[style] = _render_tool(tool, style)
-        size += len(rendered)
+        part = rendered(tool, style)
+        size += len(part)
         if parts and size > PAGE_BYTES:
             return Raw(b"[" + b",".join(parts) + b"]"), tools[len(parts) - 1].listed[style]
-        parts.append(rendered)
+        parts.append(part)
     return Raw(b"[" + b",".join(parts) + b"]"), None
 
 
@@ -91,6 +89,10 @@ def _index(tools: tuple[ToolRecord, ...], style: Style, listed: str) -> int:
     return next(at for at, tool in enumerate(tools) if tool.listed[style] == listed)
 
 
-def _render_tool(tool: ToolRecord, style: Style) -> bytes:
-    definition: Mapping[str, object] = {**tool.definition, "name": tool.listed[style]}
-    return encode(definition)
+def rendered(tool: ToolRecord, style: Style) -> bytes:
+    """The definition as hosts get it, made once."""
+    known = tool.rendered.get(style)
+    if known is None:
+        definition: Mapping[str, object] = {**tool.definition, "name": tool.listed[style]}
+        known = tool.rendered[style] = encode(definition)
+    return known

@@ -103,7 +103,7 @@ _ASIDES: Final = re.compile(
     r"|[(（]|\W*(?:注意|重要|警告|提示|必须|请先|切勿|请务必|例如)",
     re.IGNORECASE,
 )
-_ARTICLE: Final = re.compile(r"(?:the|an?|optional|required|\(optional\)|\(required\))[,:.]?\s+(?=\w)", re.IGNORECASE)
+_ARTICLE: Final = re.compile(r"\A(?:the|an?|optional|required|\(optional\)|\(required\))[,:.]?\s+(?=\w)", re.IGNORECASE)
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _TAKES: Final[Mapping[Language, str]] = {"en": "takes", "zh": "参数"}
 _NAMES_SHOWN: Final = 6

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Mapping
 from copy import deepcopy
 from fnmatch import fnmatchcase
+from hashlib import blake2b
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.schema_walk import Path, deeper_than, positions
+from aggregator.wire.codec import TooDeep, encode_sorted
 from aggregator.wire.headers import ParamHeader, param_headers
 
 # S/basic/index, JSON Schema Usage: 2020-12 is the default, the older ones are named by their URI.
@@ -72,9 +74,23 @@ def vet(
             definition=mended,
             listed=listed,
             timeout=_timeout(server, name),
+            version=definition_digest(definition),
             param_headers=headers,
         )
     return tuple(records.values()), warnings
+
+
+def definition_digest(definition: Any) -> str:
+    """A tool's schema version: 32 hex digits that differ when anything in the definition does but the order of names.
+
+    What is nested too deeply to be written counts as null. 128 bits: a server could make two definitions with one
+    digest of 64, and swap them unseen.
+    """
+    try:
+        text = encode_sorted(definition)
+    except TooDeep:
+        text = b"null"
+    return blake2b(text, digest_size=16).hexdigest()
 
 
 def _own_name(definition: Any) -> str:

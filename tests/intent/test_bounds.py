@@ -1,0 +1,117 @@
+"""A message of any length and make is read in bounded time: work grows with its length at most, up to a bound."""
+
+import re
+import sys
+import time
+from types import FrameType
+
+import pytest
+
+from aggregator.catalog import (
+    intent_calls,
+    intent_keywords,
+    intent_manner,
+    intent_names,
+    intent_nearest,
+    intent_slots,
+    intent_text,
+)
+from aggregator.catalog.intent_text import HEAD, TAIL, read
+from tests.intent.table import shelves
+
+_READ = HEAD + TAIL
+_UNITS = [
+    *(
+        "用",
+        "用 x 工具",
+        "帮我一下",
+        "不要再去",
+        "天气",
+        "名为",
+        "use the big search tool ",
+        "call create_isue. ",
+        "a_b.",
+    ),
+    *(
+        "don't ever just ",
+        "please ",
+        "@a ",
+        "`",
+        "```",
+        '"',
+        "((",
+        "http://",
+        "and x ",
+        "a",
+        " ",
+        "\n",
+        "> ",
+        "ﷺ",
+        "\ud800",
+    ),
+]
+_RUNS = ("用", "不要再去", "use ", "don't ever just ", "a_b.", "and x ", "to just to ", '"', "`", "((", "a", " a", "的")
+_MODULES = (intent_calls, intent_keywords, intent_manner, intent_names, intent_nearest, intent_slots, intent_text)
+_PATTERNS = {
+    f"{module.__name__}.{name}": pattern
+    for module in _MODULES
+    for name, pattern in vars(module).items()
+    if isinstance(pattern, re.Pattern)
+}
+
+
+def _work(message: str) -> int:
+    """How many functions are called, ours and built-in ones, to match a message."""
+    shelf = shelves()["work"]
+    count = 0
+
+    def counted(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal count
+        count += 1
+
+    before = sys.getprofile()
+    sys.setprofile(counted)
+    try:
+        shelf.match(message)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("unit", _UNITS, ids=range(len(_UNITS)))
+def test_work_grows_with_length_at_most_and_then_no_more(unit: str) -> None:
+    """A2: of 100,000 characters no more is read than of 6,000, and four times the text is not ten times the work."""
+    _work(unit)
+    quarter, whole, much = (_work(unit * (length // len(unit))) for length in (_READ // 4, _READ, 100_000))
+    assert whole <= 10 * quarter + 2_000
+    assert much <= 1.5 * whole + 2_000
+
+
+@pytest.mark.parametrize("name", _PATTERNS)
+def test_no_pattern_backtracks_without_end(name: str) -> None:
+    """Four times the text takes no more than four times as long, with plenty of room; so short a time is none."""
+    pattern = _PATTERNS[name]
+    for unit in _RUNS:
+        small, large = (_seconds(pattern, read(unit * (size // len(unit))).plain) for size in (_READ // 4, _READ))
+        assert large < max(40 * small, 0.05), (unit, small, large)
+
+
+def _seconds(pattern: re.Pattern[str], text: str) -> float:
+    start = time.process_time()
+    for found in pattern.finditer(text):
+        assert found.end() >= found.start()
+    return time.process_time() - start
+
+
+def test_the_middle_of_a_long_message_is_not_read() -> None:
+    shelf = shelves()["city"]
+    filling = "word " * 20_000
+    assert shelf.match(f"call maps_weather {filling}").intent == "mcp"
+    assert shelf.match(f"{filling} call maps_weather").intent == "mcp"
+    assert shelf.match(f"{filling} call maps_weather {filling}").intent == "none"
+
+
+def test_a_word_that_is_cut_is_not_read() -> None:
+    shelf = shelves()["city"]
+    assert shelf.match("x" * (HEAD - 4) + " timezone" + " y" * TAIL).intent == "none"
+    assert shelf.match("x" * HEAD + " " + "z" * TAIL + "time zone" + "y" * (TAIL - 9)).intent == "none"

@@ -1,0 +1,28 @@
+"""`docs/intent.md` says what is so."""
+
+import re
+from pathlib import Path
+
+from tests.intent.table import rows, shelves
+
+_PAGE = (Path(__file__).parents[2] / "docs" / "intent.md").read_text(encoding="utf-8")
+_RULE = re.compile(r"^\| `(\w+)` \| .* \| ([^|]*) \|$", re.MULTILINE)
+
+
+def test_the_examples_of_the_rules_fire_them() -> None:
+    """A2, A3: each example, in one of the small catalogs, by the rule it stands for."""
+    examples = [
+        (rule, message)
+        for rule, cell in _RULE.findall(_PAGE.partition("## What does not")[0])
+        for message in re.findall(r"`([^`]+)`", cell)
+    ]
+    assert {rule for rule, _ in examples} == {"handle", "explicit", "name", "ask", "nearest", "keyword"}
+    for rule, message in examples:
+        assert rule in {shelf.match(message).rule for shelf in shelves().values()}, message
+
+
+def test_the_page_counts_as_the_table_does() -> None:
+    without = sum(row.intent == "none" for row in rows())
+    assert f"{len(rows())} messages, Chinese and English, {without} of them without intent" in _PAGE
+    for part, count in re.findall(r"^\| `(\w+)` \| (\d+) \|", _PAGE, re.MULTILINE):
+        assert sum(row.part == part for row in rows()) == int(count)
