@@ -4,22 +4,44 @@ import importlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from pathlib import Path
+from pkgutil import resolve_name
 from statistics import mean
 from typing import Any, Final
 
 from aggregator.catalog.levels import level1, level2, level3, shown_name
+from aggregator.catalog.listing import rendered
 from aggregator.catalog.oneline import one_line, words_of
 from aggregator.catalog.plain import columns
+from aggregator.catalog.search import Index
 from aggregator.catalog.tokens import estimate
 from aggregator.catalog.vet import vet
 from aggregator.config.model import ServerConfig
 from aggregator.domain.records import ToolRecord
+from aggregator.gateway.meta.all import META_TOOLS
+from aggregator.gateway.meta.shown import answer
 from benchmarks.report import Table
 
 Count = Callable[[str], int]
 
 _WORST: Final = 5
+_LOOKED_AT: Final = 200
+_SHOWN: Final = 10
+_QUESTIONS: Final = (
+    "create an issue in a repository",
+    "search the web for news",
+    "weather forecast for a city",
+    "send a message to a channel",
+    "list files in a folder",
+    "run a SQL query",
+    "take a screenshot of a page",
+    "convert a time between time zones",
+    "upload a file",
+    "规划驾车路线",
+    "get the transcript of a video",
+    "restart a deployment",
+)
 
 
 def measure(folder: Path) -> str:
@@ -63,8 +85,34 @@ def measure(folder: Path) -> str:
         f"cut off: {sum(w.endswith('…') for w in words) / len(words):.1%}; "
         f"empty or no more than the name: {len(useless) / len(words):.1%} {' '.join(useless[:_WORST])}\n",
         *(_worst(name, texts, tools, count or estimate) for name, texts in levels[1:]),
+        _task(tools, listed, count or estimate),
     ]
     return "\n".join(parts)
+
+
+def _task(tools: Sequence[ToolRecord], listed: Sequence[str], count: Count) -> str:
+    """What a host pays that is shown everything, and what one pays that looks for each tool: search, read, call."""
+    index = Index.of((server, server, tuple(found)) for server, found in groupby(tools, lambda tool: tool.server))
+    meta = [rendered(resolve_name(place).record, "canonical").decode() for place in META_TOOLS.values()]
+    searches, reads, hits = [], [], 0
+    for query in _QUESTIONS:
+        found = [hit.tool for hit in index.search(query, lambda tool: True, _LOOKED_AT)]
+        hits += bool(found)
+        searches.append(count(query) + count(answer(found, 1, level1, _SHOWN, None)))
+        reads.append(count(answer(found[:1], 3, level3, 1, None)))
+    around = count('{"name":"github.create_issue","arguments":{}}')
+    whole, fixed = sum(map(count, listed)), sum(map(count, meta))
+    task = round(mean(searches) + mean(reads) + around)
+    rows = [
+        ["`expose: all`: the whole list", f"{whole:,}"],
+        ["`expose: search`: the list", f"{fixed:,}"],
+        [f"one `search_tools`: {_SHOWN} lines, mean of {len(_QUESTIONS)} questions", f"{mean(searches):.0f}"],
+        ["one `describe_tools` of the first of them", f"{mean(reads):.0f}"],
+        ["what `call_tool` adds to the arguments", f"{around}"],
+        ["a task: search, read, call", f"{task:,}"],
+        ["the list and one task, of the whole list", f"{(fixed + task) / whole:.2%}"],
+    ]
+    return str(Table("What a task costs, tokens", ("what", "tokens"), rows))
 
 
 def _tools(folder: Path) -> list[ToolRecord]:

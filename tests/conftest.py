@@ -1,4 +1,4 @@
-"""What every test is given: a log as it was before the test, also after one that ran a command in this process."""
+"""What every test is given: a log as it was before, and a folder for data that is nobody's own."""
 
 import logging
 from collections.abc import Iterator
@@ -14,3 +14,11 @@ def _log_as_it_was() -> Iterator[None]:
     for logger, level, handlers in before:
         logger.setLevel(level)
         logger.handlers[:] = handlers
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _data_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The programs that tests start keep their database here, unless they are told where."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield

@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 TABLE: Final = ROOT / "tests" / "requirements.toml"
 
 _ID: Final = r"[A-F][0-9]{1,2}"
-_CLAIM: Final = re.compile(rf"(?:\A(?={_ID}[,:])|^\s*Proves: )({_ID}(?:, {_ID})*)(?::|\.?\s*$)", re.MULTILINE)
+_CLAIM: Final = re.compile(rf"(?:\A(?={_ID}[,:])|^\s*Proves: )({_ID}(?:, {_ID})*)(?::|\.(?=\s)|\.?\s*$)", re.MULTILINE)
 # Looks like a claim, and is not written as one.
 _NEARLY: Final = re.compile(rf"^\s*(?:Proves\b|{_ID}(?: |,|/|:|;))", re.MULTILINE)
 

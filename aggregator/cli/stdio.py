@@ -24,12 +24,12 @@ def run(path: Path | None, agent: str | None, names: str | None, log_level: str 
         config = config.model_copy(update={"stdio": config.stdio.model_copy(update={"names": names})})
     if not config.stdio.enabled:
         raise OperatorError("`stdio` is disabled in the configuration.")
-    run_loop(_serve(config, loaded.policies, launch_agent(agent, os.environ)))
+    run_loop(_serve(config, loaded.policies, loaded.secrets, launch_agent(agent, os.environ)))
     return 0
 
 
-async def _serve(config: Config, policies: Path, agent: str | None) -> None:
-    app = App(config, policies, storage_url(config))
+async def _serve(config: Config, policies: Path, secrets: frozenset[str], agent: str | None) -> None:
+    app = App(config, policies, storage_url(config), caches=True, secrets=secrets)
     principal = app.access.admit(Facts("stdio", launch_agent=agent))
     assert isinstance(principal, Principal), "whoever starts the program may start it as any agent"
     host = Host("stdio", config.stdio.names, principal, session="stdio")

@@ -1,5 +1,8 @@
 """What a web door knows of who sent a request, and what it answers to those it does not let in."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from aggregator.doors.guard import Scope, Send, respond
 from aggregator.identity.identify import Door, Facts, Refused
 
@@ -24,11 +27,14 @@ def facts_of(scope: Scope, door: Door, endpoint_agent: str | None = None) -> Fac
     )
 
 
-async def refuse(send: Send, refused: Refused) -> None:
-    """The answer to a request whose sender is not let in (RFC 6750, section 3; RFC 9110, section 10.2.3)."""
+async def refuse(send: Send, refused: Refused, body: Mapping[str, Any] | None = None) -> None:
+    """The answer to a request whose sender is not let in (RFC 6750, section 3; RFC 9110, section 10.2.3).
+
+    `body` is that of a door which has a form of its own for it.
+    """
     headers = {}
     if refused.status == 401:
         headers[b"www-authenticate"] = b'Bearer realm="aggregator"'
     if refused.retry_after is not None:
         headers[b"retry-after"] = str(refused.retry_after).encode()
-    await respond(send, refused.status, {"error": refused.reason}, headers)
+    await respond(send, refused.status, {"error": refused.reason} if body is None else body, headers)

@@ -16,6 +16,7 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
 from aggregator.domain.versions import LEGACY_VERSIONS, META_CLIENT_CAPABILITIES, META_VERSION, MODERN_VERSIONS
+from aggregator.doors.context import with_context
 from aggregator.doors.exchange import Exchange
 from aggregator.doors.guard import BodyTooLarge, Receive, Scope, Send, read_body, respond
 from aggregator.doors.sessions import HttpSession, Mute, Sessions
@@ -113,6 +114,7 @@ class HttpDoor:
         _check_envelope(method, params, headers)
         if method == "tools/call":
             self._check_params(host.principal, params, headers)
+            params = with_context(params, headers)
         return await self._gateway.answer(host, method, params, exchange)
 
     def _check_params(self, principal: Principal, params: Mapping[str, Any], headers: Headers) -> None:
@@ -139,7 +141,7 @@ class HttpDoor:
             elif not isinstance(message, dict):
                 await respond(send, 400, error_message(None, _not_a_message()))
             elif "method" in message and "id" in message:
-                await self._ask(session, message, receive, send)
+                await self._ask(session, message, headers, receive, send)
             else:
                 self._hear(session, message)
                 await respond(send, 202)
@@ -163,7 +165,9 @@ class HttpDoor:
         if not await exchange.run(answer, {b"mcp-session-id": session.id.encode()}):
             self._sessions.end(session)
 
-    async def _ask(self, session: HttpSession, message: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def _ask(
+        self, session: HttpSession, message: dict[str, Any], headers: Headers, receive: Receive, send: Send
+    ) -> None:
         method, params, request_id = message["method"], message.get("params") or {}, sane_id(message["id"])
         if request_id is None or not isinstance(method, str) or not isinstance(params, dict):
             await respond(send, 400, error_message(request_id, _not_a_message()))
@@ -174,6 +178,8 @@ class HttpDoor:
             exchange = session.running[request_id] = Exchange(
                 request_id, receive, send, self._tasks, modern=False, peer=session.peer
             )
+            if method == "tools/call":
+                params = with_context(params, headers)
             try:
                 await exchange.run(self._gateway.answer(session.host, method, params, exchange))
             finally:

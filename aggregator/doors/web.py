@@ -1,4 +1,4 @@
-"""The web process: Streamable HTTP, SSE and the health pages behind one guard, on one address."""
+"""The web process: Streamable HTTP, SSE, `/v1` and the health pages behind one guard, on one address."""
 
 import asyncio
 import socket
@@ -19,8 +19,10 @@ from aggregator.domain.tasks import Tasks
 from aggregator.doors.facts import facts_of, refuse
 from aggregator.doors.guard import App, Guard, Receive, Scope, Send, is_loopback
 from aggregator.doors.http import HttpDoor
+from aggregator.doors.metrics import METRICS_PATH, MetricsPage, Page
 from aggregator.doors.sessions import Sessions
 from aggregator.doors.sse import SseDoor
+from aggregator.doors.v1.door import ROUTES, V1_PATH, V1Door, refusal
 from aggregator.gateway.access import Access
 from aggregator.gateway.gateway import Gateway
 from aggregator.identity.identify import Door, Refused
@@ -38,9 +40,11 @@ Report = Callable[[], tuple[bool, Mapping[str, Any]]]
 
 
 class Web:
-    """ASGI: the doors by path, everything else to the pages."""
+    """ASGI: the doors by path, everything else to the pages. `metrics` gives the text of theirs, if anybody counts."""
 
-    def __init__(self, gateway: Gateway, config: Config, access: Access, report: Report) -> None:
+    def __init__(
+        self, gateway: Gateway, config: Config, access: Access, report: Report, metrics: Page | None = None
+    ) -> None:
         http, sse = config.http, config.sse
         self._tasks = Tasks("the web doors")
         self._sessions = Sessions(gateway.changes, self._tasks, http.max_sessions, http.session_idle_timeout)
@@ -54,7 +58,15 @@ class Web:
             self._doors[http.path] = ("http", self._http.serve)
         if sse.enabled:
             self._doors |= {SSE_PATH: ("sse", self._sse.stream), MESSAGES_PATH: ("sse", self._sse.message)}
-        paths = {"streamable_http": http.path if http.enabled else None, "sse": SSE_PATH if sse.enabled else None}
+        if config.v1.enabled:
+            v1 = V1Door(gateway, config.v1, http.max_body_bytes)
+            self._doors |= {path: ("v1", v1.serve) for path in ROUTES}
+        paths = {
+            "streamable_http": http.path if http.enabled else None,
+            "sse": SSE_PATH if sse.enabled else None,
+            "v1": f"{V1_PATH}/openapi.json" if config.v1.enabled else None,
+        }
+        self._metrics = MetricsPage(access, metrics) if metrics is not None else None
         self._pages = _pages(report, {kind: path for kind, path in paths.items() if path is not None})
         self.app = Guard(self._route, http.host, http.allowed_hosts, http.allowed_origins)
 
@@ -82,12 +94,13 @@ class Web:
         if door is None and path.startswith(f"{self._http_path}/"):
             agent, door = path[len(self._http_path) + 1 :], self._doors.get(self._http_path)
         if door is None:
-            await self._pages(scope, receive, send)
+            page = self._metrics.serve if self._metrics is not None and path == METRICS_PATH else self._pages
+            await page(scope, receive, send)
             return
         kind, served = door
         principal = self._access.admit(facts_of(scope, kind, agent))
         if isinstance(principal, Refused):
-            await refuse(send, principal)
+            await refuse(send, principal, refusal(principal) if kind == "v1" else None)
         else:
             await served(principal, scope, receive, send)
 

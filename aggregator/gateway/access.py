@@ -1,6 +1,7 @@
 """Who may come in: what a door saw of a request, against the keys and the rulebook in force."""
 
 import time
+from collections.abc import Callable
 
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.gateway.views import Views
@@ -10,13 +11,17 @@ from aggregator.identity.throttle import Throttle
 
 
 class Access:
-    """`locked` keeps the doors closed to whoever has no key although there seem to be none: keys may have been lost."""
+    """`locked` keeps the doors closed to whoever has no key although there seem to be none: keys may have been lost.
+
+    `refused` hears of everybody who is not let in.
+    """
 
     def __init__(self, views: Views) -> None:
         self._views = views
         self._throttle = Throttle()
         self.keyring = Keyring()
         self.locked = False
+        self.refused: Callable[[Facts, Refused], None] = _unheard
 
     @property
     def open(self) -> bool:
@@ -34,9 +39,14 @@ class Access:
         """The agent behind a request, or why it is not let in."""
         claim = identify(facts, self.keyring, self._throttle, "open" if self._keyless else "keys", time.time())
         if isinstance(claim, Refused):
+            self.refused(facts, claim)
             return claim
         book = self._views.rulebook
         rules = book.for_agent(claim.agent_id) if book is not None else None
         if rules is None:
             return Principal(claim.agent_id, key_id=claim.key_id)
         return Principal(claim.agent_id, rules.tenant, rules.roles, claim.key_id)
+
+
+def _unheard(facts: Facts, refused: Refused) -> None:
+    """Nobody wants to know."""

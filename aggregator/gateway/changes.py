@@ -1,6 +1,7 @@
 """Telling hosts that their list of tools changed: once for a burst of changes, and only those whose own list did."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -56,6 +57,10 @@ class Changes:
         listener = self._hosts.get(host)
         if listener is not None:
             listener.seen = seen
+
+    def sessions(self) -> dict[str, int]:
+        """How many hosts have one, by door."""
+        return Counter(host.door for host in self._hosts)
 
     def announce(self) -> None:
         """Something changed that lists depend on."""

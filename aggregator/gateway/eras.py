@@ -18,6 +18,9 @@ from aggregator.gateway.host import Host
 
 SERVER_INFO: Final = {"name": "aggregator", "title": "Aggregator", "version": __version__}
 
+# What belongs to one hop, and what hosts and this program say to each other alone.
+_NOT_PASSED_ON: Final = (HOP_LOCAL_META_PREFIX, "aggregator/")
+
 # What a legacy host may ask before its handshake (L/basic/lifecycle).
 _BEFORE_HANDSHAKE: Final = frozenset({"initialize", "ping"})
 
@@ -72,23 +75,28 @@ def for_legacy(result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def received(result: dict[str, Any]) -> dict[str, Any]:
-    """An upstream's result without what was meant for its own hop alone."""
+    """An upstream's result without what was meant for its own hop alone, and without what only we may say."""
     meta = result.get("_meta")
-    if not isinstance(meta, dict) or not any(key.startswith(HOP_LOCAL_META_PREFIX) for key in meta):
+    if not isinstance(meta, dict) or not any(key.startswith(_NOT_PASSED_ON) for key in meta):
         return result
-    kept = _without_hop_local(meta)
+    kept = _passed_on(meta)
     rest = {key: value for key, value in result.items() if key != "_meta"}
     return {**rest, "_meta": kept} if kept else rest
 
 
-def onward(meta: Any) -> dict[str, Any]:
-    """The part of a request's `_meta` that goes on to the upstream: vendor keys and the trace context."""
+def onward(meta: Any, *, trusted: bool) -> dict[str, Any]:
+    """The part of a request's `_meta` that goes on to the upstream: vendors' keys and the trace, not what is ours.
+
+    Baggage goes to a trusted server only: it may say anything about a user (W3C Baggage, section 4).
+    """
     if not isinstance(meta, dict):
         return {}
-    kept = _without_hop_local(meta)
+    kept = _passed_on(meta)
     kept.pop("progressToken", None)
+    if not trusted:
+        kept.pop("baggage", None)
     return kept
 
 
-def _without_hop_local(meta: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in meta.items() if not key.startswith(HOP_LOCAL_META_PREFIX)}
+def _passed_on(meta: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in meta.items() if not key.startswith(_NOT_PASSED_ON)}

@@ -1,31 +1,47 @@
 """Every method a host may call, one table per era. Doors hand in what came and carry out what this returns."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.catalog.catalog import Catalog
-from aggregator.config.model import Config, ServerConfig
+from aggregator.catalog.listing import Listing
+from aggregator.config.model import Config
 from aggregator.domain.call import Asked
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError
+from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.tasks import Tasks
 from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, SUPPORTED_VERSIONS, era_of
 from aggregator.gateway.changes import Changes, Seen
 from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
+from aggregator.gateway.exposure import Exposure
+from aggregator.gateway.finder import Finder, ServerSeen
 from aggregator.gateway.host import Host
+from aggregator.gateway.journal import Journal
 from aggregator.gateway.limits import CONVERSATION_KEY
+from aggregator.gateway.meta.all import MetaTools
 from aggregator.gateway.pipeline import Pipeline
+from aggregator.gateway.resolver import Resolver
 from aggregator.gateway.shelf import Shelf
-from aggregator.gateway.views import View, Views
+from aggregator.gateway.views import Views
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.peer import Channel
+
+if TYPE_CHECKING:
+    from aggregator.catalog.intent import Match
 
 # Freshness hints of our own results (S/server/utilities/caching); private, since a list depends on who asks.
 _CACHE: Final = {"ttlMs": 5_000, "cacheScope": "private"}
 _CAPABILITIES: Final = {"tools": {"listChanged": True}}
 _INSTRUCTIONS_LIMIT: Final = 2_000
+_HOW_TO_FIND: Final = (
+    "Most tools are not listed. Find them with search_tools, read their parameters with describe_tools, and call them "
+    "with call_tool."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +65,34 @@ class Gateway:
         self._supervisor = supervisor
         self._shelf = Shelf(supervisor.links.values(), [s.prefix for s in config.servers], config.name_limit)
         self.views = views
-        self._pipeline = Pipeline(supervisor, views, consent, config.startup_wait)
+        self.journal = Journal()
+        self._resolver = Resolver(supervisor, views, config.startup_wait)
+        self._pipeline = Pipeline(supervisor.links, self._resolver, views, consent, self.journal)
+        self._finder = Finder(config, supervisor.links, views)
+        self._meta = MetaTools(self._finder, self._resolver, self._pipeline, read_tool=config.read_tool)
+        self._exposure = Exposure(self._meta, config.pinned, config.expose_budget)
+        self._expose_at = {door: getattr(config, door).expose or config.expose for door in ("http", "sse", "stdio")}
         self.changes = Changes(self.seen_by)
 
     @property
     def catalog(self) -> Catalog:
-        return self._pipeline.catalog
+        return self._resolver.catalog
 
     def restock(self) -> None:
         """An upstream changed: make a new catalog and tell the hosts if it differs."""
         catalog = self._shelf.stock()
         if catalog.tools != self.catalog.tools:
-            self._pipeline.restock(catalog)
+            self._resolver.catalog = catalog
+            self._pipeline.restock()
+            self._finder.restock(catalog)
             self.changes.announce()
 
     async def work(self) -> None:
         """What goes on beside the calls, for ever."""
-        await self._pipeline.keep_checks_ready()
+        async with Tasks("the gateway") as tasks:
+            tasks.start(self._finder.work())
+            await asyncio.to_thread(self._meta.load)
+            await self._pipeline.keep_checks_ready()
 
     async def answer(self, host: Host, method: str, params: dict[str, Any], channel: Channel) -> Mapping[str, Any]:
         """The result of one request, shaped for the era it speaks.
@@ -87,13 +114,13 @@ class Gateway:
             host.initialized = True
 
     def seen_by(self, host: Host) -> Seen:
-        """The tools this host's agent may call, as they are shown to it."""
-        view = self.views.of(host.principal)
-        return view.style(host.names), self.views.listing(view, self.catalog).tools
+        """The list of this host, as it is shown to it."""
+        style, listing = self._shown(host)
+        return style, listing.tools
 
     def called(self, principal: Principal, name: str) -> ToolRecord | None:
         """The tool a name stands for, for doors that compare headers with its schema; None for what is not visible."""
-        return self._pipeline.called(self.views.of(principal), name)
+        return self._resolver.called(self.views.of(principal), name)
 
     async def find(self, principal: Principal, name: str) -> ToolRecord:
         """The same, waiting for a server that is still starting.
@@ -101,7 +128,32 @@ class Gateway:
         Raises:
             UnknownTool, NotAllowed, UpstreamUnavailable: as a call of it would.
         """
-        return await self._pipeline.find(self.views.of(principal), name, "canonical")
+        return await self._resolver.find(self.views.of(principal), name, "canonical")
+
+    # -- what there is, for doors that do not speak MCP
+
+    async def tools(
+        self, principal: Principal, *, query: str | None = None, server: str | None = None, limit: int | None = None
+    ) -> list[ToolRecord]:
+        """What an agent may call, with the schemas it is held to: in order, or best first for `query`."""
+        await self._settled()
+        view = self.views.of(principal)
+        if query is not None:
+            return await self._finder.search(view, query, limit or len(self.catalog), server)
+        return (self._finder.of_server(view, server) if server is not None else list(self._finder.tools(view)))[:limit]
+
+    async def match_intent(self, principal: Principal, message: str, limit: int = 10) -> "Match":
+        """What a message of a person asks for."""
+        await self._settled()
+        return await self._finder.match(self.views.of(principal), message, limit)
+
+    def servers(self, principal: Principal) -> list[ServerSeen]:
+        """The servers an agent may know of."""
+        return self._finder.servers(self.views.of(principal))
+
+    def list_costs(self) -> dict[str, tuple[int, int]]:
+        """About how many tokens the whole list costs, and what is listed, by agent; of agents with a short one."""
+        return self._exposure.costs()
 
     # -- methods
 
@@ -117,14 +169,14 @@ class Gateway:
             "protocolVersion": host.version,
             "capabilities": _CAPABILITIES,
             "serverInfo": SERVER_INFO,
-            "instructions": self._instructions(question.host.principal),
+            "instructions": self._instructions(question.host),
         }
 
     async def discover(self, question: Question) -> Mapping[str, Any]:
         return {
             "supportedVersions": list(reversed(SUPPORTED_VERSIONS)),
             "capabilities": _CAPABILITIES,
-            "instructions": self._instructions(question.host.principal),
+            "instructions": self._instructions(question.host),
             **_CACHE,
         }
 
@@ -137,8 +189,7 @@ class Gateway:
             raise HostError(INVALID_PARAMS, "`cursor` must be a string.")
         await self._settled()
         host = question.host
-        view = self.views.of(host.principal)
-        style, listing = view.style(host.names), self.views.listing(view, self.catalog)
+        style, listing = self._shown(host)
         self.changes.told(host, (style, listing.tools))
         page, following = listing.page(style, cursor)
         result: dict[str, Any] = {"tools": page}
@@ -150,35 +201,46 @@ class Gateway:
 
     async def call_tool(self, question: Question) -> Mapping[str, Any]:
         host, params = question.host, question.params
-        style = self.views.of(host.principal).style(host.names)
-        asked = Asked(host.principal, params, question.version or LATEST_LEGACY, style, _conversation(host, params))
+        view = self.views.of(host.principal)
+        asked = Asked(
+            host.principal,
+            params,
+            question.version or LATEST_LEGACY,
+            view.style(host.names),
+            _conversation(host, params),
+        )
+        if asked.name in self._meta:
+            return await self._meta.call(asked, view, host, question.channel)
         return await self._pipeline.call_tool(asked, host, question.channel)
 
     async def listen(self, question: Question) -> Mapping[str, Any]:
         return await self.changes.listen(question.host, question.params, question.channel)
 
+    def _shown(self, host: Host) -> tuple[Style, Listing]:
+        """How names are spelled for this host, and what is listed."""
+        view = self.views.of(host.principal)
+        expose = view.expose(self._expose_at.get(host.door, self._config.expose))
+        return view.style(host.names), self._exposure.of(view, self.views.listing(view, self.catalog), expose)
+
     async def _settled(self) -> None:
         await self._supervisor.settled(self._config.startup_wait, self._config.straggler_wait)
 
-    def _instructions(self, principal: Principal) -> str:
+    def _instructions(self, host: Host) -> str:
         """What a model should know before its first call: which servers it has, in the operator's words."""
-        view = self.views.of(principal)
+        view = self.views.of(host.principal)
         shown = {tool.server for tool in self.views.listing(view, self.catalog).tools}
         servers = [
             server
             for server in self._config.servers
             if server.enabled
-            and (server.id in shown or (not self._supervisor.links[server.id].shown and _open(view, server)))
+            and (server.id in shown or (not self._supervisor.links[server.id].shown and view.might_use(server)))
         ]
         lines = ["Tools of several servers, each named after its server:"]
         lines += [f"- {s.prefix}: {s.description}" if s.description != s.key else f"- {s.prefix}" for s in servers]
+        if self._exposure.is_short(self._shown(host)[1]):
+            lines.insert(0, _HOW_TO_FIND)
         text = "\n".join(lines)
         return text if len(text) <= _INSTRUCTIONS_LIMIT else text[: _INSTRUCTIONS_LIMIT - 1] + "…"
-
-
-def _open(view: View, server: ServerConfig) -> bool:
-    """Whether an agent may call whatever a server that is not there yet will have."""
-    return view.sees(ToolRecord(server.id, server.prefix, "?", {}, {}, server.timeout))
 
 
 def _conversation(host: Host, params: Mapping[str, Any]) -> str | None:

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from math import ceil
 from typing import Final
 
-from aggregator.domain.errors import OverLimit
+from aggregator.domain.errors import Blame, OverLimit
 from aggregator.policy.limits import Limit, Limits
 
 MINUTE: Final = 60.0
@@ -72,6 +72,7 @@ class Ledger:
             self._look(tool, limit, _short(conversation), now)
 
     def _look(self, tool: str, limit: Limit, conversation: str | None, now: float) -> None:
+        blame = Blame(limit.rule, limit.source)
         if limit.kind == "per_minute":
             charged = self._minutes.get(limit.counter, deque())
             while charged and charged[0] <= now - MINUTE:
@@ -80,22 +81,22 @@ class Ledger:
                 # As many have to grow old as are too many: the limit may have been lowered meanwhile.
                 wait = ceil(charged[len(charged) - limit.most] + MINUTE - now) if limit.most else int(MINUTE)
                 said = f"{tool} was not called: at most {limit.most} such calls a minute are allowed. Wait {wait} s."
-                raise OverLimit(tool, said, limit=limit.kind, most=limit.most, retry_after=wait)
+                raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most, retry_after=wait)
         elif limit.kind == "concurrent":
             if self._running.get(limit.counter, 0) >= limit.most:
                 said = (
                     f"{tool} was not called: {limit.most} such calls are running already. Try again when one has ended."
                 )
-                raise OverLimit(tool, said, limit=limit.kind, most=limit.most, retry_after=1)
+                raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most, retry_after=1)
         elif conversation is None:
             said = (
                 f"{tool} was not called: it is limited per conversation, and this host names none "
                 f"(`_meta` key {CONVERSATION_KEY!r})."
             )
-            raise OverLimit(tool, said, limit=limit.kind, most=limit.most)
+            raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most)
         elif self._conversations.get((limit.counter, conversation), 0) >= limit.most:
             said = f"{tool} was not called: at most {limit.most} such calls are allowed in one conversation."
-            raise OverLimit(tool, said, limit=limit.kind, most=limit.most)
+            raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most)
 
     def _count(self, counter: Counter, conversation: str) -> None:
         key = (counter, conversation)

@@ -6,7 +6,8 @@ every step before `_forward` is safe to run twice, and limits are charged there.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,8 +15,6 @@ from aggregator.catalog.catalog import Catalog
 from aggregator.domain.call import Asked, Resolved
 from aggregator.domain.errors import (
     CallRefused,
-    NotAllowed,
-    UnknownTool,
     UpstreamBadAnswer,
     UpstreamError,
     UpstreamHttpStatus,
@@ -23,25 +22,26 @@ from aggregator.domain.errors import (
     UpstreamUnavailable,
     to_tool_result,
 )
-from aggregator.domain.names import Style, spellings
-from aggregator.domain.records import ToolRecord
+from aggregator.domain.trace import CallRecord
+from aggregator.gateway.attribution import attributed
 from aggregator.gateway.bounds import bounded
 from aggregator.gateway.checks import Checker
 from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import onward, received
 from aggregator.gateway.host import Host
+from aggregator.gateway.journal import Journal, name_tool, timed
 from aggregator.gateway.limits import Ledger
+from aggregator.gateway.resolver import Resolver
 from aggregator.gateway.views import View, Views
 from aggregator.policy.rulebook import Ruling
 from aggregator.upstream.link import Link
-from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.headers import mirror
 from aggregator.wire.peer import Channel, OnProgress
 
 log = logging.getLogger(__name__)
 
 # What stays behind: our own names and hop, what was asked of our host, and features that are agreed hop by hop.
-_NOT_FORWARDED: Final = frozenset({"name", "arguments", "_meta", "task", "inputResponses", "requestState"})
+_NOT_FORWARDED: Final = frozenset({"name", "arguments", "task", "inputResponses", "requestState"})
 # Pauses before a call that may be repeated is sent again.
 _RETRY_PAUSES: Final = (0.2, 0.6)
 _WORTH_A_RETRY: Final = frozenset({502, 503, 504})
@@ -53,6 +53,7 @@ class Permitted:
 
     resolved: Resolved
     ruling: Ruling
+    record: CallRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +65,16 @@ class Checked:
 
 
 class Pipeline:
-    """`catalog` is swapped whole when it changes; a call keeps what it resolved, and one ruling from end to end."""
+    """A call keeps what it resolved, and one ruling, from end to end."""
 
-    def __init__(self, supervisor: Supervisor, views: Views, consent: Consent, patience: float) -> None:
-        self.catalog = Catalog()
-        self._supervisor = supervisor
+    def __init__(
+        self, links: Mapping[str, Link], resolver: Resolver, views: Views, consent: Consent, journal: Journal
+    ) -> None:
+        self._links = links
+        self._resolver = resolver
         self._views = views
         self._consent = consent
-        self._patience = patience
-        self._links = supervisor.links
-        self._by_prefix = {link.config.prefix: link for link in supervisor.links.values()}
+        self._journal = journal
         self._checker = Checker()
         self._ledger = Ledger()
         self._restocked = asyncio.Event()
@@ -83,14 +84,13 @@ class Pipeline:
         ready: Catalog | None = None
         while True:
             self._restocked.clear()
-            if self.catalog is not ready:
-                ready = self.catalog
+            if self._resolver.catalog is not ready:
+                ready = self._resolver.catalog
                 await self._checker.prepare(ready.tools)
             await self._restocked.wait()
 
-    def restock(self, catalog: Catalog) -> None:
-        """From now on this is what there is."""
-        self.catalog = catalog
+    def restock(self) -> None:
+        """There is another catalog."""
         self._restocked.set()
 
     async def call_tool(self, asked: Asked, host: Host, channel: Channel) -> dict[str, Any]:
@@ -100,90 +100,66 @@ class Pipeline:
             HostError: no such tool, or params that are no call.
             UpstreamRpcError: the upstream's own protocol error.
         """
-        view = self._views.of(asked.principal)
+        record = self._journal.begin(asked, host)
         try:
-            permitted = await self._permit(asked, view)
-            checked, refusal = self._check(permitted)
-            if refusal is not None:
-                return refusal
-            if permitted.ruling.decision.verdict == "confirm":
-                interim = await self._agree(checked, view, host, channel)
-                if interim is not None:
-                    return interim
-            return self._finish(checked, await self._forward(checked, channel))
+            await self._journal.room(record.asked_name)
+            result = await self._travel(asked, host, channel, record)
+            self._journal.answered(record, result)
         except CallRefused as refused:
             log.info("%s: %s", asked.principal.agent_id, refused)
-            return refused.to_result()
+            self._journal.failed(record, refused)
+            result = refused.to_result()
         except UpstreamError as error:
             log.info("call of %s failed: %s", asked.name, error)
-            return to_tool_result(error)
+            self._journal.failed(record, error)
+            result = to_tool_result(error)
+        except BaseException as error:
+            self._journal.failed(record, error)
+            raise
+        finally:
+            self._journal.close(record)
+        try:
+            await self._journal.written(record)
+        except CallRefused as refused:
+            return refused.to_result()
+        return result
 
-    async def find(self, view: View, name: str, style: Style) -> ToolRecord:
-        """The tool a name means for this agent; a server that is still starting is waited for.
+    async def _travel(self, asked: Asked, host: Host, channel: Channel, record: CallRecord) -> dict[str, Any]:
+        """From the name to the answer."""
+        view = self._views.of(asked.principal)
+        with timed(record, "policy"):
+            permitted = await self._permit(asked, view, record)
+        with timed(record, "check"):
+            checked, refusal = self._check(permitted)
+        if refusal is not None:
+            return refusal
+        if permitted.ruling.decision.verdict == "confirm":
+            with timed(record, "confirm"):
+                interim = await self._agree(checked, view, host, channel)
+            if interim is not None:
+                return interim
+        result = await self._forward(checked, channel)
+        with timed(record, "output"):
+            return self._finish(checked, result)
 
-        Raises:
-            UnknownTool: there is none that it may know of, with the nearest names in the host's own style.
-            NotAllowed: there is, but this agent may not call it.
-            UpstreamUnavailable: its server is away.
-        """
-        visible = self.called(view, name)
-        if visible is not None:
-            return visible
-        link = self._named(view, name)
-        if link is None:
-            # A shortened name does not say which server it is of.
-            await self._supervisor.all_tried(self._patience)
-        else:
-            await self._supervisor.tried(link, link.config.timeout)
-        visible = self.called(view, name)
-        if visible is not None:
-            return visible
-        readings = list(self._readings(view, name))
-        if not readings and link is not None and not link.shown and _might_call(view, link, name):
-            raise _away(link)
-        for tool in readings:
-            denied = view.ruling(tool).decision
-            agent = view.principal.agent_id
-            log.info("%s may not call %s: %s [%s, %s]", agent, tool.name, denied.reason, denied.rule, denied.source)
-            if not denied.hidden:
-                raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.")
-        raise UnknownTool(name, self._views.listing(view, self.catalog).nearest(name, style))
-
-    def called(self, view: View, name: str) -> ToolRecord | None:
-        """The tool that is there now and visible under a name, without waiting.
-
-        What is hidden from this agent does not stand in the way of what it sees.
-        """
-        return next(filter(view.sees, self._readings(view, name)), None)
-
-    def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:
-        bound = view.binding(name)
-        if bound is None:
-            return self.catalog.readings(name)
-        tool = self.catalog.of_server(bound, name)
-        return [tool] if tool is not None else []
-
-    def _named(self, view: View, name: str) -> Link | None:
-        """The server a name speaks of, whether or not it has such a tool."""
-        bound = view.binding(name)
-        if bound is not None:
-            return self._links.get(bound)
-        return next((self._by_prefix[prefix] for prefix, _ in spellings(name) if prefix in self._by_prefix), None)
-
-    async def _permit(self, asked: Asked, view: View) -> Permitted:
-        tool = await self.find(view, asked.name, asked.style)
-        return Permitted(Resolved(asked, tool), view.ruling(tool))
+    async def _permit(self, asked: Asked, view: View, record: CallRecord) -> Permitted:
+        tool = await self._resolver.find(view, asked.name, asked.style)
+        name_tool(record, tool)
+        return Permitted(Resolved(asked, tool), view.ruling(tool), record)
 
     def _check(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
         tool = permitted.resolved.tool
         arguments, refusal = self._checker.arguments(
             self._links[tool.server].config, tool, permitted.resolved.asked.arguments, permitted.ruling.tightening
         )
+        permitted.record.arguments = arguments
         return Checked(permitted, arguments), refusal
 
     async def _agree(self, checked: Checked, view: View, host: Host, channel: Channel) -> dict[str, Any] | None:
         """None once nobody needs to be asked any more; else the result that carries the question to the host."""
         permitted, resolved = checked.permitted, checked.permitted.resolved
+        record, decision = permitted.record, permitted.ruling.decision
+        record.rule, record.rule_source = decision.rule, decision.source
         # Nobody is asked about a call that would then be over its limit.
         self._ledger.look(resolved.tool.name, permitted.ruling.limits, resolved.asked.conversation)
         return await self._consent.obtain(resolved, checked.arguments, view.confirm_fallback, host, channel)
@@ -195,14 +171,11 @@ class Pipeline:
         sent["name"] = tool.own_name
         if checked.arguments or "arguments" in params:
             sent["arguments"] = checked.arguments
-        meta = params.get("_meta")
-        kept = onward(meta)
-        if kept:
-            sent["_meta"] = kept
+        heard = _relay(params.get("_meta"), channel)
         with self._ledger.charged(tool.name, ruling.limits, resolved.asked.conversation):
             if ruling.retry is None:
-                return await self._send(checked, sent, tool.timeout, _relay(meta, channel))
-            return await self._send_again(checked, sent, _relay(meta, channel))
+                return await self._send(checked, sent, tool.timeout, heard)
+            return await self._send_again(checked, sent, heard)
 
     async def _send_again(self, checked: Checked, sent: dict[str, Any], heard: OnProgress | None) -> dict[str, Any]:
         """Send what may be repeated, as often as the time of one call allows."""
@@ -218,14 +191,22 @@ class Pipeline:
                     raise
                 log.info("%s is sent again (%s): %s", tool.name, checked.permitted.ruling.retry, error)
                 await asyncio.sleep(pause)
+                checked.permitted.record.retries += 1
         return await self._send(checked, sent, deadline - loop.time(), heard)
 
     async def _send(
         self, checked: Checked, sent: dict[str, Any], limit: float, heard: OnProgress | None
     ) -> dict[str, Any]:
-        tool = checked.permitted.resolved.tool
+        tool, record = checked.permitted.resolved.tool, checked.permitted.record
+        link = self._links[tool.server]
         headers = mirror(tool.param_headers, checked.arguments) if tool.param_headers else None
-        result = await self._links[tool.server].call("tools/call", sent, limit, heard, headers)
+        meta = onward(sent.get("_meta"), trusted=link.config.trusted)
+        meta |= self._journal.carried(record, meta)
+        if meta or "_meta" in sent:
+            sent = {**sent, "_meta": meta}
+        with timed(record, "upstream"):
+            result = await link.call("tools/call", sent, limit, heard, headers)
+        record.upstream_version = link.greeting.version if link.greeting is not None else None
         if result.get("resultType", "complete") != "complete":
             kind = result["resultType"]
             raise UpstreamBadAnswer(tool.server, f"{tool.server} answered with a {kind!r} result nobody asked for.")
@@ -233,20 +214,9 @@ class Pipeline:
 
     def _finish(self, checked: Checked, result: dict[str, Any]) -> dict[str, Any]:
         tool = checked.permitted.resolved.tool
-        fitting = self._checker.result(self._links[tool.server].config, tool, result)
-        return bounded(fitting, checked.permitted.ruling.limits.result)
-
-
-def _might_call(view: View, link: Link, name: str) -> bool:
-    """Whether this agent could call that name if its server were there: else it must not learn of the server."""
-    server = link.config
-    own_name = next((tool for prefix, tool in spellings(name) if prefix == server.prefix), name)
-    return view.sees(ToolRecord(server.id, server.prefix, own_name, {}, {}, server.timeout))
-
-
-def _away(link: Link) -> UpstreamUnavailable:
-    said = f"{link.config.id} is {link.state}" + (f": {link.reason}" if link.reason else "")
-    return UpstreamUnavailable(link.config.id, said.rstrip(".") + ".", state=link.state)
+        server = self._links[tool.server].config
+        fitting = self._checker.result(server, tool, result)
+        return attributed(server, tool, bounded(fitting, checked.permitted.ruling.limits.result), time.time())
 
 
 def _relay(meta: Any, channel: Channel) -> OnProgress | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.live import Live
+from aggregator.policy.live import Live, Reloaded
 
 log = logging.getLogger(__name__)
 
@@ -17,19 +17,19 @@ Signature = tuple[tuple[object, ...], ...]
 
 
 class PolicyWatch:
-    """Looks at the files twice a second, and reads them when one is new, changed or gone."""
+    """Looks at the files twice a second, and reads them when one is new, changed or gone; `reloaded` hears of that."""
 
     def __init__(
         self,
         live: Live,
         tools: Callable[[], tuple[ToolRecord, ...]],
         trusted: Mapping[str, bool],
-        changed: Callable[[], None],
+        reloaded: Callable[[Reloaded], None],
     ) -> None:
         self._live = live
         self._tools = tools
         self._trusted = trusted
-        self._changed = changed
+        self._reloaded = reloaded
         self._seen = signature(live.folder)
 
     async def run(self) -> None:
@@ -54,7 +54,7 @@ class PolicyWatch:
             log.info("policies: revision %s is in force", self._live.rulebook.revision)
             for line in reloaded.diff.lines():
                 log.info("policies: %s", line)
-            self._changed()
+        self._reloaded(reloaded)
 
 
 def tell(live: Live) -> None:

@@ -8,6 +8,8 @@ from typing import Any, Final, Literal
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
+from aggregator.config.model import ServerConfig
+from aggregator.config.settings import Expose
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
@@ -16,6 +18,7 @@ from aggregator.policy.limits import Limits
 from aggregator.policy.live import Live
 from aggregator.policy.open import OPEN
 from aggregator.policy.rulebook import Rulebook, Ruling, Tightening, unknown_agent
+from aggregator.policy.traits import claimed
 from aggregator.wire.codec import encode
 
 # Agents whose list is kept ready; others' are made when they ask.
@@ -60,6 +63,20 @@ class View:
     def sees(self, tool: ToolRecord) -> bool:
         """Whether the tool exists for this agent."""
         return self.ruling(tool).decision.visible
+
+    def might_use(self, server: ServerConfig, own_name: str = "?") -> bool:
+        """Whether a server that is not there yet may be named to this agent: it could call whatever has that name."""
+        return self.sees(ToolRecord(server.id, server.prefix, own_name, {}, {}, server.timeout))
+
+    def read_only(self, tool: ToolRecord) -> bool:
+        """Whether a word that counts says that the tool only reads: the admin's, or a trusted server's."""
+        if self.book is None:
+            return claimed(tool.definition, trusted=self._trusted.get(tool.server, False)).read_only
+        return self.ruling(tool).read_only
+
+    def expose(self, door: Expose) -> Expose:
+        """How much is listed for this agent at a door."""
+        return self._rules.expose or door if self._rules is not None else door
 
 
 class Views:

@@ -17,7 +17,7 @@ from aggregator.identity.keyring import Keyring, Refusal
 from aggregator.identity.keys import PREFIX, check_agent_id, parse_key
 from aggregator.identity.throttle import Throttle
 
-Door = Literal["stdio", "http", "sse", "rest"]
+Door = Literal["stdio", "http", "sse", "v1"]
 # `open`: neither a key nor a policy file exists, so whoever is on this machine is the local agent.
 Mode = Literal["open", "keys"]
 

@@ -53,13 +53,14 @@ class KeyOf(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """All there is to say of one tool for one agent."""
+    """All there is to say of one tool for one agent. `read_only`: a word that counts says that the tool only reads."""
 
     decision: Decision
     tightening: tuple[Tightening, ...]
     limits: Limits
     retry: str | None
     pinned: bool = False
+    read_only: bool = False
 
 
 class Shared(NamedTuple):
@@ -200,7 +201,8 @@ class AgentRules:
             Tightening(rule.value, f"{rule} of {rule.owner}", str(rule.place)) for rule, _ in found["arguments"]
         )
         limits = limits_of(self.agent_id, found["limits"])
-        return Ruling(judged, tightened, limits, _may_repeat(found, claims), bool(found["pinned"]))
+        read_only = claims.read_only or bool(found["read_only"])
+        return Ruling(judged, tightened, limits, _may_repeat(found, claims), bool(found["pinned"]), read_only)
 
 
 class Rulebook:

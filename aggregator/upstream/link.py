@@ -32,7 +32,7 @@ from aggregator.upstream.negotiate import Greeting, negotiate
 from aggregator.upstream.process import Child, Warden
 from aggregator.upstream.states import SHOWN, Event, State, after
 from aggregator.upstream.way_in import Session, WayIn
-from aggregator.wire.codec import TooDeep
+from aggregator.wire.codec import TooDeep, encode_sorted
 from aggregator.wire.peer import Channel, OnProgress, PeerGone
 
 log = logging.getLogger(__name__)
@@ -64,11 +64,13 @@ class Link:
         self._discreet = discretion(config)
         self._session: Session | None = None
         self._lost: asyncio.Future[str] | None = None
-        self._ready = asyncio.Event()
+        self._recalled = False
+        self._moved = asyncio.Event()
         self._stale = asyncio.Event()
         self._renewing = asyncio.Lock()
         self._giving_up: asyncio.TimerHandle | None = None
         self.in_flight = 0
+        self.reconnects = 0
 
     def __repr__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
@@ -76,8 +78,14 @@ class Link:
 
     @property
     def shown(self) -> bool:
-        """Whether its tools are listed and callable."""
-        return self.state in SHOWN
+        """Whether its tools are listed and callable: also before it has answered, where it is known what it had."""
+        return self.state in SHOWN or (self._recalled and self.state == "starting")
+
+    def recall(self, definitions: list[Any]) -> None:
+        """Take what it had when it was last connected, until it can be asked or turns out to be away."""
+        if self.state == "starting":
+            self.definitions = definitions
+            self._recalled = True
 
     # -- the life of a link
 
@@ -121,7 +129,7 @@ class Link:
                 config, child = await stack.enter_async_context(launched(self.config, self._warden))
                 session = await self._way_in.enter(stack, config, child)
                 self._stale.clear()
-                self.definitions = await self._list(session)
+                self._take(await self._list(session))
         except TimeoutError:
             self._way_in.timed_out()
             raise UpstreamUnavailable(
@@ -138,7 +146,6 @@ class Link:
         self._session = session
         self._lost = asyncio.get_running_loop().create_future()
         self._move("connected", "")
-        self._ready.set()
         try:
             async with Tasks(f"server {self.config.id}") as tasks:
                 tasks.start(self._keep_listed())
@@ -146,7 +153,6 @@ class Link:
                     tasks.start(self._subscribe(session))
                 reason = await self._end_of(session, self._lost, child)
         finally:
-            self._ready.clear()
             self._session = None
         self._drop(reason)
 
@@ -180,8 +186,7 @@ class Link:
         except (TimeoutError, RpcError, PeerGone, UpstreamError) as error:
             log.warning("%s: its changed list could not be read, the old one stays: %s", self.config.id, error)
             return
-        if not _equal(definitions, self.definitions):
-            self.definitions = definitions
+        if self._take(definitions):
             self._changed(self)
 
     async def _subscribe(self, session: Session) -> None:
@@ -209,6 +214,13 @@ class Link:
                 log.debug("%s: its subscription broke off: %s", self.config.id, error)
             failures = 1 if loop.time() - began > STABLE else failures + 1
             await asyncio.sleep(backoff.delay(failures, random.random()))  # noqa: S311
+
+    def _take(self, definitions: list[Any]) -> bool:
+        """Whether the list is another one; the same one stays the same object, which spares vetting it again."""
+        if _same(definitions, self.definitions):
+            return False
+        self.definitions = definitions
+        return True
 
     async def _list(self, session: Session) -> list[Any]:
         if "tools" not in session.greeting.capabilities:
@@ -296,15 +308,15 @@ class Link:
         return heard
 
     async def _come_back(self, limit: float) -> Session:
-        """The session once it is there, if that is soon."""
+        """The session once it is there: a first connection is given the time of the call, another one a moment."""
         if self._session is not None and self._session.over:
             self._lose(self._session, self._session.connection.ended.result())
-        if self.state in ("starting", "reconnecting"):
-            try:
-                async with asyncio.timeout(min(limit, RECONNECT_WAIT)):
-                    await self._ready.wait()
-            except TimeoutError:
-                pass
+        try:
+            async with asyncio.timeout(limit if self.state == "starting" else min(limit, RECONNECT_WAIT)):
+                while self._session is None and self.state in ("starting", "reconnecting"):
+                    await self._moved.wait()
+        except TimeoutError:
+            pass
         if self._session is None:
             why = f": {self.reason}" if self.reason else ""
             raise UpstreamUnavailable(
@@ -335,7 +347,6 @@ class Link:
         """From now on no call gets this session; `run` makes the next."""
         if self._session is session and self._lost is not None and not self._lost.done():
             self._session = None
-            self._ready.clear()
             self._lost.set_result(reason)
             self._drop(reason)
 
@@ -349,11 +360,14 @@ class Link:
 
     def _move(self, event: Event, reason: str) -> None:
         before, self.state = self.state, after(self.state, event)
+        self.reconnects += event == "connected" and before != "starting"
         reason = self._discreet(reason)
         self.reason = reason.removeprefix(f"{self.config.id}: ")
         if before == self.state and event != "connected":
             return
         self.since = time.time()
+        self._moved.set()
+        self._moved = asyncio.Event()
         if self._giving_up is not None:
             self._giving_up.cancel()
             self._giving_up = None
@@ -368,8 +382,9 @@ def _enveloped(params: dict[str, Any], envelope: Mapping[str, Any]) -> dict[str,
     return {**params, "_meta": {**params.get("_meta", {}), **envelope}} if envelope else params
 
 
-def _equal(one: list[Any], other: list[Any]) -> bool:
+def _same(one: list[Any], other: list[Any]) -> bool:
+    """Whether two lists say the same, also to who tells true from 1 and 1 from 1.0, as Python does not."""
     try:
-        return one == other
-    except RecursionError:
+        return one == other and encode_sorted(one) == encode_sorted(other)
+    except (RecursionError, TooDeep):
         return False

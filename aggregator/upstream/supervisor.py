@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.tasks import Tasks
@@ -41,14 +42,20 @@ class Supervisor:
                 await tasks.cancel()
                 await self._warden.close()
 
+    def recall(self, known: Mapping[str, list[Any]]) -> None:
+        """Show these definitions by server id, as far as a server is still starting."""
+        for server, definitions in known.items():
+            self.links[server].recall(definitions)
+        self._tell()
+
     async def settled(self, at_most: float, between: float) -> None:
-        """Wait for the links that are still starting: `at_most` seconds in all, and once one is ready only `between`
-        seconds for each next one."""
+        """Wait for the links that are still starting and not shown: `at_most` seconds in all, and once one is shown
+        only `between` seconds for each next one."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + at_most
-        while starting := self._starting():
-            some_ready = any(link.state == "ready" for link in self.links.values())
-            if not await self._news_until(min(deadline, loop.time() + between) if some_ready else deadline):
+        while starting := [link for link in self._starting() if not link.shown]:
+            some_shown = any(link.shown for link in self.links.values())
+            if not await self._news_until(min(deadline, loop.time() + between) if some_shown else deadline):
                 names = ", ".join(link.config.id for link in starting)
                 log.info("the list goes out without %s, still connecting", names)
                 return
@@ -79,6 +86,9 @@ class Supervisor:
         return True
 
     def _link_changed(self, link: Link) -> None:
+        self._tell()
+
+    def _tell(self) -> None:
         # A new event each time: everyone who waits hears of this change, and nobody of an older one.
         self._news.set()
         self._news = asyncio.Event()

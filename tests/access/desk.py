@@ -121,7 +121,6 @@ class Desk:
             link.state = state
             if state == "ready":
                 link._session = Session(played, Greeting(LEGACY, {"tools": {}}, {}, None), "played", {})
-                link._ready.set()
         self.app.gateway.restock()
 
     def put(self, policies: object) -> None:

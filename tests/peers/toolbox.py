@@ -177,3 +177,11 @@ def text(words: str) -> Json:
 
 def said(words: str) -> Json:
     return {"content": [text(words)]}
+
+
+def as_it_came(result: Json) -> Json:
+    """A result as the upstream gave it: without the provenance that every one carries."""
+    meta = dict(result["_meta"])
+    assert meta.pop("aggregator/provenance").keys() >= {"server", "retrieved_at", "schema_version"}
+    rest = {key: value for key, value in result.items() if key != "_meta"}
+    return {**rest, "_meta": meta} if meta else rest

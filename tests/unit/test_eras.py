@@ -26,7 +26,7 @@ from .strategies import ANY_TEXT, json_values
 MODERN = MODERN_VERSIONS[-1]
 ENVELOPE = {META_VERSION: MODERN, META_CLIENT_CAPABILITIES: {}}
 
-META_KEYS = ANY_TEXT | st.sampled_from([META_SERVER_INFO, META_VERSION, "progressToken", "traceparent", "vendor/x"])
+META_KEYS = ANY_TEXT | st.sampled_from([META_SERVER_INFO, META_VERSION, "progressToken", "traceparent", "vendor/x", "aggregator/error"])
 METAS = st.dictionaries(META_KEYS, json_values(leaves=3), max_size=5)
 RESULTS = st.fixed_dictionaries(
     {},
@@ -139,24 +139,26 @@ def test_an_answer_with_nothing_of_the_hop_is_passed_on_as_the_same_object(resul
 
 @given(METAS)
 def test_what_goes_on_to_an_upstream(meta: dict[str, Any]) -> None:
-    sent = onward(meta)
-    assert "progressToken" not in sent
-    assert sent == {k: v for k, v in _kept(meta).items() if k != "progressToken"}
+    for trusted in (True, False):
+        sent = onward(meta, trusted=trusted)
+        stays = {"progressToken"} if trusted else {"progressToken", "baggage"}
+        assert sent == {key: value for key, value in _kept(meta).items() if key not in stays}
 
 
 @pytest.mark.parametrize("meta", [None, [], "x", 7])
 def test_meta_that_is_none_goes_nowhere(meta: Any) -> None:
-    assert onward(meta) == {}
+    assert onward(meta, trusted=True) == {}
 
 
 def test_a_trace_goes_on() -> None:
     meta = {"traceparent": "00-a-b-01", "progressToken": 7, **ENVELOPE}
-    assert onward(meta) == {"traceparent": "00-a-b-01"}
+    assert onward(meta, trusted=False) == {"traceparent": "00-a-b-01"}
     assert META_VERSION in meta, "the host's own object was changed"
 
 
 def _kept(meta: Any) -> dict[str, Any]:
-    return {k: v for k, v in meta.items() if not k.startswith(HOP_LOCAL_META_PREFIX)} if isinstance(meta, dict) else {}
+    ours = (HOP_LOCAL_META_PREFIX, "aggregator/")
+    return {k: v for k, v in meta.items() if not k.startswith(ours)} if isinstance(meta, dict) else {}
 
 
 def _rest(result: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 import pkgutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import anyio
@@ -44,9 +44,11 @@ async def open_local(server: ServerConfig, inbound: Inbound, warden: Warden) -> 
                 raise
 
         async def write() -> None:
-            while True:
-                message = jsonrpc_message_adapter.validate_python(decode(await outbox.get()), by_name=False)
-                await ours[1].send(SessionMessage(message))
+            # What was still to be said when the connection closed need not be.
+            with suppress(anyio.ClosedResourceError):
+                while True:
+                    message = jsonrpc_message_adapter.validate_python(decode(await outbox.get()), by_name=False)
+                    await ours[1].send(SessionMessage(message))
 
         async def read() -> None:
             try:

@@ -1,0 +1,61 @@
+"""A result of `tools/call` as the text of a message: what is text as it is, everything else by what it is."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from aggregator.wire.codec import TooDeep, encode
+
+
+def as_text(result: Mapping[str, Any]) -> str:
+    """The text blocks and embedded texts, a line for each block that is none, in order.
+
+    Structured content stands in for the text where there is none: with text it only repeats it (S/server/tools).
+    """
+    blocks = result.get("content")
+    parts = [part for block in blocks if (part := _part(block)) is not None] if isinstance(blocks, list) else []
+    shown = [text for text, _ in parts]
+    if result.get("structuredContent") is not None and not any(is_text for _, is_text in parts):
+        shown.insert(0, as_json(result["structuredContent"]))
+    return "\n".join(shown)
+
+
+def as_json(value: Any) -> str:
+    """One JSON text, whatever it is that a server sent."""
+    try:
+        return encode(value).decode("utf-8", "replace")
+    except TooDeep:
+        return "[content that is nested too deeply]"
+
+
+def _part(block: Any) -> tuple[str, bool] | None:
+    """A block as text, and whether that is its own; None for what is no block."""
+    if not isinstance(block, Mapping):
+        return None
+    kind, text = block.get("type"), block.get("text")
+    resource = block.get("resource")
+    if kind == "resource" and isinstance(resource, Mapping):
+        inner = resource.get("text")
+        named = _placeholder("resource", resource)
+        return (f"{named}\n{inner}", True) if isinstance(inner, str) else (named, False)
+    if kind == "text" and isinstance(text, str):
+        return text, True
+    return _placeholder(str(kind).replace("_", " "), block), False
+
+
+def _placeholder(kind: str, block: Mapping[str, Any]) -> str:
+    """`[image: image/png, 1024 bytes]`."""
+    return f"[{kind}: {', '.join(_facts(block))}]" if any(_facts(block)) else f"[{kind}]"
+
+
+def _facts(block: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("name", "uri", "mimeType"):
+        value = block.get(key)
+        if isinstance(value, str) and value:
+            yield value
+    size = block.get("size")
+    data = block.get("data", block.get("blob"))
+    if isinstance(data, str):
+        # Base64: four characters for three bytes, less the padding.
+        size = len(data) * 3 // 4 - data[-2:].count("=")
+    if isinstance(size, int) and not isinstance(size, bool):
+        yield f"{size} bytes"

@@ -1,0 +1,57 @@
+"""Where a result is from: the server, when it was fetched, the tool's schema version, and how old its data are."""
+
+import time
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from aggregator.config.model import ServerConfig
+from aggregator.domain.records import ToolRecord
+
+PROVENANCE_KEY: Final = "aggregator/provenance"
+
+# How servers say when their data changed; content blocks have `annotations.lastModified` (S/schema, Annotations).
+_UPDATED: Final = ("updated_at", "updatedAt", "last_updated", "lastUpdated", "last_modified", "lastModified")
+_LONGEST: Final = 40
+
+
+def attributed(server: ServerConfig, tool: ToolRecord, result: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """The result with its provenance in `_meta`, and where the config wants it visible, as a last block of text.
+
+    `now` is wall-clock time in seconds since 1970; times are written in UTC (RFC 3339).
+    """
+    retrieved = _written(int(now))
+    provenance = {"server": server.id, "retrieved_at": retrieved, "schema_version": tool.version}
+    updated = updated_at(result)
+    if updated is not None:
+        provenance["updated_at"] = updated
+    meta = result.get("_meta")
+    made = {**result, "_meta": {**(meta if isinstance(meta, dict) else {}), PROVENANCE_KEY: provenance}}
+    content = result.get("content")
+    if server.attribution == "visible" and isinstance(content, list):
+        said = f"Source: {server.id}" + (f" ({server.description})" if server.description != server.key else "")
+        said += f", retrieved {retrieved}" + (f", data of {updated}" if updated is not None else "")
+        made["content"] = [*content, {"type": "text", "text": f"[{said}]"}]
+    return made
+
+
+def updated_at(result: Mapping[str, Any]) -> str | None:
+    """The newest time the upstream itself gives for its data, as it wrote it."""
+    return max((said for said in _said(result) if 0 < len(said) <= _LONGEST), default=None)
+
+
+def _said(result: Mapping[str, Any]) -> Iterator[str]:
+    for part in (result.get("_meta"), result.get("structuredContent")):
+        if isinstance(part, dict):
+            yield from (part[key] for key in _UPDATED if isinstance(part.get(key), str))
+    content = result.get("content")
+    for block in content if isinstance(content, list) else ():
+        annotations = block.get("annotations") if isinstance(block, dict) else None
+        modified = annotations.get("lastModified") if isinstance(annotations, dict) else None
+        if isinstance(modified, str):
+            yield modified
+
+
+@lru_cache(maxsize=4)
+def _written(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))

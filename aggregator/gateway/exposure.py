@@ -1,0 +1,71 @@
+"""How much of what an agent may call is listed: everything, or the meta tools and what is pinned.
+
+Law: it depends on the agent, the door and the catalog only, never on what was called before.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Final
+
+from aggregator.catalog.listing import Listing, rendered
+from aggregator.catalog.tokens import estimate
+from aggregator.config.settings import Expose
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.meta.all import MetaTools
+from aggregator.gateway.meta.tool import SOURCE
+from aggregator.gateway.views import View
+
+# Agents whose short list is kept ready; others' are made when they ask.
+_KEPT: Final = 256
+
+
+class Exposure:
+    """`pinned` are patterns over canonical names, `budget` the tokens that `auto` lets a whole list cost."""
+
+    def __init__(self, meta: MetaTools, pinned: Iterable[str], budget: int) -> None:
+        self._meta = meta
+        self._pinned = tuple(pinned)
+        self._budget = budget
+        self._kept: OrderedDict[tuple[str, Expose], tuple[Listing, Listing]] = OrderedDict()
+
+    def of(self, view: View, whole: Listing, expose: Expose) -> Listing:
+        """What is listed of `whole`, which is all that the agent may call."""
+        if expose == "all":
+            return whole
+        key = view.principal.agent_id, expose
+        kept = self._kept.get(key)
+        if kept is None or kept[0] is not whole:
+            kept = self._kept[key] = whole, self._listed(view, whole, expose)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return kept[1]
+
+    def costs(self) -> dict[str, tuple[int, int]]:
+        """By agent: the tokens of all that it may call, and of what it is shown, at four bytes each."""
+        return {agent: (_cost(whole), _cost(listed)) for (agent, _), (whole, listed) in self._kept.items()}
+
+    def is_short(self, listing: Listing) -> bool:
+        """Whether the meta tools are on this list, and others are not."""
+        return any(tool.server == SOURCE for tool in listing.tools[:1])
+
+    def _listed(self, view: View, whole: Listing, expose: Expose) -> Listing:
+        if expose == "auto" and not self._too_much(whole):
+            return whole
+        return Listing((*self._meta.records, *(tool for tool in whole.tools if self._is_pinned(view, tool))))
+
+    def _is_pinned(self, view: View, tool: ToolRecord) -> bool:
+        return view.ruling(tool).pinned or any(fnmatchcase(tool.name, pattern) for pattern in self._pinned)
+
+    def _too_much(self, whole: Listing) -> bool:
+        cost = 0
+        for tool in whole.tools:
+            cost += estimate(rendered(tool, "canonical").decode("utf-8", "replace"))
+            if cost > self._budget:
+                return True
+        return False
+
+
+def _cost(listing: Listing) -> int:
+    return sum(len(rendered(tool, "canonical")) for tool in listing.tools) // 4

@@ -1,0 +1,199 @@
+"""What is there for an agent, found by words, by name, by server or by what a message says. Nothing is called here.
+
+Law: every answer is made from the agent's own list, so that nothing can be found that may not be called.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final
+
+from aggregator.catalog.catalog import Catalog
+from aggregator.catalog.listing import Listing
+from aggregator.config.model import Config, ServerConfig
+from aggregator.domain.names import Style
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.views import View, Views
+from aggregator.upstream.link import Link
+from aggregator.upstream.states import State
+
+if TYPE_CHECKING:
+    from aggregator.catalog.intent import Intents, Match
+    from aggregator.catalog.search import Index
+    from aggregator.catalog.search_rank import Sight
+
+log = logging.getLogger(__name__)
+
+# Their tables take a while to load: no start waits for them.
+_SEARCH: Final = "aggregator.catalog.search"
+_INTENT: Final = "aggregator.catalog.intent"
+# How long a search waits for the index of a catalog that has just changed; then the one before must do.
+_INDEX_WAIT: Final = 5.0
+_SIGHTS_KEPT: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSeen:
+    """A server as an agent may know it; `tools` counts those it may call."""
+
+    config: ServerConfig
+    state: State
+    reason: str
+    tools: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Sighted:
+    index: "Index"
+    listing: Listing
+    sight: "Sight"
+    by_name: Mapping[str, ToolRecord]
+
+
+class Finder:
+    """`restock` takes a new catalog; `work` keeps the index in step with it, off the event loop."""
+
+    def __init__(self, config: Config, links: Mapping[str, Link], views: Views) -> None:
+        self._config = config
+        self._links = links
+        self._views = views
+        self._catalog = Catalog()
+        self._index: Index | None = None
+        self._indexed: Mapping[str, tuple[ToolRecord, ...]] = {}
+        self._stale = asyncio.Event()
+        self._fresh = asyncio.Event()
+        self._sights: OrderedDict[str, _Sighted] = OrderedDict()
+        self._intents: Intents | None = None
+
+    def restock(self, catalog: Catalog) -> None:
+        """From now on this is what there is."""
+        self._catalog = catalog
+        self._fresh.clear()
+        self._stale.set()
+
+    async def work(self) -> None:
+        """Index what changed, for ever."""
+        while True:
+            await self._stale.wait()
+            self._stale.clear()
+            catalog = self._catalog
+            await asyncio.to_thread(self._reindex, catalog)
+            if catalog is self._catalog:
+                self._fresh.set()
+
+    def tools(self, view: View) -> tuple[ToolRecord, ...]:
+        """All that the agent may call, with the schemas it is held to."""
+        return self._views.listing(view, self._catalog).tools
+
+    def of_server(self, view: View, server: str) -> list[ToolRecord]:
+        """Those of one server, by its id or prefix."""
+        return [tool for tool in self.tools(view) if server in (tool.server, tool.prefix)]
+
+    async def search(self, view: View, query: str, limit: int, server: str | None = None) -> list[ToolRecord]:
+        """The best `limit` tools for a question, best first."""
+        sighted = await self._sighted(view)
+        sight = sighted.sight
+        if server is not None:
+            names = {tool.name for tool in self.of_server(view, server)}
+            sight = sighted.index.sight(names)
+        return _ranked(sighted, sight, query, limit)
+
+    async def match(self, view: View, message: str, limit: int) -> "Match":
+        """What a message of a person asks for (`catalog.intent`)."""
+        if self._intents is None:
+            self._intents = await asyncio.to_thread(self._read_intents)
+        sighted = await self._sighted(view)
+
+        def rank(question: str, tools: tuple[ToolRecord, ...]) -> list[ToolRecord]:
+            sight = sighted.index.sight({tool.name for tool in tools})
+            best = _ranked(sighted, sight, question, len(tools))
+            return [*best, *(tool for tool in tools if tool not in best)]
+
+        return self._intents.match(message, self.tools(view), limit, rank=rank)
+
+    def nearest(self, view: View, name: str, style: Style = "canonical") -> list[str]:
+        """Up to three names of the agent's list that look like this one."""
+        return self._views.listing(view, self._catalog).nearest(name, style)
+
+    def servers(self, view: View) -> list[ServerSeen]:
+        """The servers the agent may know of: those with tools for it, and those away whose tools it might call."""
+        counts: dict[str, int] = {}
+        for tool in self.tools(view):
+            counts[tool.server] = counts.get(tool.server, 0) + 1
+        return [
+            ServerSeen(link.config, link.state, link.reason, counts.get(server, 0))
+            for server, link in self._links.items()
+            if server in counts or (link.config.enabled and not link.shown and view.might_use(link.config))
+        ]
+
+    def annotations(self, view: View, tool: ToolRecord) -> Mapping[str, Any]:
+        """What counts of a tool's nature: the word of the admin, and of a trusted server."""
+        said = tool.definition.get("annotations") if self._config_of(tool).trusted else None
+        counted = {key: value for key, value in said.items() if key.endswith("Hint")} if isinstance(said, dict) else {}
+        return {**counted, "readOnlyHint": True} if view.read_only(tool) else counted
+
+    def is_local(self, tool: ToolRecord) -> bool:
+        """Whether the tool runs in this process."""
+        return self._config_of(tool).type == "local"
+
+    def _config_of(self, tool: ToolRecord) -> ServerConfig:
+        return self._links[tool.server].config
+
+    async def _sighted(self, view: View) -> _Sighted:
+        if not self._fresh.is_set():
+            try:
+                async with asyncio.timeout(_INDEX_WAIT):
+                    await self._fresh.wait()
+            except TimeoutError:
+                log.warning("a search uses an index that is older than the catalog: the new one is not ready yet")
+        assert self._index is not None
+        listing = self._views.listing(view, self._catalog)
+        agent = view.principal.agent_id
+        known = self._sights.get(agent)
+        if known is None or known.index is not self._index or known.listing is not listing:
+            by_name = {tool.name: tool for tool in listing.tools}
+            known = self._sights[agent] = _Sighted(self._index, listing, self._index.sight(by_name), by_name)
+            while len(self._sights) > _SIGHTS_KEPT:
+                self._sights.popitem(last=False)
+        self._sights.move_to_end(agent)
+        return known
+
+    def _reindex(self, catalog: Catalog) -> None:
+        """In a thread, one at a time."""
+        servers: dict[str, list[ToolRecord]] = {}
+        for tool in catalog.tools:
+            servers.setdefault(tool.server, []).append(tool)
+        now = {server: tuple(tools) for server, tools in servers.items()}
+        if self._index is None:
+            self._index = resolve_name(f"{_SEARCH}:Index").of(
+                (server, self._text_of(server), tools) for server, tools in now.items()
+            )
+        else:
+            index = self._index
+            for server in self._indexed.keys() - now.keys():
+                index = index.without_server(server)
+            for server, tools in now.items():
+                if self._indexed.get(server) != tools:
+                    index = index.with_server(server, self._text_of(server), tools)
+            self._index = index
+        self._indexed = now
+
+    def _text_of(self, server: str) -> str:
+        config = self._links[server].config
+        return " ".join((config.id, config.description, *config.trigger_keywords))
+
+    def _read_intents(self) -> "Intents":
+        words = resolve_name(f"{_INTENT}:ServerWords")
+        made: Intents = resolve_name(f"{_INTENT}:Intents")(
+            words(server.id, server.prefix, server.description, server.trigger_keywords)
+            for server in self._config.servers
+        )
+        return made
+
+
+def _ranked(sighted: _Sighted, sight: "Sight", query: str, limit: int) -> list[ToolRecord]:
+    """The hits, with the schemas that the agent is held to."""
+    return [sighted.by_name[hit.tool.name] for hit in resolve_name(f"{_SEARCH}:search")(sight, query, limit)]

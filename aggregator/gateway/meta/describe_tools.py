@@ -1,0 +1,45 @@
+"""`describe_tools`: tools by name, as much of each as is asked for."""
+
+from typing import Any, Final
+
+from aggregator.domain.errors import CallRefused, UnknownTool, UpstreamError
+from aggregator.gateway.meta.shown import rendered
+from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
+from aggregator.wire.codec import Raw, encode
+
+_MOST: Final = 50
+
+_RECORD: Final = meta_record(
+    "describe_tools",
+    "Show the parameters of tools: 2 in brief, 3 as JSON Schema",
+    {
+        "names": {"type": "array", "items": {"type": "string"}, "maxItems": _MOST},
+        "level": {"enum": [1, 2, 3], "default": 3},
+    },
+    ("names",),
+)
+
+
+async def describe_tools(asking: Asking) -> str:
+    """Lines (level 1) or compact JSON (levels 2 and 3), in the order asked; a name that leads nowhere says why."""
+    level = asking.arguments.get("level", 3)
+    render = rendered(asking.finder, asking.view, level)
+    held_to = {tool.name: tool for tool in asking.finder.tools(asking.view)}
+    found: list[str] = []
+    missing: dict[str, str] = {}
+    for name in dict.fromkeys(asking.arguments["names"]):
+        try:
+            tool = await asking.resolver.find(asking.view, name, "canonical")
+        except (UnknownTool, CallRefused, UpstreamError) as error:
+            missing[name] = error.message
+        else:
+            found.append(render(held_to.get(tool.name, tool)))
+    if level == 1:
+        return "\n".join([*found, *missing.values()])
+    body: dict[str, Any] = {"tools": [Raw(item.encode()) for item in found]}
+    if missing:
+        body["missing"] = missing
+    return encode(body).decode()
+
+
+TOOL: Final = MetaTool(_RECORD, describe_tools)

@@ -1,0 +1,28 @@
+"""`match_intent`: whether a person's message asks for tools, and which."""
+
+from typing import Any, Final
+
+from aggregator.catalog.intent import snippet
+from aggregator.catalog.levels import shown_name
+from aggregator.catalog.tokens import estimate
+from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
+from aggregator.wire.codec import encode
+
+_LIMIT: Final = 10
+
+_RECORD: Final = meta_record(
+    "match_intent", "Tools that a message of the user asks for", {"message": {"type": "string"}}, ("message",)
+)
+
+
+async def match_intent(asking: Asking) -> str:
+    """Compact JSON: `intent`, and where it is `mcp` the rule, the server, the tools and a Level 1 text to inject."""
+    found = await asking.finder.match(asking.view, asking.arguments["message"], _LIMIT)
+    body: dict[str, Any] = {"intent": found.intent, "tools": [shown_name(tool) for tool in found.tools]}
+    if found.intent != "none":
+        text = snippet(found)
+        body |= {"rule": found.rule, "server": found.server, "snippet": text, "tokens": estimate(text)}
+    return encode(body).decode()
+
+
+TOOL: Final = MetaTool(_RECORD, match_intent)

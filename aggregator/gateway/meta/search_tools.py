@@ -1,0 +1,77 @@
+"""`search_tools`: the tools that fit a question, or all of them, page by page."""
+
+from typing import Final
+
+from aggregator.catalog.levels import shown_name
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.finder import ServerSeen
+from aggregator.gateway.meta.shown import answer, rendered
+from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
+
+# How many are shown if nobody says, by level; and the most that are looked for.
+_LIMITS: Final = {1: 10, 2: 5, 3: 3}
+_MOST: Final = 200
+
+_RECORD: Final = meta_record(
+    "search_tools",
+    "Find tools by keywords, best first; without query: list them all",
+    {
+        "query": {"type": "string"},
+        "level": {"enum": [1, 2, 3], "description": "1 line, 2 parameters, 3 schema"},
+        "server": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1},
+        "max_tokens": {"type": "integer"},
+        "cursor": {"type": "string"},
+    },
+)
+
+
+async def search_tools(asking: Asking) -> str:
+    """Lines (level 1) or compact JSON (levels 2 and 3) of what the agent may call."""
+    finder, view, given = asking.finder, asking.view, asking.arguments
+    query, server, cursor = given.get("query", "").strip(), given.get("server") or None, given.get("cursor") or None
+    level = given.get("level", 1)
+    if server is not None and not any(server in (s.config.id, s.config.prefix) for s in finder.servers(view)):
+        return f"There is no server {server!r}. {_servers(finder.servers(view))}"
+    if query:
+        found = await finder.search(view, query, _MOST, server)
+    else:
+        found = finder.of_server(view, server) if server is not None else list(finder.tools(view))
+    if not found:
+        return _nothing(asking, query, server)
+    if cursor is not None:
+        start = _behind(found, cursor)
+        if start is None:
+            return f"The cursor {cursor!r} is not of this search (any more): search again without it."
+        found = found[start:]
+        if not found:
+            return "That was all."
+    limit, max_tokens = given.get("limit", _LIMITS[level]), given.get("max_tokens")
+    return answer(found, level, rendered(finder, view, level), limit, max_tokens)
+
+
+def _behind(found: list[ToolRecord], cursor: str) -> int | None:
+    """Where to go on behind the tool that was shown last."""
+    return next((at + 1 for at, tool in enumerate(found) if shown_name(tool) == cursor), None)
+
+
+def _nothing(asking: Asking, query: str, server: str | None) -> str:
+    """A miss: what looks like it, where else to look, and what cannot be found now."""
+    finder, view = asking.finder, asking.view
+    servers = finder.servers(view)
+    sentences = [f"No tool fits {query!r:.200}." if query else "There are no tools."]
+    nearest = finder.nearest(view, query) if query else []
+    if nearest:
+        sentences.append(f"Names like it: {', '.join(nearest)}.")
+    away = [seen for seen in servers if not seen.tools and server in (None, seen.config.id, seen.config.prefix)]
+    sentences += [f"{seen.config.prefix} is {seen.state}: its tools cannot be found now." for seen in away]
+    if query:
+        sentences.append(_servers(servers))
+    return " ".join(sentences)
+
+
+def _servers(servers: list[ServerSeen]) -> str:
+    return f"Servers: {', '.join(seen.config.prefix for seen in servers) or 'none'}."
+
+
+TOOL: Final = MetaTool(_RECORD, search_tools)

@@ -1,0 +1,51 @@
+"""Tools as text for a model: lines at level 1, compact JSON at levels 2 and 3; as many as fit, and how to go on.
+
+Law: the same tools and arguments give the same bytes.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from aggregator.catalog.levels import level1, level2, level3, shown_name
+from aggregator.catalog.tokens import estimate, fit
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.finder import Finder
+from aggregator.gateway.views import View
+from aggregator.wire.codec import Raw, encode
+
+# What the frame of an answer may cost: the brackets, and the line that says how to go on.
+_FRAME: Final = 25
+
+
+def rendered(finder: Finder, view: View, level: int) -> Callable[[ToolRecord], str]:
+    """How one tool is written at a level, for this agent."""
+    if level == 1:
+        return level1
+    if level == 2:
+        return level2
+    return lambda tool: level3(tool, annotations=finder.annotations(view, tool), local=finder.is_local(tool))
+
+
+def answer(
+    tools: Sequence[ToolRecord], level: int, render: Callable[[ToolRecord], str], limit: int, max_tokens: int | None
+) -> str:
+    """The first `limit` tools, or as many of them as `max_tokens` takes; what is left out is counted."""
+    items = [render(tool) for tool in tools[:limit]]
+    if max_tokens is not None:
+        items = list(fit(items, max(0, max_tokens - _FRAME)).items)
+        if not items and tools:
+            return _too_small(tools[0], render, max_tokens)
+    more = len(tools) - len(items)
+    cursor = shown_name(tools[len(items) - 1]) if more else None
+    if level == 1:
+        return "\n".join([*items, f"+{more} more, go on with cursor {cursor}"] if more else items)
+    body: dict[str, Any] = {"tools": [Raw(item.encode()) for item in items]}
+    if more:
+        body |= {"more": more, "cursor": cursor}
+    return encode(body).decode()
+
+
+def _too_small(tool: ToolRecord, render: Callable[[ToolRecord], str], max_tokens: int) -> str:
+    needed = estimate(render(tool)) + _FRAME
+    name = shown_name(tool)
+    return f"max_tokens {max_tokens} is too small: {name} alone takes {needed}. Give more, or take level 1."

@@ -1,0 +1,54 @@
+"""What a meta tool is: a definition that models are shown, and an answer in text."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aggregator.domain.call import Asked
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.finder import Finder
+from aggregator.gateway.resolver import Resolver
+from aggregator.gateway.views import View
+
+# What meta tools go by where a server is named.
+SOURCE: Final = "aggregator"
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One call of a meta tool, its arguments checked."""
+
+    asked: Asked
+    view: View
+    arguments: Mapping[str, Any]
+    finder: Finder
+    resolver: Resolver
+
+
+@dataclass(frozen=True, slots=True)
+class MetaTool:
+    """`answer` is None for those that call another tool."""
+
+    record: ToolRecord
+    answer: Callable[[Asking], Awaitable[str]] | None
+
+
+def meta_record(
+    name: str,
+    description: str,
+    properties: Mapping[str, Any],
+    required: tuple[str, ...] = (),
+    *,
+    reads: bool = True,
+    others: bool = False,
+) -> ToolRecord:
+    """The record of a meta tool; `reads`: it changes nothing, `others`: it takes more than its properties."""
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = list(required)
+    if others:
+        schema["additionalProperties"] = True
+    definition: dict[str, Any] = {"name": name, "description": description, "inputSchema": schema}
+    if reads:
+        definition["annotations"] = {"readOnlyHint": True}
+    return ToolRecord(SOURCE, "", name, definition, {"canonical": name, "compatible": name}, 0.0)

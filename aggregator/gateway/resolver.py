@@ -1,0 +1,91 @@
+"""Which tool a name means for an agent; a server that is still starting is waited for."""
+
+import logging
+from collections.abc import Iterable
+
+from aggregator.catalog.catalog import Catalog
+from aggregator.domain.errors import Blame, NotAllowed, UnknownTool, UpstreamUnavailable
+from aggregator.domain.names import Style, spellings
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.views import View, Views
+from aggregator.upstream.link import Link
+from aggregator.upstream.supervisor import Supervisor
+
+log = logging.getLogger(__name__)
+
+
+class Resolver:
+    """`catalog` is swapped whole when it changes."""
+
+    def __init__(self, supervisor: Supervisor, views: Views, patience: float) -> None:
+        self.catalog = Catalog()
+        self._supervisor = supervisor
+        self._views = views
+        self._patience = patience
+        self._links = supervisor.links
+        self._by_prefix = {link.config.prefix: link for link in supervisor.links.values()}
+
+    async def find(self, view: View, name: str, style: Style) -> ToolRecord:
+        """The tool a name means for this agent; a server that is still starting is waited for.
+
+        Raises:
+            UnknownTool: there is none that it may know of, with the nearest names in the host's own style.
+            NotAllowed: there is, but this agent may not call it.
+            UpstreamUnavailable: its server is away.
+        """
+        visible = self.called(view, name)
+        if visible is not None:
+            return visible
+        link = self._named(view, name)
+        if link is None:
+            # A shortened name does not say which server it is of.
+            await self._supervisor.all_tried(self._patience)
+        else:
+            await self._supervisor.tried(link, link.config.timeout)
+        visible = self.called(view, name)
+        if visible is not None:
+            return visible
+        readings = list(self._readings(view, name))
+        if not readings and link is not None and not link.shown and _might_call(view, link, name):
+            raise _away(link)
+        blame: Blame | None = None
+        for tool in readings:
+            denied = view.ruling(tool).decision
+            blame = Blame(denied.rule, denied.source)
+            agent = view.principal.agent_id
+            log.info("%s may not call %s: %s [%s, %s]", agent, tool.name, denied.reason, *blame)
+            if not denied.hidden:
+                raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.", blame=blame)
+        raise UnknownTool(name, self._views.listing(view, self.catalog).nearest(name, style), blame)
+
+    def called(self, view: View, name: str) -> ToolRecord | None:
+        """The tool that is there now and visible under a name, without waiting.
+
+        What is hidden from this agent does not stand in the way of what it sees.
+        """
+        return next(filter(view.sees, self._readings(view, name)), None)
+
+    def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:
+        bound = view.binding(name)
+        if bound is None:
+            return self.catalog.readings(name)
+        tool = self.catalog.of_server(bound, name)
+        return [tool] if tool is not None else []
+
+    def _named(self, view: View, name: str) -> Link | None:
+        """The server a name speaks of, whether or not it has such a tool."""
+        bound = view.binding(name)
+        if bound is not None:
+            return self._links.get(bound)
+        return next((self._by_prefix[prefix] for prefix, _ in spellings(name) if prefix in self._by_prefix), None)
+
+
+def _might_call(view: View, link: Link, name: str) -> bool:
+    """Whether this agent could call that name if its server were there: else it must not learn of the server."""
+    prefix = link.config.prefix
+    return view.might_use(link.config, next((tool for known, tool in spellings(name) if known == prefix), name))
+
+
+def _away(link: Link) -> UpstreamUnavailable:
+    said = f"{link.config.id} is {link.state}" + (f": {link.reason}" if link.reason else "")
+    return UpstreamUnavailable(link.config.id, said.rstrip(".") + ".", state=link.state)

@@ -1,0 +1,21 @@
+"""What every test here starts from."""
+
+import asyncio
+
+import pytest
+
+from aggregator.storage.database import open_database
+from tests.adapters.place import Place
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _database(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """An empty database, made once."""
+    path = tmp_path_factory.mktemp("database") / "empty.db"
+
+    async def make() -> None:
+        async with open_database(f"sqlite+aiosqlite:///{path}"):
+            """It has its tables now."""
+
+    asyncio.run(make())
+    Place.database = path.read_bytes()

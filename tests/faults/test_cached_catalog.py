@@ -1,0 +1,408 @@
+"""A restart shows what the servers had while they start, and then what they have (F4, D2, A1)."""
+
+import asyncio
+import json
+import logging
+import sqlite3
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.app import App
+from aggregator.config.model import Config, ServerConfig
+from aggregator.domain.principal import LOCAL
+from aggregator.gateway import catalog_cache
+from aggregator.gateway.catalog_cache import CatalogCache, fingerprint
+from aggregator.identity.identify import Facts
+from aggregator.identity.keys import new_key
+from aggregator.storage import sqlite
+from aggregator.storage.database import open_database
+from aggregator.storage.glance import glance
+from aggregator.upstream.supervisor import Supervisor
+from tests.faults.stage import BOUND, Json, Stage, code_of, server, until, words_of
+
+GATED = Path(__file__).with_name("gated_stdio.py")
+ROOT = Path(__file__).parents[2]
+
+
+class Shop:
+    """One server with a gate, and the file of its tools; the database of the aggregator beside them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.gate, self._tools, self.database = folder / "gate", folder / "tools.json", folder / "a.db"
+        self.storage = f"sqlite+aiosqlite:///{self.database}"
+        self.has("echo", "hang")
+
+    def has(self, *tools: str | Json) -> None:
+        """What it lists from now on; a name stands for a tool without more to it."""
+        listed = [
+            {"name": tool, "inputSchema": {"type": "object"}} if isinstance(tool, str) else tool for tool in tools
+        ]
+        self._tools.write_text(json.dumps({"tools": listed}))
+
+    def open(self, word: str = "yes") -> None:
+        self.gate.write_text(word)
+
+    def close(self) -> None:
+        self.gate.unlink()
+
+    def config(self, name: str = "shop", **rest: Any) -> ServerConfig:
+        fields: Json = {
+            "type": "stdio", "command": sys.executable, "args": ("-I", "-S", str(GATED), str(self.gate), "serve"),
+            "env": {"RAW_TOOLS": str(self._tools)}, "protocol": "legacy", "timeout": 600,
+        }  # fmt: skip
+        return server(name, **(fields | rest))
+
+    def kept(self, name: str = "shop", **rest: Any) -> list[str]:
+        """The names in the database, as another process reads them."""
+        mark = fingerprint(self.config(name, **rest))
+        found = glance(self.database, [mark])
+        return [tool.name for tool in found[mark].tools] if found else []
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written in the background is written at once."""
+    monkeypatch.setattr(catalog_cache, "COALESCE", 0.01)
+    monkeypatch.setattr(catalog_cache, "AGAIN", 0.05)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("aggregator.app.FOLLOW_EVERY", 0.02)
+
+
+@asynccontextmanager
+async def running(shop: Shop, *servers: ServerConfig, **rest: Any) -> AsyncIterator[Stage]:
+    """The product on the shop's database; a list would wait for minutes for a server that is not shown."""
+    app = App(
+        Config(servers=servers or (shop.config(),), startup_wait=600, straggler_wait=600),
+        None,
+        shop.storage,
+        caches=True,
+    )
+    async with app.running():
+        yield Stage(app)
+
+
+async def listed(stage: Stage) -> list[str]:
+    return [tool["name"] for tool in json.loads(bytes((await stage.ask("tools/list", {}))["tools"]))]
+
+
+async def seen_once(shop: Shop, *servers: ServerConfig) -> None:
+    """A run in which the servers are there, and are kept."""
+    shop.open()
+    async with running(shop, *servers) as stage:
+        await listed(stage)
+    shop.close()
+
+
+def told(stage: Stage) -> list[str]:
+    """What the host is told on its own account."""
+    heard: list[str] = []
+    stage.host.initialized = True
+    stage.host.notify = lambda method, params: heard.append(method)
+    stage.app.gateway.changes.attach(stage.host)
+    return heard
+
+
+def complaints(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """What the log says of the database, as far as it is ours: the audit has its own words."""
+    ours = ("aggregator.gateway.catalog_cache", "aggregator.storage")
+    return [line for line in caplog.records if line.levelname == "ERROR" and line.name.startswith(ours)]
+
+
+async def test_a_restart_shows_what_they_had_at_once(shop: Shop) -> None:
+    """Proves: F4, D2, A1. A call waits for its server; nobody is told of a change, for there is none."""
+    await seen_once(shop)
+    assert shop.kept() == ["echo", "hang"]
+    async with running(shop) as stage:
+        heard = told(stage)
+        assert await listed(stage) == ["shop.echo", "shop.hang"]
+        before, had = stage.app.gateway.catalog, stage.link("shop").definitions
+        assert stage.link("shop").state == "starting"
+        call = asyncio.create_task(stage.call("shop.echo", say="hello"))
+        await asyncio.sleep(0)
+        shop.open()
+        assert words_of(await call) == "hello"
+        assert await listed(stage) == ["shop.echo", "shop.hang"]
+        assert stage.app.gateway.catalog is before
+        assert stage.link("shop").definitions is had
+        assert heard == []
+
+
+async def test_what_differs_by_now_is_shown_and_told(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    """Proves: F4, D2, C5. Hosts are told once, the log says what became of the tools, and the database has it."""
+    caplog.set_level("INFO")
+    shop.has("echo", "gone", "hang")
+    await seen_once(shop)
+    assert "other tools" not in caplog.text
+    shop.has({"name": "echo", "inputSchema": {"type": "object"}, "description": "Says it."}, "hang", "new")
+    async with running(shop) as stage:
+        heard = told(stage)
+        assert await listed(stage) == ["shop.echo", "shop.gone", "shop.hang"]
+        shop.open()
+        await until(lambda: heard, "the host is told")
+        assert await listed(stage) == ["shop.echo", "shop.hang", "shop.new"]
+        await until(lambda: shop.kept() == ["echo", "hang", "new"], "it is kept")
+        assert heard == ["notifications/tools/list_changed"]
+    lines = [line.message for line in caplog.records if "other tools" in line.message]
+    assert lines == ["server shop has other tools than before: added new; removed gone; changed echo"]
+    async with open_database(shop.storage) as database:
+        now, before = await database.catalogs.versions("shop", "echo")
+        assert [json.loads(one.text).get("description") for one in (now, before)] == ["Says it.", None]
+        assert now.first_seen >= before.last_seen
+        assert len(await database.catalogs.versions("shop", "gone")) == 1
+
+
+async def test_what_python_takes_for_the_same_is_told_too(shop: Shop) -> None:
+    """Proves: C5, D2. True is not 1 to whoever reads the schema."""
+    one, true = ({"name": "echo", "inputSchema": {"type": "object", "default": default}} for default in (1, True))
+    shop.has(one)
+    await seen_once(shop)
+    shop.has(true)
+    async with running(shop) as stage:
+        heard = told(stage)
+        await listed(stage)
+        shop.open()
+        await until(lambda: heard, "the host is told")
+        assert stage.link("shop").definitions[0]["inputSchema"]["default"] is True
+
+
+async def test_one_that_does_not_come_up_is_hidden(shop: Shop) -> None:
+    """Proves: A1, F4. With its first failure, and calls of it end in words then."""
+    await seen_once(shop)
+    async with running(shop) as stage:
+        heard = told(stage)
+        assert await listed(stage) == ["shop.echo", "shop.hang"]
+        call = asyncio.create_task(stage.call("shop.echo", say="hello"))
+        await asyncio.sleep(0)
+        shop.open("no")
+        assert code_of(await call) == "upstream_unavailable"
+        await until(lambda: heard, "the host is told")
+        assert await listed(stage) == []
+        shop.open()
+        await until(lambda: stage.link("shop").state == "ready", "it comes up after all")
+        assert await listed(stage) == ["shop.echo", "shop.hang"]
+
+
+async def test_a_call_waits_as_long_as_it_may_take(shop: Shop) -> None:
+    """Proves: F4, A7. And no longer: the answer says that the server is still starting."""
+    config = shop.config(timeout=0.2)
+    await seen_once(shop, config)
+    async with running(shop, config) as stage:
+        await listed(stage)
+        answer = await stage.call("shop.echo", say="hello")
+        assert code_of(answer) == "upstream_unavailable"
+        assert "starting" in answer["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"env": {"TOKEN": "another"}},
+        {"command": "/nowhere/python"},
+        {"cwd": "/"},
+        {"type": "http", "url": "http://[::1]:9"},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+async def test_another_configuration_has_nothing_yet(shop: Shop, other: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: F4. What one account or program had is not shown as another's; and names and limits are no matter."""
+    recalled: list[Mapping[str, Any]] = []
+    await seen_once(shop)
+    same = shop.config(prefix="store", timeout=1, description="x", trusted=True)
+    async with running(shop, same) as stage:
+        assert await listed(stage) == ["store.echo", "store.hang"]
+    monkeypatch.setattr(Supervisor, "recall", lambda _, known: recalled.append(known))
+    async with running(shop, shop.config(**other)) as stage:
+        await until(lambda: recalled, "the database has been looked at")
+        assert recalled == [{}]
+        assert stage.tools() == []
+
+
+async def test_one_that_is_switched_off_is_not_shown(shop: Shop) -> None:
+    """Proves: A1, F4"""
+    await seen_once(shop)
+    async with running(shop, shop.config(enabled=False)) as stage:
+        assert await listed(stage) == []
+
+
+def test_no_secret_is_in_a_fingerprint(shop: Shop) -> None:
+    """Proves: F4. It is a digest, and differs with each of them."""
+    marks = {fingerprint(shop.config(env={"TOKEN": token})) for token in ("hunter2", "hunter3", "")}
+    assert {len(mark) for mark in marks} == {64}
+    assert len(marks) == 3
+
+
+async def test_two_of_us_on_one_file(shop: Shop, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Proves: F4. One server of both, and one of each under the same name."""
+    shop.open()
+    mine, theirs = (shop.config("own", env={"RAW_LOG": str(tmp_path / name)}) for name in ("mine", "theirs"))
+    async with AsyncExitStack() as stack:
+        stages = [await stack.enter_async_context(running(shop, shop.config(), own)) for own in (mine, theirs, mine)]
+        for stage in stages:
+            await listed(stage)
+    assert shop.kept() == ["echo", "hang"]
+    assert all(len(glance(shop.database, [fingerprint(own)])) == 1 for own in (mine, theirs))
+    assert "not kept" not in caplog.text
+
+
+def _garbage(shop: Shop) -> None:
+    shop.database.write_bytes(b"This is no database. " * 500)
+
+
+def _folder_in_its_place(shop: Shop) -> None:
+    shop.database.mkdir()
+
+
+def _table_spoiled(shop: Shop) -> None:
+    """Damage in what is kept here alone: the keys beside it are whole."""
+    with closing(sqlite3.connect(shop.database)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        page, size = connection.execute(
+            "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE name = 'mcp_tools'"
+        ).fetchone()
+    with shop.database.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+
+
+@pytest.mark.parametrize("spoil", [_garbage, _folder_in_its_place, _table_spoiled])
+async def test_without_its_database_it_runs_on(
+    shop: Shop, spoil: Callable[[Shop], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: F4, A8. One line says which file and why; lists and calls are as if there never had been one."""
+    if spoil is _table_spoiled:
+        await seen_once(shop)
+    spoil(shop)
+    shop.open()
+    async with running(shop) as stage:
+        assert await listed(stage) == ["shop.echo", "shop.hang"]
+        await stage.say("shop.echo")
+        if spoil is _garbage:
+            await until(lambda: shop.kept() == ["echo", "hang"], "a new file is made")
+        else:
+            await until(lambda: stage.app.report()[1].get("catalogs"), "the trouble is known")
+            shop.has("new")
+            stage.link("shop")._stale.set()
+            await until(lambda: stage.tools() == ["shop.new"], "the list follows its server")
+    (line,) = complaints(caplog)
+    assert str(shop.database) in line.message
+    assert line.exc_info is None
+
+
+async def test_a_disk_that_is_full_costs_the_catalogs_only(shop: Shop) -> None:
+    """Proves: F4. In a process of its own, which may write but a few pages; no half of a file is left."""
+    shop.open()
+    entry = shop.config().model_dump(include={"command", "args", "env"})
+    config = shop.gate.with_name("aggregator.json")
+    config.write_text(json.dumps({"mcpServers": {"shop": entry}, "storage": shop.storage}))
+    sent: list[Json] = [
+        {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}}},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/list"},
+        {"id": 3, "method": "tools/call", "params": {"name": "shop__echo", "arguments": {"say": "hello"}}},
+    ]
+    limited = ["sh", "-c", 'ulimit -f 40; exec "$@"', "sh", sys.executable, "-m", "aggregator"]
+    process = await asyncio.create_subprocess_exec(
+        *limited, "stdio", "--config", str(config), cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=PIPE
+    )
+    assert process.stdin is not None
+    assert process.stderr is not None
+    for message in sent:
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    async with asyncio.timeout(3 * BOUND):
+        log = b""
+        while b"not kept" not in log:
+            log = await process.stderr.readline()
+            assert log
+        process.stdin.close()
+        out, rest = await process.communicate()
+    answers = {message.get("id"): message for message in map(json.loads, out.splitlines())}
+    assert [tool["name"] for tool in answers[2]["result"]["tools"]] == ["shop__echo", "shop__hang"]
+    assert words_of(answers[3]["result"]) == "hello"
+    assert str(shop.database) in log.decode()
+    assert b"not kept" not in rest
+    assert process.returncode == 0
+    assert not shop.database.exists()
+
+
+async def test_a_file_that_is_locked_delays_nothing(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    """Proves: F4. What was kept is shown all the same, and what is new is kept once that can be done."""
+    await seen_once(shop)
+    shop.has("new")
+    with closing(sqlite3.connect(shop.database, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        async with running(shop) as stage:
+            assert await listed(stage) == ["shop.echo", "shop.hang"]
+            shop.open()
+            await until(lambda: stage.tools() == ["shop.new"], "the new list is there")
+            await until(lambda: stage.app.report()[1].get("catalogs"), "the trouble is known")
+            holder.execute("ROLLBACK")
+            await until(lambda: shop.kept() == ["new"], "it is kept in the end")
+            await until(lambda: not stage.app.report()[1].get("catalogs"), "the trouble is over")
+    (line,) = complaints(caplog)
+    assert str(shop.database) in line.message
+
+
+async def test_a_disk_that_does_not_answer_delays_nothing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: F4. It is as if nothing had been kept."""
+
+    async def never(_: CatalogCache) -> None:
+        await asyncio.Event().wait()
+
+    await seen_once(shop)
+    monkeypatch.setattr(CatalogCache, "_recall", never)
+    shop.open()
+    async with running(shop) as stage:
+        assert await listed(stage) == ["shop.echo", "shop.hang"]
+        await stage.say("shop.echo")
+
+
+async def test_keys_made_later_are_noticed(shop: Shop) -> None:
+    """Proves: D4, F4. Although the file was made by ourselves, for the catalogs, while there were no keys."""
+    shop.open()
+    app = App(Config(servers=(shop.config(),)), None, shop.storage, caches=True)
+    await app.learn_keys()
+    assert app.access.open
+    async with app.running():
+        await until(lambda: shop.kept() == ["echo", "hang"], "the file is made")
+        assert app.access.admit(Facts("http", peer="127.0.0.1")) == LOCAL
+        async with open_database(shop.storage) as database:
+            await database.keys.add(new_key("bot", now=1.0).record)
+        await until(lambda: not app.access.open, "the key is noticed")
+
+
+async def test_what_may_have_held_keys_keeps_the_doors_closed(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    """Proves: D4, F4. A file that turns up damaged is set aside, whoever opens it first; one that cannot be opened
+    may hold keys, and is tried until it can."""
+    app = App(Config(servers=(shop.config(),)), None, shop.storage, caches=True)
+    await app.learn_keys()
+    shop.database.mkdir()
+    async with app.running():
+        await until(lambda: not app.access.open, "the doors are closed")
+        assert "cannot be read" in caplog.text
+        shop.database.rmdir()
+        await until(lambda: app.access.open, "there is no file")
+        _garbage(shop)
+        await until(lambda: not app.access.open, "it is set aside")
+        assert len(list(shop.database.parent.glob("a.db.damaged-*"))) == 1
+        await until(lambda: app._knows_keys, "the new one is read")
+        assert not app.access.open
+
+
+async def test_commands_that_look_once_keep_nothing(shop: Shop) -> None:
+    """Proves: F4. `check`, `tools` and `call` make no database."""
+    shop.open()
+    app = App(Config(servers=(shop.config(),), startup_wait=600), None, shop.storage)
+    async with app.running():
+        assert await listed(Stage(app)) == ["shop.echo", "shop.hang"]
+    assert not shop.database.exists()

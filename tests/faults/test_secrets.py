@@ -1,0 +1,173 @@
+"""Secrets of every place in the configuration, behind servers that tell all they know: none comes out anywhere."""
+
+import asyncio
+import json
+import sys
+import time
+from base64 import b64encode
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from aggregator.identity.keys import new_key, policy_line
+from aggregator.storage.database import open_database
+from tests.journeys.hosts import BOUND, MODERN, VERSIONS, client_for, over_http
+from tests.journeys.house import written
+from tests.journeys.programs import serving
+from tests.peers import canary, leaky
+from tests.peers.canary import Canaries, sightings
+
+from .raw_http import Reply, Seen, raw_http
+
+Json = dict[str, Any]
+LEAKY: Final = ["-I", "-S", str(Path(leaky.__file__))]
+
+
+async def told(seen: Seen, reply: Reply, status: int) -> None:
+    """Everything the request carried, in a body, in headers, and in the place it is sent to next."""
+    carried = {**seen.headers, "target": seen.target}
+    body = f"<h1>{json.dumps(carried)}</h1>{b64encode(json.dumps(carried).encode()).decode()}{carried!r}"
+    location = f"https://example.com{seen.target}&token={quote(seen.headers.get('authorization', ''))}"
+    await reply.send(status, body, "text/html", location=location, www_authenticate=f'Bearer error="{carried!r}"')
+
+
+def answering(status: int) -> Any:
+    async def handler(seen: Seen, reply: Reply) -> None:
+        await told(seen, reply, status)
+
+    return handler
+
+
+async def refusing(seen: Seen, reply: Reply) -> None:
+    carried = f"{seen.target} {dict(seen.headers)!r}"
+    await reply.error(seen, 200, -32000, f"who is {carried}? {quote(carried)}")
+
+
+async def hanging_up(seen: Seen, reply: Reply) -> None:
+    await reply.raw(f"HTTP/1.1 200 OK\r\ncontent-length: 10000\r\nx-echo: {seen.target}\r\n\r\n".encode())
+    reply.streaming = True
+
+
+def over_web(canaries: Canaries, name: str, url: str, **more: Any) -> Json:
+    """A server with a secret in each part of its address and in its headers."""
+    password = quote(canaries.plain(f"{name} password"), safe="")
+    key = quote(canaries.plain(f"{name} query"), safe="")
+    address = f"{url.replace('://', f'://user:{password}@')}?version=1&api_key={key}"
+    headers = {
+        "Authorization": f"Bearer {canaries.variable(f'{name} bearer')}",
+        "X-Plain": canaries.plain(f"{name} header"),
+        "Cookie": f"sid={canaries.file(f'{name} cookie')}",
+    }
+    return {"type": "http", "url": address, "headers": headers, "timeout": 3, "connect_timeout": 3, **more}
+
+
+def over_pipes(canaries: Canaries, name: str, mode: str) -> Json:
+    """A program with secrets in its environment and its arguments."""
+    awkward = canaries.awkward(f"{name} awkward")
+    env = {
+        "API_KEY": canaries.plain(f"{name} env"),
+        "PLAIN_NAME": canaries.variable(f"{name} variable", awkward),
+        "FROM_A_FILE": canaries.file(f"{name} file"),
+        "DATABASE_URL": f"postgres://me:{quote(canaries.plain(f'{name} database'), safe='')}@db/x",
+    }
+    args = ["--token", canaries.plain(f"{name} flag"), f"--api-key={canaries.plain(f'{name} option')}"]
+    header = f"Authorization: Bearer {canaries.plain(f'{name} header argument')}"
+    return {
+        "command": sys.executable,
+        "args": [*LEAKY, mode, *args, "--header", header],
+        "env": env,
+        "timeout": 3,
+        "connect_timeout": 3,
+    }
+
+
+async def test_no_secret_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: D1, D9, E8. Neither in the log, nor in an error or a health page, nor in the database."""
+    canaries = Canaries(tmp_path)
+    database = tmp_path / "aggregator.db"
+    storage = f"sqlite+aiosqlite:///{database}"
+    in_database, in_policy = new_key("bot", now=time.time()), new_key("bot", now=time.time())
+    async with open_database(storage) as opened:
+        await opened.keys.add(in_database.record)
+    (tmp_path / "policies").mkdir()
+    rules = {"agents": {"bot": {"allow": ["*"], "keys": [policy_line(in_policy.record)]}}}
+    (tmp_path / "policies" / "main.yaml").write_text(json.dumps(rules))
+    for place, key in (("a key in the database", in_database.text), ("a key in a policy", in_policy.text)):
+        canaries.add(place, key.split("_")[2])
+    async with raw_http() as unauthorized, raw_http() as moved, raw_http() as broken, raw_http() as odd:
+        ways = {"unauthorized": (unauthorized, 401), "moved": (moved, 302), "broken": (broken, 500)}
+        servers: dict[str, Json] = {}
+        for name, (raw, status) in ways.items():
+            raw.on = dict.fromkeys(("server/discover", "initialize"), answering(status))
+            servers[name] = over_web(canaries, name, raw.url)
+        odd.on = {"server/discover": refusing, "initialize": refusing}
+        servers["odd"] = over_web(canaries, "odd", odd.url)
+        servers["proxied"] = over_web(canaries, "proxied", odd.url) | {
+            "proxy": f"http://user:{quote(canaries.plain('proxy'), safe='')}@127.0.0.1:{unauthorized.port}"
+        }
+        servers["nobody"] = over_web(canaries, "nobody", "http://127.0.0.1:9/mcp")
+        servers["launched"] = over_web(canaries, "launched", "http://127.0.0.1:{port}/mcp") | {
+            "launch": over_pipes(canaries, "launched", "dies")
+        }
+        servers["dies"] = over_pipes(canaries, "dies", "dies")
+        servers["falls"] = over_pipes(canaries, "falls", "falls")
+        servers["gone"] = {**over_pipes(canaries, "gone", "dies"), "command": "no-such-program-here"}
+        servers["nonsense"] = {**over_web(canaries, "nonsense", "gopher://example.com"), "timeout": canaries.file("t")}
+        for name, value in canaries.environ.items():
+            monkeypatch.setenv(name, value)
+        config = written(tmp_path, servers, storage=storage)
+        async with serving(config, "--log-json", "--log-level", "debug") as served:
+            answers = await asks(served.url, in_database.text, in_policy.text, canaries)
+            served.process.terminate()
+            await served.process.wait()
+        everything = {
+            "log": "".join(served.log).encode(),
+            "answers": answers.encode(),
+            "database": canary.contents(database),
+        }
+    # All of that was there to be told.
+    for name in servers:
+        assert name in (everything["answers"] + everything["log"]).decode(), name
+    assert everything["log"].count(b"[redacted]") > 100
+    assert b"Traceback" in everything["log"]
+    seen = {where: canaries.seen_in(data) for where, data in everything.items()}
+    assert seen == {"log": [], "answers": [], "database": []}
+
+
+async def asks(url: str, key: str, other: str, canaries: Canaries) -> str:
+    """What hosts are told: calls of servers that are away or end, keys that are wrong, and the health pages."""
+    heard: list[Any] = []
+    wrong = f"{key[:-20]}{'x' * 5}{key[-20:-5]}"
+    canaries.add("a wrong key", wrong.split("_")[2])
+    for version, with_key in zip(VERSIONS, (key, other, key), strict=True):
+        async with over_http(url, version, with_key) as host:
+            calls = [host.call(tool) for tool in ("falls.ask", "dies.ask", "unauthorized.echo", "nobody.x")]
+            heard += [await call.message() for call in calls]
+    for attempt in (wrong, f"{wrong} {wrong}", None):
+        async with client_for(url, attempt) as client:
+            answer = await client.post("/mcp", json={}, headers={"mcp-protocol-version": MODERN})
+            heard += [answer.text, dict(answer.headers)]
+    async with httpx2.AsyncClient(base_url=url, timeout=BOUND) as client:
+        async with asyncio.timeout(BOUND):
+            # Nothing tells of it.
+            while (ready := (await client.get("/readyz")).json())["ready"] is not True:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        heard += [ready, (await client.get(f"/mcp?key={key}")).text, (await client.get(f"/nothing/{key}")).text]
+    return "\n".join(map(json.dumps, heard))
+
+
+@pytest.mark.parametrize("how", [*canary.TEXT_ENCODERS, "base64", "HEX"])
+def test_the_search_finds_what_is_there(how: str) -> None:
+    """The test above would see a secret if there were one."""
+    secret = f"fPq0{canary.AWKWARD}9aZzW5tR{canary.TAME}x1"
+    if how == "base64":
+        text = b64encode(f'{{"user":"me","password":"{secret}"}}'.encode()).decode()
+    elif how == "HEX":
+        text = secret.encode().hex().upper()
+    else:
+        text = canary.TEXT_ENCODERS[how](secret)
+    assert sightings(f"before {text} after".encode(), secret)
+    assert not sightings(f"before {text[::-1]} after".encode(), secret)

@@ -1,0 +1,76 @@
+"""A gateway with a few tools, asked through its meta tools."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.domain.tasks import Tasks
+from aggregator.gateway.host import Host
+from tests.access.desk import Desk, configured, tool
+from tests.peers.toolbox import Json
+
+WORLD: dict[str, list[Json]] = {
+    "maps": [
+        tool(
+            "get_weather",
+            {"city": {"type": "string", "description": "Name of the city"}, "days": {"type": "integer"}},
+            description="Weather forecast of a city for the next days.",
+            annotations={"readOnlyHint": True},
+        ),
+        tool("drive", {"from": {"type": "string"}, "to": {"type": "string"}}, description="Plan a route by car."),
+    ],
+    "git": [
+        tool("create_issue", {"title": {"type": "string"}}, description="Open an issue in a repository."),
+        tool("delete_repo", {"name": {"type": "string"}}, description="Delete a repository for ever."),
+    ],
+}
+SERVERS: dict[str, Json] = {
+    "maps": {"command": "never", "description": "Maps and weather"},
+    "git": {"command": "never", "description": "Code hosting"},
+}
+
+
+class Counter(Desk):
+    """A desk whose search index is kept."""
+
+    async def text(self, host: Host, name: str, **arguments: Any) -> str:
+        """What a meta tool says; it must be one block of text, and no error."""
+        result = (await self.call(host, name, arguments))["result"]
+        assert result.get("isError") is not True, result
+        (block,) = result["content"]
+        assert "structuredContent" not in result
+        said: str = block["text"]
+        return said
+
+    async def read(self, host: Host, name: str, **arguments: Any) -> Json:
+        """The same as JSON."""
+        read: Json = json.loads(await self.text(host, name, **arguments))
+        return read
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Open:
+    """Opens a counter: `async with opened(policies=..., tools=..., servers=..., **settings) as counter`."""
+
+    @asynccontextmanager
+    async def opening(
+        policies: object | None = None,
+        tools: Mapping[str, list[Json]] = WORLD,
+        servers: Mapping[str, Json] = SERVERS,
+        down: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> AsyncIterator[Counter]:
+        counter = Counter(configured(tmp_path, servers, **settings), tools, policies, down=down)
+        async with Tasks("the gateway of a test") as tasks:
+            tasks.start(counter.app.gateway.work())
+            yield counter
+            await tasks.cancel()
+
+    return opening

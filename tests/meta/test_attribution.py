@@ -1,0 +1,99 @@
+"""Where a result is from is said with it, and does not change what it says."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.gateway.attribution import updated_at
+from tests.access.desk import LEGACY, MODERN
+from tests.meta.conftest import SERVERS, Open
+from tests.peers.toolbox import Json, as_it_came, said
+
+KEY = "aggregator/provenance"
+INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+@pytest.mark.parametrize("through", [False, True])
+async def test_every_result_says_where_it_is_from(opened: Open, version: str, through: bool) -> None:
+    """Proves: C15. Server, time and schema version, on a direct call and through `call_tool`; the rest is untouched."""
+    async with opened() as counter:
+        host = counter.host("local", version)
+        asked = ("call_tool", {"name": "maps.drive"}) if through else ("maps.drive", {})
+        result = (await counter.call(host, *asked))["result"]
+        provenance = result["_meta"][KEY]
+        assert provenance["server"] == "maps"
+        assert INSTANT.fullmatch(provenance["retrieved_at"])
+        (tool,) = [tool for tool in counter.app.gateway.catalog.tools if tool.name == "maps.drive"]
+        assert provenance["schema_version"] == tool.version
+        assert "updated_at" not in provenance
+        assert as_it_came(result)["content"] == said("did drive")["content"]
+
+
+@pytest.mark.parametrize(
+    ("more", "updated"),
+    [
+        ({"structuredContent": {"updated_at": "2024-05-01"}}, "2024-05-01"),
+        ({"_meta": {"lastModified": "2024-05-02T00:00:00Z"}}, "2024-05-02T00:00:00Z"),
+        ({"content": [{"type": "text", "text": "x", "annotations": {"lastModified": "2024-05-03"}}]}, "2024-05-03"),
+        ({"structuredContent": {"updated_at": 5}}, None),
+        ({"structuredContent": {"updated_at": "x" * 50}}, None),
+        ({"content": [None, "x", {"annotations": 5}]}, None),
+    ],
+)
+async def test_the_servers_own_update_time_is_carried(opened: Open, more: Json, updated: str | None) -> None:
+    """Proves: C15. As the server writes it, wherever it may; nonsense is not carried."""
+
+    async def answering(params: Json) -> Json:
+        return {"content": [], **more}
+
+    async with opened() as counter:
+        counter.played["maps"].answer = answering
+        result = (await counter.call(counter.host("local"), "maps.drive"))["result"]
+        assert result["_meta"][KEY].get("updated_at") == updated
+
+
+async def test_it_is_shown_where_the_operator_wants_it(opened: Open) -> None:
+    """Proves: C15. `attribution: visible` adds a last block of text; what is refused has no source."""
+
+    async def dated(params: Json) -> Json:
+        return {**said("sunny"), "structuredContent": {"updated_at": "2024-05-01"}}
+
+    servers = {**SERVERS, "maps": {**SERVERS["maps"], "attribution": "visible"}}
+    async with opened(servers=servers) as counter:
+        counter.played["maps"].answer = dated
+        first, last = (await counter.call(counter.host("local"), "maps.drive"))["result"]["content"]
+        assert first["text"] == "sunny"
+        assert re.fullmatch(
+            rf"\[Source: maps \(Maps and weather\), retrieved {INSTANT.pattern}, data of 2024-05-01\]", last["text"]
+        )
+        assert len((await counter.call(counter.host("local"), "git.create_issue"))["result"]["content"]) == 1
+        refused = (await counter.call(counter.host("local"), "maps.drive", {"from": 5}))["result"]
+        assert KEY not in refused["_meta"]
+
+
+@given(
+    st.recursive(
+        st.none() | st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_no_result_is_too_odd(value: Json) -> None:
+    """Proves: C15. Whatever a server answers, looking for its update time raises nothing."""
+    for part in ("content", "structuredContent", "_meta"):
+        found = updated_at({part: value})
+        assert found is None or isinstance(found, str)
+
+
+async def test_a_server_cannot_say_it_in_our_name(opened: Open) -> None:
+    """Proves: C15, D9. What carries our keys is ours."""
+
+    async def lying(params: Json) -> Json:
+        return {"content": [], "_meta": {KEY: {"server": "git"}, "aggregator/error": {"code": "x"}, "vendor/x": 1}}
+
+    async with opened() as counter:
+        counter.played["maps"].answer = lying
+        meta = (await counter.call(counter.host("local"), "maps.drive"))["result"]["_meta"]
+        assert meta[KEY]["server"] == "maps"
+        assert meta.keys() == {KEY, "vendor/x"}

@@ -1,0 +1,101 @@
+"""One room for what disturbs nothing, and rooms of one's own for the rest."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.access.desk import tool
+from tests.access.played import Box
+from tests.access.rooms import OpenRoom, Room
+from tests.levels.made import schema_of
+from tests.peers.serving import Background
+from tests.peers.toolbox import PIXEL, REFUSAL_CODE, REFUSAL_DATA, VENDOR_META, Json, Progress, Refusal, said
+from tests.v1.api import Api, entered
+
+Enter = Callable[[str | None], AbstractAsyncContextManager[Api]]
+
+CITY: Final = {"city": {"type": "string", "description": "城市名"}}
+WEATHER: Final = [
+    tool("get", CITY, description="查询指定城市的天气信息。", inputSchema=schema_of(CITY, "city")),
+    tool("hold", {"key": {"type": "string"}}, description="Waits for release."),
+    tool("release", {"key": {"type": "string"}}, description="Ends a wait."),
+    tool("decline", description="Answers with an error."),
+    tool("refuse", description="Answers that it failed."),
+    tool("picture", description="Answers with an image."),
+    tool("measure", description="Answers with structured content."),
+]
+SHOP: Final = [
+    tool("get", description="Reads the shop's goods."),
+    tool("put", {"amount": {"type": "integer"}}, description="Orders goods."),
+    tool("zqxwipe", {"zqxfield": {"type": "string", "description": "zqxparameter"}}, description="The zqxwords of it."),
+]
+ANSWERS: Final = {
+    "get": said("北京今天晴，温度 25°C"),
+    "refuse": {**said("no such city"), "isError": True, "_meta": VENDOR_META},
+    "picture": {"content": [{"type": "image", "mimeType": "image/png", "data": PIXEL}]},
+    "measure": {"content": [], "structuredContent": {"metres": 1.5}},
+}
+# The word that nobody but `two` may ever read.
+SECRET: Final = "zqx"
+POLICIES: Final = {
+    "agents": {
+        "one": {
+            "allow": ["weather.*", "shop.*", "down.*"],
+            "deny": [f"shop.{SECRET}*"],
+            "arguments": {"shop.put": {"properties": {"amount": {"maximum": 50}}, "required": ["amount"]}},
+        },
+        "two": {"allow": ["*"]},
+        "hidden": {"allow": ["weather.*", "shop.get"], "denials": "hidden", "names": "compatible"},
+        "limited": {"allow": ["weather.*"], "limits": {"weather.*": {"per_conversation": 1}}},
+    }
+}
+
+
+class Weather(Box):
+    """With one tool whose answer is a JSON-RPC error."""
+
+    async def call(self, params: Mapping[str, Any], progress: Progress) -> Json:
+        if params["name"] == "decline":
+            raise Refusal(REFUSAL_CODE, "The peer declines.", REFUSAL_DATA)
+        return await super().call(params, progress)
+
+
+@pytest.fixture(scope="module")
+def background() -> Iterator[Background]:
+    """One for every room of a module: they close together, before Hypothesis could see them draw random numbers."""
+    with Background() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared(background: Background, tmp_path_factory: pytest.TempPathFactory) -> Room:
+    """A weather server with keywords, a shop of which some see less, and one that is not there."""
+    folder = tmp_path_factory.mktemp("v1")
+    servers = {
+        "weather": Weather(WEATHER, ANSWERS).upstream(description="天气服务", trigger_keywords=["天气", "forecast"]),
+        "shop": Box(SHOP).upstream(trigger_keywords=["goods", SECRET]),
+        "down": {"command": str(folder / "nothing"), "trigger_keywords": ["basement"]},
+    }
+    return Room(background, folder, servers, POLICIES, POLICIES["agents"])
+
+
+@pytest.fixture
+def enter(shared: Room) -> Enter:
+    """Comes into the shared room as an agent."""
+    return partial(entered, shared)
+
+
+@pytest.fixture
+def open_room(background: Background, tmp_path: Path) -> OpenRoom:
+    """Opens a room for one test."""
+
+    def opened(
+        servers: Mapping[str, Json], policies: object, agents: Iterable[str] = ("one", "two"), **more: Any
+    ) -> Room:
+        return Room(background, tmp_path, servers, policies, agents, **more)
+
+    return opened

@@ -1,0 +1,147 @@
+"""Calls as models and applications write them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.doors.v1.asked import BadRequest
+from aggregator.doors.v1.incoming import Order, Wanted, read_order
+from tests.peers.toolbox import Json
+from tests.unit.strategies import json_values
+
+MOST = 4
+
+
+def openai_call(name: str = "w__get", arguments: Any = '{"city": "北京"}', call_id: Any = "c1") -> Json:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def use(call_id: str = "u1", **more: Any) -> Json:
+    return {"type": "tool_use", "id": call_id, "name": "w__get", "input": {"city": "北京"}, **more}
+
+
+def test_one_call() -> None:
+    """A10: as it stands in a model's answer, with whatever stands beside it."""
+    said = {"response": "让我帮你查询天气", "tool_call": {"name": "weather", "arguments": {"city": "北京"}}}
+    assert read_order(said, MOST) == Order("single", (Wanted("weather", {"city": "北京"}),), None)
+
+
+@pytest.mark.parametrize("key", ["id", "tool_call_id"])
+def test_one_call_with_an_id(key: str) -> None:
+    """A10: it comes back with the answer."""
+    (call,) = read_order({"tool_call": {"name": "weather", key: "c9"}}, MOST).calls
+    assert call == Wanted("weather", {}, "c9")
+
+
+def test_calls_of_openai() -> None:
+    """A6, B3: the assistant's message can be posted whole."""
+    message = {"role": "assistant", "content": None, "tool_calls": [openai_call(), openai_call("x", "", "c2")]}
+    assert read_order(message, MOST) == Order(
+        "openai", (Wanted("w__get", {"city": "北京"}, "c1"), Wanted("x", {}, "c2")), None
+    )
+    assert read_order({**message, "content": "Let me look."}, MOST).form == "openai"
+
+
+def test_bare_calls_in_a_list() -> None:
+    """A6: several of the first form, ids or not."""
+    order = read_order({"tool_calls": [{"name": "a"}, {"name": "b", "arguments": {"n": 1}, "id": "i"}]}, MOST)
+    assert order == Order("openai", (Wanted("a"), Wanted("b", {"n": 1}, "i")), None)
+
+
+def test_tool_uses_of_anthropic() -> None:
+    """A6: the blocks of an assistant's message, whatever else is in it."""
+    content = [{"type": "text", "text": "Let me look."}, use(), {"type": "thinking"}, use("u2", input={})]
+    assert read_order({"role": "assistant", "content": content}, MOST) == Order(
+        "anthropic", (Wanted("w__get", {"city": "北京"}, "u1"), Wanted("w__get", {}, "u2")), None
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("{", "not valid JSON"),
+        ("[1]", "no JSON object"),
+        ([1], "no JSON object"),
+        (5, "no JSON object"),
+        ("[" * 9999, ""),
+    ],
+)
+def test_what_the_model_got_wrong_is_a_fault_of_its_call(arguments: Any, said: str) -> None:
+    """A6, C13: the others go on."""
+    order = read_order({"tool_calls": [openai_call(arguments=arguments), openai_call(call_id="c2")]}, MOST)
+    assert said in (order.calls[0].fault or "")
+    assert order.calls[0].fault is not None
+    assert order.calls[1] == Wanted("w__get", {"city": "北京"}, "c2")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ([], ""),
+        ("x", ""),
+        (None, ""),
+        ({}, ""),
+        ({"tool_call": {"name": "a"}, "tool_calls": []}, ""),
+        ({"tool_call": "x"}, "tool_call"),
+        ({"tool_call": {}}, "tool_call.name"),
+        ({"tool_call": {"name": ""}}, "tool_call.name"),
+        ({"tool_call": {"name": 5}}, "tool_call.name"),
+        ({"tool_call": {"name": "a", "id": 5}}, "tool_call.id"),
+        ({"tool_call": {"name": "a", "tool_call_id": ["x"]}}, "tool_call.tool_call_id"),
+        ({"tool_calls": {}}, "tool_calls"),
+        ({"tool_calls": []}, "tool_calls"),
+        ({"tool_calls": [openai_call(), 5]}, "tool_calls[1]"),
+        ({"tool_calls": [{"id": "a", "function": 5}]}, "tool_calls[0].function"),
+        ({"tool_calls": [{"id": "a", "function": {}}]}, "tool_calls[0].function.name"),
+        ({"tool_calls": [openai_call(call_id=None)]}, "tool_calls[0].id"),
+        ({"tool_calls": [openai_call(call_id="x" * 300)]}, "tool_calls[0].id"),
+        ({"tool_calls": [openai_call(), openai_call()]}, "tool_calls[1].id"),
+        ({"tool_calls": [openai_call(call_id=str(n)) for n in range(MOST + 1)]}, "tool_calls"),
+        ({"content": []}, "content"),
+        ({"content": "a text"}, ""),
+        ({"content": [{"type": "text", "text": "x"}]}, "content"),
+        ({"content": [{"type": "text"}, use(), use()]}, "content[2].id"),
+        ({"content": [use(id=None)]}, "content[0].id"),
+        ({"tool_call": {"name": "a"}, "conversation_id": 5}, "conversation_id"),
+        ({"tool_call": {"name": "a"}, "conversation_id": ""}, "conversation_id"),
+        ({"tool_call": {"name": "a"}, "conversation_id": "x" * 300}, "conversation_id"),
+    ],
+)  # fmt: skip
+def test_what_the_application_got_wrong_names_the_field(body: Any, field: str) -> None:
+    """C13: nothing of the request is done."""
+    with pytest.raises(BadRequest) as caught:
+        read_order(body, MOST)
+    assert caught.value.field == field
+    assert f"`{field}" in caught.value.message or not field or "id" in field
+
+
+def test_the_conversation_of_the_body_counts_before_the_headers() -> None:
+    """B6: a request belongs to one conversation."""
+    body = {"tool_call": {"name": "a"}}
+    assert read_order(body, MOST).conversation is None
+    assert read_order(body, MOST, "header").conversation == "header"
+    assert read_order({**body, "conversation_id": None}, MOST, "header").conversation == "header"
+    assert read_order({**body, "conversation_id": "body"}, MOST, "header").conversation == "body"
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            key: json_values() | st.lists(json_values() | st.just(part), max_size=3) | st.just(part)
+            for key, part in {"tool_call": {"name": "a"}, "tool_calls": openai_call(), "content": use()}.items()
+        },
+    )
+    | json_values()
+)
+def test_any_body_is_calls_or_a_fault(body: Any) -> None:
+    """C13: Nothing else comes out."""
+    try:
+        order = read_order(body, MOST)
+    except BadRequest:
+        return
+    assert 1 <= len(order.calls) <= MOST
+    assert all(isinstance(call.arguments, dict) == (call.fault is None) for call in order.calls)

@@ -1,0 +1,196 @@
+"""Results as messages: for the model as text, for programs beside it."""
+
+import base64
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.domain.errors import (
+    NotAllowed,
+    OverLimit,
+    UnknownTool,
+    UpstreamHttpStatus,
+    UpstreamRpcError,
+    UpstreamTimeout,
+    to_tool_result,
+)
+from aggregator.doors.v1.incoming import Order, Wanted
+from aggregator.doors.v1.outgoing import Outcome, answer, of_error, of_result, retry_after
+from aggregator.doors.v1.rendering import as_text
+from aggregator.wire.codec import encode
+from tests.peers.toolbox import Json
+from tests.unit.strategies import json_values
+
+WANTED: Final = Wanted("w.get", {}, "c1")
+DATA: Final = base64.b64encode(b"x" * 100).decode()
+
+
+def test_text_is_joined() -> None:
+    """A10, C10: and structured content is not repeated beside it."""
+    blocks = [{"type": "text", "text": "北京今天晴"}, {"type": "text", "text": "温度 25°C"}]
+    assert as_text({"content": blocks, "structuredContent": {"t": 25}}) == "北京今天晴\n温度 25°C"
+    assert as_text({"content": []}) == ""
+    assert as_text({}) == ""
+
+
+def test_structured_content_where_there_is_no_text() -> None:
+    """C10: as JSON."""
+    assert as_text({"content": [], "structuredContent": {"城市": "北京", "t": [1]}}) == '{"城市":"北京","t":[1]}'
+    image = {"type": "image", "mimeType": "image/png", "data": DATA}
+    assert as_text({"content": [image], "structuredContent": [1]}) == "[1]\n[image: image/png, 100 bytes]"
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        ({"type": "image", "mimeType": "image/png", "data": DATA}, "[image: image/png, 100 bytes]"),
+        ({"type": "audio", "mimeType": "audio/wav", "data": "QUI="}, "[audio: audio/wav, 2 bytes]"),
+        (
+            {"type": "resource_link", "uri": "file:///a", "name": "a", "mimeType": "text/plain", "size": 7},
+            "[resource link: a, file:///a, text/plain, 7 bytes]",
+        ),
+        (
+            {"type": "resource", "resource": {"uri": "file:///b", "mimeType": "application/pdf", "blob": DATA}},
+            "[resource: file:///b, application/pdf, 100 bytes]",
+        ),
+        (
+            {"type": "resource", "resource": {"uri": "file:///c", "text": "inside"}},
+            "[resource: file:///c]\ninside",
+        ),
+        ({"type": "hologram", "x": 1}, "[hologram]"),
+        ({"type": "text"}, "[text]"),
+    ],
+)
+def test_what_is_no_text_is_said(block: Json, text: str) -> None:
+    """C10: what it is and how large; a text inside a resource is text."""
+    assert as_text({"content": [{"type": "text", "text": "before"}, block]}) == f"before\n{text}"
+
+
+_RESULTS: Final = st.fixed_dictionaries(
+    {},
+    optional={
+        "content": st.lists(json_values()) | json_values(),
+        "structuredContent": json_values(),
+        "isError": json_values(leaves=1),
+        "_meta": st.fixed_dictionaries({"aggregator/error": json_values()}) | json_values(),
+    },
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(_RESULTS)
+def test_any_result_has_a_text(result: Json) -> None:
+    """A7, C10: Whatever servers answer."""
+    outcome = of_result(WANTED, result)
+    assert isinstance(outcome.content, str)
+    assert outcome.status in (200, 202, 400, 403, 404, 429)
+
+
+def one(outcome: Outcome, form: Any = "single") -> tuple[int, Json]:
+    return answer(Order(form, (outcome.wanted,), None), [outcome])
+
+
+def test_a_message_that_went_well_is_the_message_alone() -> None:
+    """A10: role, name, content, and the id if there was one."""
+    message = {"role": "tool", "tool_call_id": "c1", "name": "w.get", "content": "晴"}
+    assert one(Outcome(WANTED, "晴")) == (200, message)
+    assert one(Outcome(Wanted("w.get"), "晴")) == (200, {"role": "tool", "name": "w.get", "content": "晴"})
+
+
+def test_a_message_that_did_not_says_so_beside_it() -> None:
+    """D5: for the model in words, for programs as an object, for HTTP as a status."""
+    status, body = one(of_result(WANTED, NotAllowed("w.get", "w.get is not allowed for this agent.").to_result()))
+    assert (status, body["is_error"], body["error"]["code"]) == (403, True, "tool_not_allowed")
+    assert "not allowed" in body["content"]
+
+
+def test_messages_hold_nothing_else() -> None:
+    """B3: model APIs refuse messages with fields they do not know; the rest is in `results`."""
+    failed = of_error(WANTED, UnknownTool("w.get", ["w.got"]))
+    status, body = one(failed, "openai")
+    assert status == 404
+    (message,) = body["messages"]
+    assert set(message) == {"role", "tool_call_id", "name", "content"}
+    assert "w.got" in message["content"]
+    (record,) = body["results"]
+    assert (record["status"], record["is_error"], record["error"]["nearest"]) == (404, True, ["w.got"])
+
+
+def test_results_of_anthropic() -> None:
+    """C10: `tool_result` blocks in one message of the user."""
+    both = (Outcome(WANTED, "晴"), Outcome(Wanted("x", {}, "c2"), "no", True))
+    status, body = answer(Order("anthropic", tuple(one.wanted for one in both), None), both)
+    assert status == 200
+    assert body["messages"] == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": "晴"},
+                {"type": "tool_result", "tool_use_id": "c2", "content": "no", "is_error": True},
+            ],
+        }
+    ]
+
+
+def test_several_have_a_status_each() -> None:
+    """A6: and the request has 200."""
+    both = (Outcome(WANTED, "晴"), of_error(Wanted("x"), UnknownTool("x", [])))
+    status, body = answer(Order("openai", tuple(one.wanted for one in both), None), both)
+    assert (status, [record["status"] for record in body["results"]]) == (200, [200, 404])
+
+
+def test_what_goes_wrong_upstream_is_a_200() -> None:
+    """A7, A8: the conversation goes on, also where the upstream's own status says otherwise."""
+    for error in (UpstreamTimeout("w", "w took too long."), UpstreamHttpStatus("w", "w said 403.", status=403)):
+        outcome = of_result(WANTED, to_tool_result(error))
+        assert (outcome.status, outcome.is_error, outcome.code) == (200, True, error.code)
+
+
+def test_a_protocol_error_is_told_whole() -> None:
+    """C12: to the model in words, to programs as it came."""
+    outcome = of_error(WANTED, UpstreamRpcError("w", 4242, "The peer declines.", {"why": ["not", "today"]}))
+    assert outcome.content == 'w.get failed: The peer declines.\n{"why":["not","today"]}'
+    assert outcome.error is not None
+    assert outcome.error["rpc"] == {"code": 4242, "message": "The peer declines.", "data": {"why": ["not", "today"]}}
+    assert (outcome.status, outcome.code) == (200, "upstream_rpc_error")
+
+
+def test_a_bug_of_ours() -> None:
+    """A7: says nothing of its insides, and is no 500."""
+    bug = of_error(WANTED, RuntimeError("secret"))
+    assert (bug.status, bug.code) == (200, "internal_error")
+    assert "secret" not in bug.content
+
+
+@pytest.mark.parametrize("depth", [90, 900, 990])
+def test_what_nests_deeply_costs_no_other_call(depth: int) -> None:
+    """A6, A7: an answer that holds it can be written."""
+    deep: Any = "x"
+    for _ in range(depth):
+        deep = [deep]
+    told = of_result(
+        WANTED, {"content": [], "isError": True, "_meta": {"aggregator/error": {"code": "x", "deep": deep}}}
+    )
+    failed = of_error(WANTED, UpstreamRpcError("w", 1, "No.", deep))
+    shown = of_result(WANTED, {"content": [], "structuredContent": {"deep": deep}})
+    both = [told, failed, shown]
+    assert encode(answer(Order("openai", (WANTED,) * 3, None), both)[1])
+    assert (told.code, failed.code) == ("x", "upstream_rpc_error")
+
+
+def test_an_error_of_the_tool_itself_has_no_object() -> None:
+    """C12: it is the tool's own answer; and what a good result has in `_meta` is no error."""
+    failed = of_result(WANTED, {"content": [{"type": "text", "text": "no such city"}], "isError": True})
+    assert one(failed) == (200, {**one(Outcome(WANTED, "no such city"))[1], "is_error": True})
+    odd = of_result(WANTED, {"content": [], "_meta": {"aggregator/error": {"code": "tool_not_allowed"}}})
+    assert odd.status == 200
+
+
+def test_when_to_come_back() -> None:
+    """B6: seconds, where a limit says so, for one call."""
+    over = of_result(WANTED, OverLimit("w.get", "Too many.", limit="per_minute", most=1, retry_after=9).to_result())
+    assert retry_after([over]) == 9
+    assert retry_after([over, over]) is None
+    assert retry_after([Outcome(WANTED, "x")]) is None
