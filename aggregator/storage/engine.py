@@ -87,7 +87,7 @@ class Engine:
             try:
                 return await asyncio.shield(running)
             except asyncio.CancelledError:
-                pass
+                await asyncio.wait([running])
                 if not running.cancelled():
                     running.exception()  # nobody is left whom it concerns
                 raise

@@ -81,7 +81,7 @@ async def test_a_log_that_is_cancelled_anywhere_writes_each_row_once(
 ) -> None:
     """D9: Also where the cancellation falls into a commit of which nobody knows whether it worked."""
     log = a_log(database, flush_interval=0.001)
-    async with Tasks("a test") as tasks:
+    async with asyncio.timeout(20), Tasks("a test") as tasks:
         tasks.start(log.run())
         for number in range(20):
             log.record(a_call(number))
