@@ -19,7 +19,7 @@ from aggregator.domain.trace import current_call, current_trace
 _HOUSE: Final = "aggregator"
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 # Libraries that tell of every request.
-_CHATTY: Final = ("uvicorn.error", "aiohttp.access", "mcp")
+_CHATTY: Final = ("uvicorn.error", "aiohttp.access", "mcp", "alembic")
 # What could forge a line or move a terminal's cursor; a traceback keeps its line breaks.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CONTROL_BUT_BREAKS: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")

@@ -9,6 +9,7 @@ from aggregator.domain.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    METHOD_NOT_FOUND,
     PARSE_ERROR,
     HostError,
 )
@@ -111,6 +112,9 @@ class HttpDoor:
     async def _answer_modern(
         self, host: Host, method: str, params: Any, headers: Headers, exchange: Exchange
     ) -> Mapping[str, Any]:
+        if method == "initialize":
+            # There is no handshake in this era, whatever comes with it.
+            raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
         _check_envelope(method, params, headers)
         if method == "tools/call":
             self._check_params(host.principal, params, headers)

@@ -1,0 +1,152 @@
+"""`python -m tests.conformance`: the suite through the aggregator, and what falls short of the same suite directly.
+
+Ends with 1 where something falls short that `exceptions.toml` does not explain, with 69 where the suite is not there.
+"""
+
+import argparse
+import asyncio
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.conformance.report import Report
+from tests.conformance.suite import INSTALLED, NotInstalled, Suite
+from tests.conformance.verdicts import Check, Checks, read_accepted
+from tests.conformance.world import DIRECT, UPSTREAMS, targets
+from tests.journeys.hosts import VERSIONS
+
+_CLIENT: Final = "client"
+# How many scenarios each revision has: fewer would mean that something was not run.
+_SCENARIOS: Final[Mapping[str, Mapping[str, int]]] = {
+    DIRECT: {"2025-06-18": 27, "2025-11-25": 33, "2026-07-28": 40},
+    _CLIENT: {"2025-06-18": 2, "2025-11-25": 5, "2026-07-28": 8},
+}
+# An OAuth client towards upstreams is another matter.
+_LEFT_OUT: Final = "auth/"
+_EXCEPTIONS: Final = Path(__file__).with_name("exceptions.toml")
+_UNAVAILABLE: Final = 69  # EX_UNAVAILABLE of sysexits.h
+_AT_ONCE: Final = 4
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    parser.add_argument("--revision", action="append", choices=VERSIONS, help="this one only (may be repeated)")
+    parser.add_argument(
+        "--upstream", action="append", choices=(*UPSTREAMS, _CLIENT), help="this one only (may be repeated)"
+    )
+    parser.add_argument("--scenario", help="this server scenario only; nothing is counted then")
+    parser.add_argument("--suite", type=Path, default=INSTALLED, help="where the suite is installed")
+    parser.add_argument("--without-prefix", action="store_true", help='`prefix: ""` in place of the renaming proxy')
+    return parser.parse_args()
+
+
+class Run:
+    """One run, and what it has found so far. Its files are kept in `folder` until the next."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._suite = Suite.found(options.suite)
+        self._scenario: str | None = options.scenario
+        self._renaming = not options.without_prefix
+        self._revisions: Sequence[str] = options.revision or VERSIONS
+        wanted = options.upstream or (*UPSTREAMS, _CLIENT)
+        self._targets = (DIRECT, *(upstream for upstream in wanted if upstream != _CLIENT))
+        self._clients = _CLIENT in wanted and self._scenario is None
+        self._folder = options.suite / "last"
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self.whole = options.revision is None and options.upstream is None and self._scenario is None
+        self.report = Report(read_accepted(_EXCEPTIONS))
+
+    async def run(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        async with asyncio.TaskGroup() as tasks:
+            if len(self._targets) > 1 or not self._clients:
+                tasks.create_task(self._servers())
+            clients = tasks.create_task(self._all_clients()) if self._clients else None
+        for revision, scenario, bad in clients.result() if clients is not None else ():
+            self.report.put(revision, _CLIENT, scenario, not bad, bad)
+
+    async def _servers(self) -> None:
+        folders = {target: self._folder / target for target in self._targets}
+        async with targets(folders, renaming=self._renaming) as addresses:
+
+            async def one(revision: str, target: str) -> tuple[str, str, dict[str, Checks]]:
+                async with self._turns:
+                    kept = self._folder / target / revision
+                    checks = await self._suite.against_server(addresses[target], revision, kept, self._scenario)
+                    return revision, target, checks
+
+            pairs = [(revision, target) for target in self._targets for revision in self._revisions]
+            async with asyncio.TaskGroup() as tasks:
+                runs = [tasks.create_task(one(*pair)) for pair in pairs]
+        found = {(revision, target): checks for revision, target, checks in (run.result() for run in runs)}
+        for revision in self._revisions:
+            through = {target: found[revision, target] for target in self._targets[1:]}
+            self.report.add(revision, found[revision, DIRECT], through)
+
+    async def _all_clients(self) -> list[tuple[str, str, list[Check]]]:
+        """What was wrong, by revision and scenario."""
+        command = shlex.join([sys.executable, "-m", "tests.conformance.client"])
+
+        async def one(revision: str, scenario: str) -> tuple[str, str, list[Check]]:
+            async with self._turns:
+                kept = self._folder / _CLIENT / revision
+                checks, code = await self._suite.against_client(command, scenario, revision, kept)
+            bad = [check for check in checks.values() if check.status in ("FAILURE", "WARNING")]
+            if not bad and (code or not checks):
+                bad = [Check("client", "FAILURE", f"It did not come to its end; see {kept}.")]
+            return revision, scenario, bad
+
+        async with asyncio.TaskGroup() as tasks:
+            runs = [
+                tasks.create_task(one(revision, scenario))
+                for revision in self._revisions
+                for scenario in await self._suite.client_scenarios(revision)
+                if not scenario.startswith(_LEFT_OUT)
+            ]
+        return [run.result() for run in runs]
+
+    def missing(self) -> list[str]:
+        """Where fewer scenarios were run than there are."""
+        if self._scenario is not None:
+            return []
+        complaints = []
+        for target in {target for _, target, _ in self.report.cells} & _SCENARIOS.keys():
+            for revision in self._revisions:
+                ran = sum((r, t) == (revision, target) for r, t, _ in self.report.cells)
+                if ran != _SCENARIOS[target][revision]:
+                    complaints.append(f"{revision} {target}: {ran} scenarios, not {_SCENARIOS[target][revision]}.")
+        return complaints
+
+
+def main() -> int:
+    """Run, print what was found, and say by the exit code whether that will do."""
+    began = time.monotonic()
+    try:
+        run = Run(_options())
+    except NotInstalled as error:
+        print(f"conformance: NOT RUN, nothing was checked: {error}", file=sys.stderr)
+        return _UNAVAILABLE
+    asyncio.run(run.run())
+    print(run.report)
+    complaints = run.missing()
+    if run.whole:
+        needless = run.report.needless()
+        complaints += [f"The exception for `{known.scenario}` is not needed: remove it." for known in needless]
+    failed = run.report.against_us()
+    short: dict[str, list[str]] = {}
+    for revision, target, scenario in failed:
+        short.setdefault(f"{revision}: {scenario} falls short", []).append(target)
+    complaints += [f"{said} ({', '.join(where)})." for said, where in short.items()]
+    print("\n".join(complaints))
+    print(f"{time.monotonic() - began:.0f} s")
+    print(f"conformance: {len(run.report.cells) - len(failed)} passed, {len(failed)} failed")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

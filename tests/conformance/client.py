@@ -1,0 +1,94 @@
+"""The aggregator as the client under test: `python -m tests.conformance.client URL`, as the suite starts it.
+
+The suite's server is its only upstream, and a small host plays through it what the scenario waits for. The scenario,
+the revision and what else is to be known are in the environment.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.conformance.person import ABLE, sample, settle
+from tests.conformance.world import PREFIX
+from tests.journeys.hosts import Host
+from tests.journeys.house import House, written
+from tests.peers.serving import Background
+from tests.peers.toolbox import Json
+
+
+def _arguments(tool: Json) -> Json:
+    schema = tool["inputSchema"]
+    return {name: sample(schema["properties"][name]) for name in schema.get("required", ())}
+
+
+async def _call(host: Host, tool: str, arguments: Json) -> None:
+    await settle(host, "tools/call", {"name": tool, "arguments": arguments})
+
+
+async def _call_all(host: Host) -> None:
+    for tool in await host.list():
+        await _call(host, tool["name"], _arguments(tool))
+
+
+async def _call_as_told(host: Host) -> None:
+    """The calls that the suite gives."""
+    await host.list()
+    for call in json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])["toolCalls"]:
+        # A null does not fit the schema that the suite gives; left out it is the same to the check.
+        arguments = {name: value for name, value in call["arguments"].items() if value is not None}
+        await _call(host, f"{PREFIX}.{call['name']}", arguments)
+
+
+async def _read_everything(host: Host) -> None:
+    await _call_all(host)
+    for resource in (await host.ask("resources/list").message()).get("result", {}).get("resources", ()):
+        await host.ask("resources/read", {"uri": resource["uri"]}).message()
+    for prompt in (await host.ask("prompts/list").message()).get("result", {}).get("prompts", ()):
+        await host.ask("prompts/get", {"name": prompt["name"]}).message()
+
+
+async def _echo_schema(host: Host) -> None:
+    tools = await host.named(f"{PREFIX}.json_schema_2020_12_tool", f"{PREFIX}.json_schema_echo")
+    schema = tools[f"{PREFIX}.json_schema_2020_12_tool"]["inputSchema"]
+    await _call(host, f"{PREFIX}.json_schema_echo", {"schema": schema})
+
+
+async def _list(host: Host) -> None:
+    await host.list()
+
+
+# What differs from calling every tool there is.
+_PLAYED: Final[Mapping[str, Callable[[Host], Awaitable[None]]]] = {
+    "initialize": _list,
+    "request-metadata": _list,
+    "json-schema-ref-no-deref": _list,
+    "http-custom-headers": _call_as_told,
+    "http-standard-headers": _read_everything,
+    "json-schema-2020-12-preservation": _echo_schema,
+}
+
+
+async def _play(house: House, scenario: str, revision: str) -> None:
+    # By this door a host needs no headers of its own, and what is asked comes by the same pipe as what is answered.
+    async with house.host("stdio", revision, capabilities=ABLE) as host:
+        await _PLAYED.get(scenario, _call_all)(host)
+
+
+def main(url: str) -> None:
+    """Play one scenario to its end."""
+    scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
+    revision = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
+    with tempfile.TemporaryDirectory() as folder, Background() as background:
+        names = {"names": "canonical"}
+        path = written(Path(folder), {PREFIX: {"type": "http", "url": url}}, expose="all", stdio=names)
+        house = House(background, path)
+        asyncio.run(_play(house, scenario, revision))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

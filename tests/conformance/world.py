@@ -1,0 +1,91 @@
+"""What a run needs: the fixture on every transport, and for each upstream an aggregator of its own, as users run it."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.conformance.renaming import renamed
+from tests.journeys.house import ROOT
+from tests.journeys.programs import environment, serving
+from tests.peers.toolbox import Json
+
+DIRECT: Final = "direct"
+# How the aggregator reaches the fixture; where it is not said, the fixture speaks both eras.
+UPSTREAMS: Final = ("stdio", "stdio-legacy", "sse", "http", "http-legacy")
+PREFIX: Final = "fx"
+
+_BOUND: Final = 30.0
+_FIXTURE: Final = ("-m", "tests.conformance.fixture")
+
+
+@asynccontextmanager
+async def fixture() -> AsyncIterator[Mapping[str, str]]:
+    """The addresses of the fixture's web servers."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *_FIXTURE, "web", cwd=ROOT, env=environment(), stdin=pipe, stdout=pipe
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(_BOUND):
+            addresses: dict[str, str] = json.loads(await process.stdout.readline())
+        yield addresses
+        process.stdin.close()
+        async with asyncio.timeout(_BOUND):
+            await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def entry(upstream: str, addresses: Mapping[str, str]) -> Json:
+    """The upstream as an entry of `mcpServers`."""
+    match upstream:
+        case "stdio" | "stdio-legacy":
+            only = ["--handshake-only"] if upstream == "stdio-legacy" else []
+            return {"command": sys.executable, "args": [*_FIXTURE, "stdio", *only], "cwd": str(ROOT)}
+        case "sse":
+            return {"type": "sse", "url": addresses["sse"]}
+        case _:
+            return {"type": "http", "url": addresses[upstream]}
+
+
+@asynccontextmanager
+async def aggregator(folder: Path, server: Json, *, renaming: bool) -> AsyncIterator[str]:
+    """The address where the suite finds one upstream behind the aggregator, under the fixture's own names.
+
+    With `renaming` a proxy of ours takes the prefix away, else the aggregator is asked to give none.
+    """
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    path = folder / "aggregator.json"
+    named = server if renaming else {**server, "prefix": ""}
+    settings = {"expose": "all", "storage": f"sqlite:///{folder / 'data.db'}"}
+    path.write_text(json.dumps({"mcpServers": {PREFIX: named}, **settings}))
+    async with AsyncExitStack() as stack:
+        running = await stack.enter_async_context(serving(path))
+        stack.callback(lambda: (folder / "aggregator.log").write_text("".join(running.log)))
+        base = await stack.enter_async_context(renamed(running.url, PREFIX)) if renaming else running.url
+        yield f"{base}/mcp"
+
+
+@asynccontextmanager
+async def targets(wanted: Mapping[str, Path], *, renaming: bool) -> AsyncIterator[Mapping[str, str]]:
+    """The address of each target; `wanted` says where the files of each may lie."""
+    async with AsyncExitStack() as stack:
+        addresses = await stack.enter_async_context(fixture())
+
+        async def address(target: str, folder: Path) -> str:
+            if target == DIRECT:
+                return addresses[DIRECT]
+            started = aggregator(folder, entry(target, addresses), renaming=renaming)
+            return await stack.enter_async_context(started)
+
+        async with asyncio.TaskGroup() as tasks:
+            starting = {target: tasks.create_task(address(target, folder)) for target, folder in wanted.items()}
+        yield {target: task.result() for target, task in starting.items()}
