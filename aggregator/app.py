@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ class App:
 
     `policies` is the folder of the policy files, `storage` the URL of the database: without them nobody is asked for
     anything, and nothing can be queued. With `caches` what the servers have is kept there for the next start, and every
-    call recorded. `secrets` are the values that must not be written anywhere.
+    call recorded. `redactor` takes out of that what must not be written.
     """
 
     def __init__(
@@ -57,12 +57,13 @@ class App:
         storage: str | None = None,
         *,
         caches: bool = False,
-        secrets: Iterable[str] = (),
+        redactor: Redactor | None = None,
     ) -> None:
         self.config = config
         trusted = {server.id: server.trusted for server in config.servers}
         self.live = Live(policies, _check_schema) if policies is not None else None
-        self.supervisor = Supervisor(config.servers, self._restock)
+        redactor = redactor or Redactor()
+        self.supervisor = Supervisor(config.servers, self._restock, redactor)
         self._views = Views(self.live, trusted)
         self._storage = storage
         self._database: Database | None = None
@@ -70,13 +71,10 @@ class App:
         self._asks_for_keys = False
         self._knows_keys = False
         self._stack = AsyncExitStack()
-        self.gateway = Gateway(config, self.supervisor, self._views, Consent(self._approvals))
+        self.gateway = Gateway(config, self.supervisor, self._views, Consent(self._approvals, redactor.value))
         kept = storage if caches else None
-        redact = config.redact
-        redactor = Redactor(secrets, patterns=redact.patterns, fields=redact.fields, also=redact.also)
-        self.observing = Observing(
-            config.audit, redactor, self.gateway.journal, self._audit if kept is not None else None, _base(kept)
-        )
+        rows = self._audit if kept is not None else None
+        self.observing = Observing(config.audit, redactor, self.gateway.journal, rows, _base(kept))
         self._events = Events(self.observing, self.supervisor.links)
         self._cache = (
             CatalogCache(self.supervisor, kept, self._catalogs, self._events.tools_changed)
@@ -106,7 +104,8 @@ class App:
             if self._asks_for_keys:
                 tasks.start(self._follow_keys())
             async with self.supervisor.running(), self._cache.running() if self._cache is not None else nullcontext():
-                yield
+                with closing(self._events):
+                    yield
 
     async def learn_keys(self) -> None:
         """Read the keys of the database and of the policy files. Before a door is opened that asks for one.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.catalog.search import Index, search
-from aggregator.catalog.search_meanings import plain
+from aggregator.catalog.search_language import plain
 from aggregator.catalog.search_stem import stem
 from aggregator.domain.records import ToolRecord
 from benchmarks.report import Table

@@ -56,7 +56,8 @@ def python_server(*args: str) -> dict[str, Any]:
 def write_config(folder: Path, servers: Mapping[str, Any], **more: Any) -> Path:
     """A configuration file for these servers."""
     path = folder / f"aggregator-{len(servers)}-{'-'.join(servers)[:20]}.json"
-    path.write_text(json.dumps({"mcpServers": servers, **more}))
+    storage = f"sqlite+aiosqlite:///{folder / 'aggregator.db'}"
+    path.write_text(json.dumps({"mcpServers": servers, "storage": storage, **more}))
     return path
 
 

@@ -11,8 +11,8 @@ from statistics import mean
 from typing import Any, Final
 
 from aggregator.catalog.levels import level1, level2, level3, shown_name
-from aggregator.catalog.listing import rendered
 from aggregator.catalog.oneline import one_line, words_of
+from aggregator.catalog.pages import rendered
 from aggregator.catalog.plain import columns
 from aggregator.catalog.search import Index
 from aggregator.catalog.tokens import estimate

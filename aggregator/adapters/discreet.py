@@ -2,7 +2,7 @@
 
 import logging
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -12,9 +12,8 @@ _HOUSE: Final = "aggregator"
 
 
 @contextmanager
-def discreet(secrets: Iterable[str]) -> Iterator[None]:
-    """Meanwhile no record of ours holds any of these, whichever handlers the program has put where."""
-    redact = Redactor(secrets)
+def discreet(redact: Redactor) -> Iterator[None]:
+    """Meanwhile no record of ours holds what this takes out, whichever handlers the program has put where."""
     before = logging.getLogRecordFactory()
 
     def make(name: str, *args: Any, **kwargs: Any) -> logging.LogRecord:

@@ -23,7 +23,7 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import LATEST_MODERN, META_CLIENT_CAPABILITIES, META_VERSION
-from aggregator.gateway.changes import TOOLS_CHANGED
+from aggregator.gateway.changes import notification
 from aggregator.gateway.host import Host
 from aggregator.gateway.limits import CONVERSATION_KEY
 from aggregator.identity.identify import Facts, launch_agent
@@ -186,7 +186,7 @@ class Inside:
         return plain
 
     def _hear(self, method: str, params: Mapping[str, Any]) -> None:
-        if method == TOOLS_CHANGED:
+        if method == notification("tools"):
             self._news.set()
 
 
@@ -202,11 +202,11 @@ async def open_inside(path: str | os.PathLike[str] | None, agent: str | None, na
     """
     environ = {"AGGREGATOR_PYTHON": sys.executable, **os.environ}
     loaded = load(find_config(Path(path) if path is not None else None, Path.cwd(), environ), environ)
-    with discreet(loaded.secrets - {sys.executable}):
+    with discreet(loaded.redactor):
         for problem in loaded.problems:
             log.warning("%s", problem)
         storage = loaded.config.storage or default_url(environ)
-        app = App(loaded.config, loaded.policies, storage, caches=True, secrets=loaded.secrets)
+        app = App(loaded.config, loaded.policies, storage, caches=True, redactor=loaded.redactor)
         principal = app.access.admit(Facts("stdio", launch_agent=launch_agent(agent, environ)))
         assert isinstance(principal, Principal), "whoever runs the program may run it as any agent"
         async with app.running():

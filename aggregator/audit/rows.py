@@ -113,12 +113,18 @@ def _kept(keep: Callable[[Any], str | None], value: Any) -> str | None:
 
 
 def _redacted(text: str | None, capture: Capture) -> str | None:
-    return None if text is None else _text(_kept(capture.message, text) or CUT, _MESSAGE)
+    return _told(capture.message, text, _MESSAGE)
 
 
 def _named(text: str | None, capture: Capture) -> str | None:
     """What a host calls something: it may be anything."""
-    return None if text is None else _text(_kept(capture.name, text) or CUT)
+    return _told(capture.name, text, _NAME)
+
+
+def _told(keep: Callable[[Any], str | None], text: str | None, most: int) -> str | None:
+    """What is empty stays so; what cannot be redacted is not told."""
+    kept = _kept(keep, text) if text else text
+    return _text(CUT if text and kept is None else kept, most)
 
 
 def _text(text: str | None, most: int = _NAME) -> str | None:

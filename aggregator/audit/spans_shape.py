@@ -37,6 +37,14 @@ _OF_UPSTREAM: Final = frozenset({"error", "timeout", "unavailable"})
 # An attempt that was followed by another failed; how, is not known any more.
 _SOME_FAILURE: Final = "_OTHER"
 
+# The door that does not speak MCP, and those that are not reached over HTTP.
+_PLAIN: Final = "v1"
+_NETWORK: Final[Mapping[str, tuple[str | None, str | None]]] = {
+    "stdio": ("pipe", None),
+    "cli": (None, None),
+    "inprocess": (None, None),
+}
+
 _SHORT: Final = 200
 _MESSAGE: Final = 500
 _RPC_CODE: Final = re.compile(r"-?[0-9]{1,10}")
@@ -71,7 +79,7 @@ def spans_of(record: CallRecord, redact: Callable[[str], str], captured: Capture
         record.trace.parent_id,
         began,
         ended,
-        _with_failure(_of_call(record, redact) | _for_langfuse(record, captured), failure),
+        _with_failure(_of_call(record, redact) | _for_langfuse(record, captured, redact), failure),
         failure,
         message,
     )
@@ -113,19 +121,20 @@ def _upstream(record: CallRecord, step: Step, attempt: int, whole: Span, *, last
 
 
 def _of_call(record: CallRecord, redact: Callable[[str], str]) -> dict[str, Value | None]:
-    by_http = record.door != "stdio"
+    transport, protocol = _NETWORK.get(record.door, ("tcp", "http"))
+    session = _named(record.session_id, redact)
     return {
-        "mcp.method.name": None if record.via == "v1" else METHOD,
+        "mcp.method.name": None if record.door == _PLAIN else METHOD,
         "mcp.protocol.version": record.host_version,
-        "mcp.session.id": _short(record.session_id),
+        "mcp.session.id": session,
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": record.tool,
         "gen_ai.agent.id": _short(record.agent_id),
-        "gen_ai.conversation.id": _short(record.conversation_id),
-        "user.id": _short(record.user_id),
-        "session.id": _short(record.session_id),
-        "network.transport": "tcp" if by_http else "pipe",
-        "network.protocol.name": "http" if by_http else None,
+        "gen_ai.conversation.id": _named(record.conversation_id, redact),
+        "user.id": _named(record.user_id, redact),
+        "session.id": session,
+        "network.transport": transport,
+        "network.protocol.name": protocol,
         "aggregator.door": record.door,
         "aggregator.via": record.via,
         "aggregator.tenant": record.tenant,
@@ -143,7 +152,7 @@ def _of_call(record: CallRecord, redact: Callable[[str], str]) -> dict[str, Valu
     }
 
 
-def _for_langfuse(record: CallRecord, captured: Captured) -> dict[str, Value | None]:
+def _for_langfuse(record: CallRecord, captured: Captured, redact: Callable[[str], str]) -> dict[str, Value | None]:
     """A trace of the caller's has its own session and tags; we only say what is known of the conversation."""
     arguments, result = captured
     at_root = record.trace.parent_id is None
@@ -153,8 +162,8 @@ def _for_langfuse(record: CallRecord, captured: Captured) -> dict[str, Value | N
         "langfuse.observation.input": arguments,
         "langfuse.observation.output": result,
         "langfuse.observation.level": "WARNING" if record.status in _WARNINGS else None,
-        "langfuse.user.id": _short(record.user_id),
-        "langfuse.session.id": _short(record.conversation_id or (record.session_id if at_root else None)),
+        "langfuse.user.id": _named(record.user_id, redact),
+        "langfuse.session.id": _named(record.conversation_id or (record.session_id if at_root else None), redact),
         "langfuse.trace.tags": [f"agent:{_short(record.agent_id)}"] if at_root else None,
     }
 
@@ -177,8 +186,13 @@ def _present(attributes: Mapping[str, Value | None]) -> dict[str, Value]:
 
 
 def _name(record: CallRecord) -> str:
-    method = "execute_tool" if record.via == "v1" else METHOD
+    method = "execute_tool" if record.door == _PLAIN else METHOD
     return f"{method} {record.tool}" if record.tool else method
+
+
+def _named(text: str | None, redact: Callable[[str], str]) -> str | None:
+    """What a host calls something: it may be anything."""
+    return redact(text)[:_SHORT] if text else None
 
 
 def _short(text: str | None) -> str | None:

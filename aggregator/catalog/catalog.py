@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from aggregator.catalog.listing import Listing
-from aggregator.domain.names import spellings
+from aggregator.catalog.spelled import Spelled
 from aggregator.domain.records import ToolRecord
 
 
@@ -12,24 +12,12 @@ class Catalog(Listing):
 
     def __init__(self, tools: Iterable[ToolRecord] = ()) -> None:
         super().__init__(tools)
-        self._by_name: dict[str, ToolRecord] = {}
-        self._by_own: dict[tuple[str, str], ToolRecord] = {}
-        self._by_server: dict[tuple[str, str], ToolRecord] = {}
-        for tool in self.tools:
-            self._by_own[tool.prefix, tool.own_name] = tool
-            self._by_server[tool.server, tool.own_name] = tool
-            for name in (tool.name, *tool.listed.values()):
-                self._by_name.setdefault(name, tool)
+        self._spelled = Spelled(self.tools)
+        self._by_server = {(tool.server, tool.own_name): tool for tool in self.tools}
 
     def readings(self, name: str) -> Iterator[ToolRecord]:
         """The tools a called name may mean, the likeliest first: as listed, then in every other spelling."""
-        listed = self._by_name.get(name)
-        if listed is not None:
-            yield listed
-        for pair in spellings(name):
-            tool = self._by_own.get(pair)
-            if tool is not None and tool is not listed:
-                yield tool
+        return self._spelled.readings(name)
 
     def of_server(self, server: str, own_name: str) -> ToolRecord | None:
         """A server's tool by the server's id and the tool's own name."""

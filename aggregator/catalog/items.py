@@ -1,19 +1,22 @@
 """An upstream's resources, templates and prompts -> records fit to show, under names and URIs of our own.
 
-Law: a definition is passed on as it came but for that one field; what has none costs itself only.
+Law: a definition is passed on as it came but for that one field; what cannot be shown costs itself only.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
-from aggregator.domain.names import Style, listed_canonical, listed_compatible
+from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ItemKind, ItemRecord
+from aggregator.domain.schema_walk import deeper_than
 from aggregator.domain.uris import wrapped
 
 # The field that names an item, by what it is (S/schema: Resource, ResourceTemplate, Prompt).
 NAMED_BY: Final[Mapping[ItemKind, str]] = {"resource": "uri", "template": "uriTemplate", "prompt": "name"}
 _SHOWN: Final = 80
+_DEPTH_LIMIT: Final = 200
 
 
 def items(
@@ -26,22 +29,36 @@ def items(
     key = NAMED_BY[kind]
     records: dict[str, ItemRecord] = {}
     warnings: list[str] = []
-    for definition in definitions:
-        own = definition.get(key) if isinstance(definition, dict) else None
+    taken: set[str] = set()
+    known = [(one.get(key) if isinstance(one, dict) else None, one) for one in definitions]
+    readings = Counter(folded(own) for own in {own for own, _ in known if isinstance(own, str)})
+    for own, definition in known:
         if not isinstance(own, str) or not own:
-            warnings.append(f"{server.id}: a {kind} is left out: it has no {key} ({definition!r:.{_SHOWN}})")
+            warnings.append(f"{server.id}: a {kind} is left out: it has no {key}")
             continue
+        problem = None
         if own in records:
-            warnings.append(f"{server.id}: {kind} {own!r:.{_SHOWN}} is left out: the server lists it twice")
-            continue
-        listed: Mapping[Style, str]
+            problem = "the server lists it twice"
+        elif deeper_than(definition, _DEPTH_LIMIT):
+            problem = f"it is nested more than {_DEPTH_LIMIT} levels deep"
+        listed: dict[Style, str]
         if kind == "prompt":
-            listed = {
-                "canonical": listed_canonical(server.prefix, own, ambiguous=ambiguous),
-                "compatible": listed_compatible(server.prefix, own, name_limit),
-            }
+            listed = _names(server, own, ambiguous or ("." in own and readings[folded(own)] > 1), name_limit)
         else:
             exposed = wrapped(server.prefix, own)
             listed = {"canonical": exposed, "compatible": exposed}
+        if problem is None and not taken.isdisjoint(listed.values()):
+            problem = "its shortened name is another's"
+        if problem is not None:
+            warnings.append(f"{server.id}: {kind} {own!r:.{_SHOWN}} is left out: {problem}")
+            continue
+        taken.update(listed.values())
         records[own] = ItemRecord(kind, server.id, server.prefix, own, definition, listed)
     return tuple(records.values()), warnings
+
+
+def _names(server: ServerConfig, own: str, ambiguous: bool, name_limit: int) -> dict[Style, str]:
+    return {
+        "canonical": listed_canonical(server.prefix, own, ambiguous=ambiguous),
+        "compatible": listed_compatible(server.prefix, own, name_limit),
+    }

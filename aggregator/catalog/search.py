@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from aggregator.catalog.search_document import document
 from aggregator.catalog.search_postings import Postings
 from aggregator.catalog.search_query import read
-from aggregator.catalog.search_rank import Allowed, Sight, ranked
+from aggregator.catalog.search_rank import ranked
+from aggregator.catalog.search_sight import Allowed, Sight
 from aggregator.domain.records import ToolRecord
 
 

@@ -1,4 +1,4 @@
-"""A tool as the index knows it: how much each term says about it, from 0 to 255.
+"""A tool as the index knows it: how much each term says about it, from 0 to 255; what it does; how it is spelled.
 
 Law: a document depends on its own tool and server only, so that no tool's rank moves with what others say.
 """
@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any, Final
 
-from aggregator.catalog.search_meanings import meanings, plain
+from aggregator.catalog.search_language import actions, glossary, plain, words_in
+from aggregator.catalog.search_letters import letters
+from aggregator.catalog.search_meanings import widened
 from aggregator.catalog.search_stem import stem
 from aggregator.catalog.words import chunks, folded, split, terms, unspaced
 from aggregator.domain.records import ToolRecord
@@ -28,19 +30,24 @@ class Field:
 
 
 NAME: Final = Field(2.5, 0.6, 3, 40)
-TITLE: Final = Field(1.5, 0.6, 4, 40)
-SERVER: Final = Field(0.6, 0.5, 12, 120)
+TITLE: Final = Field(1.2, 0.6, 4, 40)
+SERVER: Final = Field(0.9, 0.5, 12, 120)
 FIRST: Final = Field(1.5, 0.5, 12, 60)
 DESCRIPTION: Final = Field(0.8, 0.6, 40, 120)
-PARAMETERS: Final = Field(0.5, 0.6, 8, 40)
+PARAMETERS: Final = Field(0.8, 0.6, 8, 40)
 DETAILS: Final = Field(0.25, 0.6, 60, 80)
 # Two words in a row count where tools say what they are.
 _PAIRED: Final = (NAME, TITLE, FIRST)
 _SATURATION: Final = 4.0
 # A tool of one subject says more about it than a tool of many.
-_MANY_SUBJECTS: Final = 0.6
+_MANY_SUBJECTS: Final = 0.45
 # What is nearest to 1 of all impacts has this one; kept in a byte.
 SCALE: Final = 255
+
+# What a Chinese word says by each of its translations, shared out as with meanings.
+_TRANSLATED: Final = 0.8
+# Of the description, as far as its spelling counts.
+_SPELLED: Final = 300
 
 _LETTERS: Final = 8  # of a word, about, so that a text of pages is not read to its end
 _DEEPEST: Final = 3
@@ -49,7 +56,8 @@ _SENTENCE: Final = re.compile(r"(?<=[.!?])\s|[。！？\n]")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """`said`: term to impact, 1 to 255. `name`, `own`: the names folded, for any spelling; `words`: the own name's."""
+    """`said`: term to impact, 1 to 255. `name`, `own`: the names folded, for any spelling; `words`: the own name's.
+    `does`: actions by number (`search_language.actions`); `letters`: see `search_letters`."""
 
     tool: ToolRecord
     canonical: str
@@ -57,6 +65,8 @@ class Document:
     name: str
     own: str
     words: tuple[str, ...]
+    does: frozenset[int]
+    letters: int
 
 
 def document(tool: ToolRecord, text_of_server: str) -> Document:
@@ -78,7 +88,7 @@ def document(tool: ToolRecord, text_of_server: str) -> Document:
     )
     totals: dict[str, float] = {}
     meant: dict[str, float] = {}
-    shares = meanings().shares
+    shares = widened().shares
     for field, text in fields:
         text = text[: field.most * _LETTERS]
         found = [term for term in terms(text)[: field.most] if term not in unsaid]
@@ -87,18 +97,23 @@ def document(tool: ToolRecord, text_of_server: str) -> Document:
         norm = field.weight / (1 - field.length_counts + field.length_counts * len(found) / field.usual)
         for term, times in Counter(found).items():
             totals[term] = totals.get(term, 0.0) + norm * times
+        if not text.isascii():
+            for term, times in _translated(text):
+                totals[term] = totals.get(term, 0.0) + norm * times
         for word, times in Counter(_known(text, found)).items():
             for mark, share in shares[word]:
                 meant[mark] = meant.get(mark, 0.0) + norm * share * times
         if field in _PAIRED:
-            for pair in set(pairwise(found)):
+            for pair in set(pairwise(found if text.isascii() else [term for term in found if not unspaced(term)])):
                 totals[" ".join(pair)] = totals.get(" ".join(pair), 0.0) + norm
     said = {term: int(1 + SCALE * total / (_SATURATION + total)) for term, total in totals.items()}
     subjects = math.sqrt(sum(_saturated(total) ** 2 for total in meant.values())) ** _MANY_SUBJECTS
     said.update((mark, min(SCALE, int(1 + SCALE * _saturated(total) / subjects))) for mark, total in meant.items())
-    name, own = folded(tool.name), folded(tool.own_name)
+    name, own, words = folded(tool.name), folded(tool.own_name), split(tool.own_name)
     said[named(name)] = said[named(own)] = 1
-    return Document(tool, tool.name, said, name, own, tuple(stem(word) for word in split(tool.own_name)))
+    stems = tuple(map(stem, words))
+    spelled = letters(f"{tool.prefix} {' '.join(words)} {description[:_SPELLED]}")
+    return Document(tool, tool.name, said, name, own, stems, _does(stems), spelled)
 
 
 def named(key: str) -> str:
@@ -108,11 +123,25 @@ def named(key: str) -> str:
 
 def _known(text: str, found: list[str]) -> list[str]:
     """The words of the table of meanings in a text whose terms are `found`."""
-    table = meanings()
+    table = widened()
     words = [word for word in table.with_phrases(found) if word in table.of]
     if not text.isascii():
         words += [word for run in chunks(text) if unspaced(run) for word in table.words_in(run)]
     return words
+
+
+def _translated(text: str) -> Iterator[tuple[str, float]]:
+    """The stems that stand for the Chinese words of a text, and how often each does."""
+    table = glossary().stems
+    for word, times in Counter(word for run in chunks(text) if unspaced(run) for word in words_in(run, table)).items():
+        for term in table[word]:
+            yield term, _TRANSLATED * times / math.sqrt(len(table[word]))
+
+
+def _does(stems: tuple[str, ...]) -> frozenset[int]:
+    """What a name of several words says that the tool does."""
+    table = actions()
+    return frozenset(number for term in stems for number in table.get(term, ())) if len(stems) > 1 else frozenset()
 
 
 def _saturated(total: float) -> float:

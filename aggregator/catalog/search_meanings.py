@@ -1,4 +1,4 @@
-"""What words have to do with each other and which say little: two tables of general knowledge, read once.
+"""What words have to do with each other: a table of meanings, and the further words that WordNet puts under its lines.
 
 Law: the tables are about the language of requests and tools, never about one catalog.
 """
@@ -6,17 +6,17 @@ Law: the tables are about the language of requests and tools, never about one ca
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from itertools import pairwise
 from typing import Final
 
+from aggregator.catalog.search_language import words_in
 from aggregator.catalog.search_stem import stem
+from aggregator.catalog.search_tables import lines
 from aggregator.catalog.words import chunks, unspaced
 
-_DATA: Final = resources.files("aggregator.catalog") / "data"
-# What a tool says by a word of several meanings is shared out among them.
+# What a tool says by a word of several meanings is shared out among them; the words of WordNet say less.
 _SPREAD: Final = 0.5
-_LONGEST_SIGNS: Final = 6
+_RELATED: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +35,7 @@ class Meanings:
 
     def words_in(self, run: str) -> list[str]:
         """The known words in a run of Chinese, longest first at each place."""
-        found: list[str] = []
-        at = 0
-        while at < len(run):
-            for length in range(min(_LONGEST_SIGNS, len(run) - at), 0, -1):
-                if run[at : at + length] in self.of:
-                    found.append(run[at : at + length])
-                    break
-            else:
-                length = 1
-            at += length
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """`unsaid` and `little`: stems; `said`: Chinese words that only ask."""
-
-    unsaid: frozenset[str]
-    little: frozenset[str]
-    said: frozenset[str]
+        return words_in(run, self.of)
 
 
 @cache
@@ -62,34 +43,40 @@ def meanings() -> Meanings:
     """The table of meanings."""
     of: dict[str, tuple[str, ...]] = {}
     phrases: dict[tuple[str, str], str] = {}
-    for number, line in enumerate(_lines("meanings.txt") + _lines("subjects.txt")):
-        kind, *words = line.split()
-        for word in words:
+    for (_, mark), line in zip(heads(), _lines(), strict=True):
+        for word in line.split()[1:]:
             for chunk in [word] if "_" in word else chunks(word):
                 term = chunk if unspaced(chunk) else stem(chunk.lower())
                 if "_" in chunk:
                     pair = [stem(part) for part in chunk.split("_")]
                     phrases[pair[0], pair[1]] = term = " ".join(pair[:2])
-                marks = of.get(term, ())
-                if f"{kind}{number}" not in marks:
-                    of[term] = (*marks, f"{kind}{number}")
-    shares = {term: tuple((mark, len(marks) ** -_SPREAD) for mark in marks) for term, marks in of.items()}
-    return Meanings(of, shares, phrases)
+                if mark not in of.get(term, ()):
+                    of[term] = (*of.get(term, ()), mark)
+    return Meanings(of, {term: _shares(marks, 1.0) for term, marks in of.items()}, phrases)
 
 
 @cache
-def plain() -> Plain:
-    """The words that say little."""
-    lists: dict[str, list[str]] = {}
-    words: list[str] = []
-    for line in _lines("plain.txt"):
-        if line.startswith("["):
-            words = lists.setdefault(line.strip("[]"), [])
-        else:
-            words += line.split()
-    return Plain(frozenset(map(stem, lists["unsaid"])), frozenset(map(stem, lists["little"])), frozenset(lists["说"]))
+def widened() -> Meanings:
+    """The same with the words that WordNet puts under its lines."""
+    table = meanings()
+    of, shares = dict(table.of), dict(table.shares)
+    by_head = dict(heads())
+    for line in lines("related.txt"):
+        head, _, stems = line.partition(": ")
+        for term in stems.split():
+            of[term] = (*of.get(term, ()), by_head[head])
+            shares[term] = _shares(of[term], _RELATED)
+    return Meanings(of, shares, table.phrases)
 
 
-def _lines(name: str) -> list[str]:
-    text = (_DATA / name).read_text(encoding="utf-8")
-    return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+def heads() -> list[tuple[str, str]]:
+    """Each line's first words, by which the table of related words names it, and its mark."""
+    return [(" ".join(line.split()[:5]), f"{line[0]}{number}") for number, line in enumerate(_lines())]
+
+
+def _lines() -> list[str]:
+    return lines("meanings.txt") + lines("subjects.txt")
+
+
+def _shares(marks: tuple[str, ...], worth: float) -> tuple[tuple[str, float], ...]:
+    return tuple((mark, worth * len(marks) ** -_SPREAD) for mark in marks)

@@ -1,12 +1,12 @@
 """`aggregator approvals`: the calls that wait for a person, and the person's answer."""
 
-import getpass
 import json
 import os
 import time
 from dataclasses import asdict
 from typing import Final, Literal
 
+from aggregator.cli.noting import noted, operator
 from aggregator.cli.printing import minute, one_line, print_rows
 from aggregator.cli.setup import run_loop
 from aggregator.storage.database import open_database
@@ -68,26 +68,26 @@ def show(storage: str | None, id: str, as_json: bool = False) -> int:
     return 0
 
 
-def grant(storage: str | None, id: str, by: str | None = None) -> int:
+def grant(storage: str | None, id: str, by: str | None = None, *, audited: bool = True) -> int:
     """Let the call through, once.
 
     Raises:
         OperatorError: there is none such, or it is answered or expired.
     """
-    return _answer(storage, id, by, "grant")
+    return _answer(storage, id, by, "grant", audited)
 
 
-def deny(storage: str | None, id: str, by: str | None = None) -> int:
+def deny(storage: str | None, id: str, by: str | None = None, *, audited: bool = True) -> int:
     """Refuse the call, or take back a yes that was not used yet.
 
     Raises:
         OperatorError: there is none such, or it is used, denied or expired.
     """
-    return _answer(storage, id, by, "deny")
+    return _answer(storage, id, by, "deny", audited)
 
 
-def _answer(storage: str | None, id: str, by: str | None, answer: Literal["grant", "deny"]) -> int:
-    approval = run_loop(_answered(_url(storage), id, by or f"cli:{getpass.getuser()}", answer))
+def _answer(storage: str | None, id: str, by: str | None, answer: Literal["grant", "deny"], audited: bool) -> int:
+    approval = run_loop(_answered(_url(storage), id, by or operator(), answer, audited))
     print(f"{approval.id} is {approval.status}: {one_line(approval.agent_id)}, {one_line(approval.tool)}.")
     return 0
 
@@ -102,10 +102,16 @@ async def _get(url: str, id: str) -> Approval:
         return await database.approvals.get(id, now=time.time())
 
 
-async def _answered(url: str, id: str, by: str, answer: Literal["grant", "deny"]) -> Approval:
+async def _answered(url: str, id: str, by: str, answer: Literal["grant", "deny"], audited: bool = True) -> Approval:
     async with open_database(url) as database:
         act = database.approvals.grant if answer == "grant" else database.approvals.deny
-        return await act(id, by, now=time.time())
+        approval = await act(id, by, now=time.time())
+        if audited:
+            said = f"The call of {approval.tool} by {approval.agent_id} is {approval.status}."
+            known = {"approval": id, "tool": approval.tool, "answer": approval.status}
+            # The digest is that of the arguments, which the row of the call has, too.
+            await noted(database, "approval", said, approval.agent_id, by=by, arguments_digest=approval.digest, **known)
+        return approval
 
 
 def _url(storage: str | None) -> str:

@@ -16,6 +16,8 @@ COLUMNS: Final = ("seq", "kind", *CALL_COLUMNS, "summary", "details", "previous"
 _TIMES: Final = frozenset({"started", "ended", "at"})
 # Kept as JSON text; what does not end as JSON does was cut.
 _JSON: Final = frozenset({"arguments", "result", "details"})
+# Of a name in a table: a caller may send one of any length. `show` tells all of it.
+_NAME: Final = 64
 # What a spreadsheet takes for the beginning of a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
@@ -31,6 +33,11 @@ def iso(at: Any, precision: str = "microseconds") -> str:
 def shown(value: Any) -> str:
     """One line without terminal escapes; `-` for nothing."""
     return (one_line(str(value)) if value is not None else "") or "-"
+
+
+def _name(value: Any) -> str:
+    text = shown(value)
+    return text if len(text) <= _NAME else f"{text[: _NAME - 1]}…"
 
 
 class Aligned:
@@ -61,8 +68,8 @@ def _cells(row: LogRow) -> tuple[str, ...]:
             when,
             row.kind,
             "",
-            values.get("agent_id"),
-            values.get("server_id"),
+            _name(values.get("agent_id")),
+            _name(values.get("server_id")),
             f"#{row.seq}",
             values.get("summary"),
         )
@@ -72,10 +79,10 @@ def _cells(row: LogRow) -> tuple[str, ...]:
     told = [values.get("error_code"), values.get("rule")]
     if "answered_by" in values:
         told.append(f"answered by {values['answered_by']}")
-    tool = values.get("tool_name", values.get("asked_name"))
+    agent, tool = _name(values.get("agent_id")), _name(values.get("tool_name", values.get("asked_name")))
     trace = str(values.get("trace_id"))[:16]
     said = ", ".join(str(one) for one in told if one)
-    return tuple(map(shown, (when, values.get("status"), ms, values.get("agent_id"), tool, trace, said)))
+    return tuple(map(shown, (when, values.get("status"), ms, agent, tool, trace, said)))
 
 
 def fields(row: LogRow) -> list[tuple[str, str]]:

@@ -4,13 +4,14 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from aggregator.app import App
 from aggregator.cli.setup import load_config, run_loop, storage_url
 from aggregator.config.load import Loaded
-from aggregator.domain.errors import CallRefused, OperatorError
+from aggregator.domain.errors import CallRefused, OperatorError, RpcError, UpstreamError
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import LATEST_LEGACY
@@ -44,13 +45,13 @@ def run(path: Path | None, agent: str | None, name: str, pairs: list[str], json_
 async def _call(
     loaded: Loaded, agent: str | None, name: str, pairs: list[str], json_arguments: str | None
 ) -> Mapping[str, Any]:
-    app = App(loaded.config, loaded.policies, storage_url(loaded.config))
+    app = App(loaded.config, loaded.policies, storage_url(loaded.config), caches=True, redactor=loaded.redactor)
     principal = Principal(agent) if agent is not None else LOCAL
     async with app.running():
-        try:
+        tool: ToolRecord | None = None
+        # Why there is none, the call itself will say, and leave a row that says so too.
+        with suppress(CallRefused, RpcError, UpstreamError):
             tool = await app.gateway.find(principal, name)
-        except CallRefused as refused:
-            return refused.to_result()
         arguments = _parse_json(json_arguments) if json_arguments is not None else _parse_pairs(pairs, tool)
         host = Host("cli", "canonical", principal, version=LATEST_LEGACY)
         return await app.gateway.answer(host, "tools/call", {"name": name, "arguments": arguments}, _Silent())
@@ -78,8 +79,8 @@ def _parse_json(text: str) -> dict[str, Any]:
     return arguments
 
 
-def _parse_pairs(pairs: list[str], tool: ToolRecord) -> dict[str, Any]:
-    properties = tool.definition["inputSchema"].get("properties")
+def _parse_pairs(pairs: list[str], tool: ToolRecord | None) -> dict[str, Any]:
+    properties = tool.definition["inputSchema"].get("properties") if tool is not None else None
     arguments = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -1,6 +1,7 @@
 """`aggregator check`: every server connected once, and what came of it."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from aggregator.app import App
-from aggregator.cli.setup import load_config, run_loop
+from aggregator.cli.setup import load_config, run_loop, storage_url
 from aggregator.config.load import Loaded
+from aggregator.storage.engine import Engine
+from aggregator.storage.errors import StorageError
+from aggregator.storage.files import unwritable
+from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.upstream.link import Link
 
 
@@ -20,19 +25,22 @@ def run(path: Path | None, as_json: bool) -> int:
     """Print a row per server, then what is wrong with the configuration; 1 if anything is wrong at all."""
     loaded = load_config(path, log_level="error", report=False)
     rows = run_loop(_connect(loaded))
+    storage = run_loop(_storage(storage_url(loaded.config)))
     failed = [row for row in rows if row["state"] not in ("ready", "disabled")]
     errors = [problem for problem in loaded.problems if problem.severity == "error"]
     if as_json:
         problems = [str(problem) for problem in loaded.problems]
         print(
             json.dumps(
-                {"config": str(loaded.path), "servers": rows, "problems": problems}, ensure_ascii=False, indent=2
+                {"config": str(loaded.path), "servers": rows, "problems": problems, "storage": storage},
+                ensure_ascii=False,
+                indent=2,
             )
         )
     else:
-        _print(loaded, rows)
+        _print(loaded, rows, storage)
     switched_off = [server for server in loaded.config.servers if server.disabled_reason]
-    return 1 if failed or errors or switched_off or not rows else 0
+    return 1 if failed or errors or switched_off or storage or not rows else 0
 
 
 async def _connect(loaded: Loaded) -> list[dict[str, Any]]:
@@ -40,6 +48,20 @@ async def _connect(loaded: Loaded) -> list[dict[str, Any]]:
     async with app.running():
         await app.supervisor.all_tried()
         return [_row(link, app) for link in app.links.values()]
+
+
+async def _storage(url: str) -> str | None:
+    """Why the database cannot be used, if that can be seen without touching it."""
+    try:
+        path = sqlite_path(full_url(url))
+        await Engine(full_url(url), path).close()
+    except StorageError as error:
+        return str(error)
+    if path is None:
+        return None
+    there = next(one for one in (path.parent, *path.parents) if one.exists())
+    writable = there.is_dir() and os.access(there, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+    return None if writable else unwritable(path)
 
 
 def _row(link: Link, app: App) -> dict[str, Any]:
@@ -58,7 +80,7 @@ def _row(link: Link, app: App) -> dict[str, Any]:
     }
 
 
-def _print(loaded: Loaded, rows: list[dict[str, Any]]) -> None:
+def _print(loaded: Loaded, rows: list[dict[str, Any]], storage: str | None) -> None:
     out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     out.print(escape(str(loaded.path)))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -80,3 +102,5 @@ def _print(loaded: Loaded, rows: list[dict[str, Any]]) -> None:
     out.print(table)
     for problem in loaded.problems:
         out.print(f"[{'red' if problem.severity == 'error' else 'yellow'}]{escape(str(problem))}[/]")
+    if storage is not None:
+        out.print(f"[red]error: {escape(str(loaded.path))}: storage: {escape(storage)}[/]")

@@ -170,7 +170,7 @@ def keys_new(
     config: Config = None,
 ) -> None:
     """Make a key. It is shown once."""
-    _run_stored("aggregator.cli.keys:new", config, agent, label, expires, print_hash)
+    _run_change("aggregator.cli.keys:new", config, agent, label, expires, print_hash)
 
 
 @keys_app.command("list")
@@ -182,13 +182,13 @@ def keys_list(config: Config = None, as_json: AsJson = False) -> None:
 @keys_app.command("revoke")
 def keys_revoke(key_id: str, config: Config = None) -> None:
     """End a key now, everywhere within a second."""
-    _run_stored("aggregator.cli.keys:revoke", config, key_id)
+    _run_change("aggregator.cli.keys:revoke", config, key_id)
 
 
 @keys_app.command("expire")
 def keys_expire(key_id: str, when: str, config: Config = None) -> None:
     """Set when a key ends: 90d, 12h, or a date."""
-    _run_stored("aggregator.cli.keys:expire", config, key_id, when)
+    _run_change("aggregator.cli.keys:expire", config, key_id, when)
 
 
 @policy_app.command("check")
@@ -245,13 +245,13 @@ def approvals_show(approval: str, config: Config = None, as_json: AsJson = False
 @approvals_app.command("grant")
 def approvals_grant(approval: str, config: Config = None) -> None:
     """Let a call through, once."""
-    _run_stored("aggregator.cli.approvals:grant", config, approval)
+    _run_change("aggregator.cli.approvals:grant", config, approval)
 
 
 @approvals_app.command("deny")
 def approvals_deny(approval: str, config: Config = None) -> None:
     """Refuse a call."""
-    _run_stored("aggregator.cli.approvals:deny", config, approval)
+    _run_change("aggregator.cli.approvals:deny", config, approval)
 
 
 Since = Annotated[
@@ -343,14 +343,27 @@ def cli() -> int:
     return 0
 
 
-def _run(what: str, *arguments: Any) -> None:
+def _run(what: str, *arguments: Any, **options: Any) -> None:
     command: Callable[..., int] = resolve_name(what)
-    status = command(*arguments)
+    status = command(*arguments, **options)
     if status:
         raise typer.Exit(status)
 
 
 def _run_stored(what: str, config: Path | None, *arguments: Any) -> None:
     """Run a command on the database that the configuration names; without one, on the default database."""
-    configured: Callable[[Path | None], str | None] = resolve_name("aggregator.cli.setup:configured_storage")
-    _run(what, configured(config), *arguments)
+    storage, _ = _configured(config)
+    _run(what, storage, *arguments)
+
+
+def _run_change(what: str, config: Path | None, *arguments: Any) -> None:
+    """The same for a command that changes something, which the audit log is told of, if one is wanted."""
+    storage, audited = _configured(config)
+    _run(what, storage, *arguments, audited=audited)
+
+
+def _configured(config: Path | None) -> tuple[str | None, bool]:
+    configured: Callable[[Path | None], tuple[str | None, bool]] = resolve_name(
+        "aggregator.cli.setup:configured_storage"
+    )
+    return configured(config)

@@ -6,8 +6,9 @@ import re
 import sys
 import time
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from aggregator.cli.noting import noted, operator
 from aggregator.cli.printing import minute, one_line, print_rows
 from aggregator.cli.setup import run_loop
 from aggregator.domain.errors import OperatorError
@@ -16,13 +17,24 @@ from aggregator.storage.database import open_database
 from aggregator.storage.locate import default_url
 from aggregator.storage.records import KeyRecord
 
+if TYPE_CHECKING:
+    from aggregator.storage.opening import Database
+
 _SPAN: Final = re.compile(r"(\d{1,6})([dhm])", re.ASCII)
 # The last year that can be written.
 _LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 _SPANS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0}
 
 
-def new(storage: str | None, agent: str, label: str = "", expires: str | None = None, print_hash: bool = False) -> int:
+def new(
+    storage: str | None,
+    agent: str,
+    label: str = "",
+    expires: str | None = None,
+    print_hash: bool = False,
+    *,
+    audited: bool = True,
+) -> int:
     """Make a key and print it; with `print_hash`, print its line for a policy file too and keep nothing.
 
     Raises:
@@ -38,7 +50,7 @@ def new(storage: str | None, agent: str, label: str = "", expires: str | None = 
     if print_hash and made.record.expires is not None:
         raise OperatorError("A hash in a policy file cannot carry an end: leave --expires or --print-hash out.")
     if not print_hash:
-        run_loop(_add(_url(storage), made))
+        run_loop(_add(_url(storage), made, audited))
     print(made.text)
     if print_hash:
         print(policy_line(made.record))
@@ -71,18 +83,18 @@ def listed(storage: str | None, as_json: bool = False) -> int:
     return 0
 
 
-def revoke(storage: str | None, key_id: str) -> int:
+def revoke(storage: str | None, key_id: str, *, audited: bool = True) -> int:
     """End a key for good.
 
     Raises:
         OperatorError: there is no such key.
     """
-    key = run_loop(_revoke(_url(storage), key_id))
+    key = run_loop(_revoke(_url(storage), key_id, audited))
     print(f"{key.key_id} of {key.agent_id} is revoked.")
     return 0
 
 
-def expire(storage: str | None, key_id: str, when: str) -> int:
+def expire(storage: str | None, key_id: str, when: str, *, audited: bool = True) -> int:
     """Let a key end at a time: `90d`, `2027-01-31`, `now` or `never`.
 
     Raises:
@@ -93,7 +105,7 @@ def expire(storage: str | None, key_id: str, when: str) -> int:
         at = parse_when(when, now)
     except ValueError as error:
         raise OperatorError(str(error)) from error
-    key = run_loop(_expire(_url(storage), key_id, at))
+    key = run_loop(_expire(_url(storage), key_id, at, audited))
     print(f"{key.key_id} of {key.agent_id}, {_end(key)}.")
     return 0
 
@@ -127,9 +139,11 @@ def state(key: KeyRecord, now: float) -> str:
     return "expired" if key.expires is not None and key.expires <= now else "active"
 
 
-async def _add(url: str, made: NewKey) -> None:
+async def _add(url: str, made: NewKey, audited: bool) -> None:
     async with open_database(url) as database:
         await database.keys.add(made.record)
+        if audited:
+            await _note(database, made.record, f"was made, {_end(made.record)}", label=made.record.label or None)
 
 
 async def _all(url: str) -> list[KeyRecord]:
@@ -137,14 +151,26 @@ async def _all(url: str) -> list[KeyRecord]:
         return await database.keys.all()
 
 
-async def _revoke(url: str, key_id: str) -> KeyRecord:
+async def _revoke(url: str, key_id: str, audited: bool) -> KeyRecord:
     async with open_database(url) as database:
-        return await database.keys.revoke(key_id, time.time())
+        key = await database.keys.revoke(key_id, time.time())
+        if audited:
+            await _note(database, key, "is revoked")
+        return key
 
 
-async def _expire(url: str, key_id: str, when: float | None) -> KeyRecord:
+async def _expire(url: str, key_id: str, when: float | None, audited: bool) -> KeyRecord:
     async with open_database(url) as database:
-        return await database.keys.expire(key_id, when)
+        key = await database.keys.expire(key_id, when)
+        if audited:
+            await _note(database, key, f"was given another end: it is now {_end(key)}")
+        return key
+
+
+async def _note(database: "Database", key: KeyRecord, what: str, label: str | None = None) -> None:
+    said = f"The key {key.key_id} of {key.agent_id} {what}."
+    known = {"key_id": key.key_id, "expires": key.expires, "revoked": key.revoked}
+    await noted(database, "key_changed", said, key.agent_id, by=operator(), label=label, **known)
 
 
 def _url(storage: str | None) -> str:

@@ -9,6 +9,7 @@ from aggregator.cli.setup import load_config, run_loop, storage_url
 from aggregator.cli.signals import stop_on_signals
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.redact import Redactor
 from aggregator.doors.guard import refuse_public
 from aggregator.doors.v1.door import V1_PATH
 from aggregator.doors.web import SSE_PATH, Web, listening_socket, serve_web
@@ -25,7 +26,7 @@ def run(
         OperatorError: the address cannot be listened on, or must not be.
     """
     loaded = load_config(path, log_level=log_level, log_json=log_json)
-    run_loop(_serve(_with_options(loaded.config, host, port, names), loaded.policies, loaded.secrets))
+    run_loop(_serve(_with_options(loaded.config, host, port, names), loaded.policies, loaded.redactor))
     return 0
 
 
@@ -35,11 +36,11 @@ def _with_options(config: Config, host: str | None, port: int | None, names: str
     return config.model_copy(update={"http": config.http.model_copy(update=given), "sse": sse})
 
 
-async def _serve(config: Config, policies: Path, secrets: frozenset[str]) -> None:
+async def _serve(config: Config, policies: Path, redactor: Redactor) -> None:
     http = config.http
     if not (http.enabled or config.sse.enabled or config.v1.enabled):
         raise OperatorError("`http`, `sse` and `v1` are disabled in the configuration: there is nothing to serve.")
-    app = App(config, policies, storage_url(config), caches=True, secrets=secrets)
+    app = App(config, policies, storage_url(config), caches=True, redactor=redactor)
     await app.learn_keys()
     if app.access.open:
         refuse_public(http.host)

@@ -28,9 +28,8 @@ def load_config(
     """
     environ = {PYTHON_VARIABLE: sys.executable, **os.environ}
     loaded = load(find_config(path, Path.cwd(), environ), environ)
-    log = start_logging(
-        log_level or loaded.config.log.level, log_json or loaded.config.log.json, loaded.secrets - {sys.executable}
-    )
+    config = loaded.config.log
+    log = start_logging(log_level or config.level, log_json or config.json, loaded.redactor, config.levels)
     for problem in loaded.problems if report else ():
         log.warning("%s", problem)
     return loaded
@@ -41,8 +40,10 @@ def storage_url(config: Config) -> str:
     return config.storage or default_url(os.environ)
 
 
-def configured_storage(path: Path | None) -> str | None:
-    """The database the configuration names; None for the default one, also where there is no configuration.
+def configured_storage(path: Path | None) -> tuple[str | None, bool]:
+    """The database the configuration names, None for the default one; and whether it wants an audit log.
+
+    Without a configuration, the default one has one.
 
     Raises:
         OperatorError: the file that was asked for cannot be read.
@@ -53,8 +54,9 @@ def configured_storage(path: Path | None) -> str | None:
     except ConfigError:
         if path is not None:
             raise
-        return None
-    return load(found, environ).config.storage
+        return None, True
+    config = load(found, environ).config
+    return config.storage, config.audit.enabled
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:

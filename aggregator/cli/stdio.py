@@ -10,6 +10,7 @@ from aggregator.cli.signals import stop_on_signals
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
+from aggregator.domain.redact import Redactor
 from aggregator.domain.tasks import Tasks
 from aggregator.doors.stdio import serve_stdio, standard_streams
 from aggregator.gateway.host import Host
@@ -24,15 +25,16 @@ def run(path: Path | None, agent: str | None, names: str | None, log_level: str 
         config = config.model_copy(update={"stdio": config.stdio.model_copy(update={"names": names})})
     if not config.stdio.enabled:
         raise OperatorError("`stdio` is disabled in the configuration.")
-    run_loop(_serve(config, loaded.policies, loaded.secrets, launch_agent(agent, os.environ)))
+    run_loop(_serve(config, loaded.policies, loaded.redactor, launch_agent(agent, os.environ)))
     return 0
 
 
-async def _serve(config: Config, policies: Path, secrets: frozenset[str], agent: str | None) -> None:
-    app = App(config, policies, storage_url(config), caches=True, secrets=secrets)
+async def _serve(config: Config, policies: Path, redactor: Redactor, agent: str | None) -> None:
+    app = App(config, policies, storage_url(config), caches=True, redactor=redactor)
     principal = app.access.admit(Facts("stdio", launch_agent=agent))
     assert isinstance(principal, Principal), "whoever starts the program may start it as any agent"
     host = Host("stdio", config.stdio.names, principal, session="stdio")
+    app.supervisor.audience.expect_one()
     stopping = stop_on_signals()
     with standard_streams() as (stdin, stdout):
         async with app.running(), Tasks("the stdio command") as tasks:

@@ -3,13 +3,13 @@
 import math
 import re
 
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_DURATION = r"(?a)(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?"
+_SECONDS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_DURATION = "(?a)" + "".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in _SECONDS)
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 _SIZE = r"(?a)(\d+(?:\.\d+)?)\s*([A-Za-z]*)"
 _LONGEST_TEXT = 40
 
-DURATION_PATTERN = r"^\s*(\d+(\.\d+)?|(?=\d)(\d+(\.\d+)?h)?(\d+(\.\d+)?m)?(\d+(\.\d+)?s)?(\d+(\.\d+)?ms)?)\s*$"
+DURATION_PATTERN = r"^\s*(\d+(\.\d+)?|(?=\d)" + "".join(rf"(\d+(\.\d+)?{unit})?" for unit in _SECONDS) + r")\s*$"
 SIZE_PATTERN = r"^\s*\d+(\.\d+)?\s*([bB]|[kKmMgG]([iI])?[bB])?\s*$"
 
 
@@ -27,7 +27,7 @@ def format_duration(seconds: float) -> str:
     """The shortest text that `parse_duration` reads as the same time, to the millisecond."""
     rest = round(seconds * 1000)
     parts: list[str] = []
-    for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
         count, rest = divmod(rest, size)
         if count:
             parts.append(f"{count}{unit}")

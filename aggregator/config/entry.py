@@ -13,7 +13,7 @@ from aggregator.config.report import Report, Where, did_you_mean
 from aggregator.config.wording import Complaint
 
 _NESTED_KEYS = {"launch": tuple(LaunchConfig.model_fields), "tools": tuple(ToolsConfig.model_fields)}
-_MAY_BE_BLANK = ("command", "url", "target", "proxy", "cwd", "description", "prefix")
+_MAY_BE_BLANK = ("command", "url", "target", "proxy", "cwd", "description")
 
 
 @dataclass
@@ -88,9 +88,9 @@ def name(entry: Entry) -> bool:
     if own is not None and not isinstance(own, str):
         entry.id = made or entry.key  # whoever checks the fields will say that the prefix is no text
         return True
-    prefix = made if own is None else usable(own)
+    prefix = made if own is None else usable(own) if own else ""
     entry.id = made or prefix or ""
-    if prefix is None:
+    if prefix is None or not entry.id:
         place, what = (("prefix",), "prefix") if own is not None else ((), "key")
         message = f"The {what} has no letter or digit of A-Z, a-z, 0-9 to name tools by."
         entry.error(Complaint(place, message, 'Write a "prefix" that has, such as "maps".'))

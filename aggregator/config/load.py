@@ -3,8 +3,10 @@
 Law: one bad entry costs that entry, and nothing else.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from aggregator.config.errors import ConfigError
@@ -16,9 +18,11 @@ from aggregator.config.model import Config, ServerConfig
 from aggregator.config.names import folded
 from aggregator.config.overrides import Override, read_overrides
 from aggregator.config.report import Report, did_you_mean
+from aggregator.config.secrets import secrets_in_address
 from aggregator.config.sections import SETTINGS, read_sections
 from aggregator.config.server import ServerReader
 from aggregator.domain.problems import Problem
+from aggregator.domain.redact import Redactor
 
 __all__ = ["ConfigError", "Loaded", "find_config", "load"]
 
@@ -34,6 +38,13 @@ class Loaded:
     problems: tuple[Problem, ...]
     path: Path | None
     secrets: frozenset[str] = field(repr=False)
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """Takes out what must never be shown: the secrets, and what `redact` says; not the path of our interpreter."""
+        rules = self.config.redact
+        secrets = self.secrets - {sys.executable}
+        return Redactor(secrets, patterns=rules.patterns, fields=rules.fields, also=rules.also)
 
     @property
     def policies(self) -> Path:
@@ -53,6 +64,7 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Loaded:
     if path and not servers and not report.problems:
         report.warning((), "The file lists no servers.", 'Add some under "mcpServers".')
     config = config.model_copy(update={"servers": servers})
+    expander.secrets.update(secrets_in_address(config.storage or ""))
     return Loaded(config, tuple(report.problems), path, frozenset(expander.secrets))
 
 

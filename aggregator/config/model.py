@@ -23,6 +23,7 @@ DEFAULT_MAX_TIMEOUT = 600.0
 ServerType = Literal["stdio", "sse", "http", "auto", "local"]
 Protocol = Literal["auto", "legacy", "modern"]
 OutputValidation = Literal["enforce", "warn", "off"]
+Isolation = Literal["shared", "per_agent", "per_session"]
 
 
 class LaunchConfig(Part):
@@ -73,7 +74,9 @@ class ServerConfig(Part):
     id: str = Field(description="The server's name here: the key, in letters, digits, `_` and `-`.")
     key: str = Field(description="The key as the file has it.")
     prefix: str = Field(
-        description="The first half of this server's tool names, in letters, digits, `_` and `-`. Default: the key.",
+        description="The first half of this server's tool names, in letters, digits, `_` and `-`; it stands in its "
+        'URIs too. `""`, which one server may have, leaves names and URIs as they are, but for those that could be '
+        "another server's. Default: the key.",
         examples=["gh"],
     )
     type: ServerType = Field(
@@ -168,8 +171,20 @@ class ServerConfig(Part):
         "2025-11-25), `modern` does without (2026-07-28).",
         examples=["legacy"],
     )
+    isolation: Isolation = Field(
+        default="shared",
+        description="Who shares a connection: `shared` all hosts, `per_agent` the hosts of one agent, `per_session` "
+        "nobody: each host session has its own, with `stdio` a process of its own. Servers that keep something in "
+        "mind between calls may need that, and programs that ask people something while several hosts use them.",
+        examples=["per_session"],
+    )
     tools: ToolsConfig = Field(
         default=ToolsConfig.model_construct(), description="Which tools to take from the server, and their time limits."
+    )
+    instructions: bool = Field(
+        default=True,
+        description="Whether the first sentences of what the server says of itself go to models, under its name. "
+        "`list_servers` shows all of it in any case.",
     )
     attribution: Literal["meta", "visible"] = Field(
         default="meta",

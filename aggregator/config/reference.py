@@ -7,13 +7,12 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
 from aggregator.config.durations import format_duration, parse_duration, parse_size
-from aggregator.config.fields import MIB
 from aggregator.config.foreign import WORKED_OUT
 from aggregator.config.model import Config, LaunchConfig, ServerConfig, ToolsConfig
 
@@ -64,34 +63,51 @@ def _facts(name: str, field: FieldInfo) -> Iterator[str]:
         yield f"Example: `{spelled[1:-1]}`\n"
 
 
+def _held(field: FieldInfo) -> tuple[Any, list[Any]]:
+    """What a field holds, and the parsers before it, whether or not it may be null too."""
+    annotation: Any = field.annotation
+    metadata = list(field.metadata)
+    kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
+    if type(None) in get_args(annotation) and len(kinds) == 1:
+        annotation = kinds[0]
+        if get_origin(annotation) is Annotated:
+            annotation, *beside = get_args(annotation)
+            metadata += beside
+    return annotation, [item.func for item in metadata if isinstance(item, BeforeValidator)]
+
+
 def _type(field: FieldInfo) -> str:
-    validators = [item.func for item in field.metadata if isinstance(item, BeforeValidator)]
+    annotation, validators = _held(field)
     if parse_duration in validators:
         return "Duration"
     if parse_size in validators:
         return "Size"
-    kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]
-    annotation: Any = field.annotation
+    kinds = get_args(annotation)
     if get_origin(annotation) is Literal:
         return "One of " + ", ".join(f'`"{word}"`' for word in kinds)
     if get_origin(annotation) is tuple:
         return "List of texts"
     if isinstance(get_origin(annotation), type) and issubclass(get_origin(annotation), Mapping):
         return "Object of durations" if "float" in str(kinds[1]) else "Object of texts"
-    names = {str: "Text", bool: "true or false", int: "Whole number"}
-    return names.get(kinds[0] if kinds else annotation, "Object")
+    return {str: "Text", bool: "true or false", int: "Whole number"}.get(annotation, "Object")
 
 
 def _default(field: FieldInfo) -> str:
-    value = field.default
-    validators = [item.func for item in field.metadata if isinstance(item, BeforeValidator)]
+    value, (_, validators) = field.default, _held(field)
+    if value in (None, (), {}):
+        return "none"
     if parse_duration in validators:
         return f'`"{format_duration(value)}"`'
     if parse_size in validators:
-        return f'`"{value // MIB}MiB"`'
-    if value in (None, (), {}):
-        return "none"
+        return f'`"{_size(value)}"`'
     return f"`{json.dumps(value)}`"
+
+
+def _size(value: int) -> str:
+    for unit, step in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value % step == 0:
+            return f"{value // step}{unit}"
+    return str(value)
 
 
 def main(document: Path) -> None:

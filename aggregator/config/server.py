@@ -60,6 +60,13 @@ class ServerReader:
         if holder := self.ids.get(server.id):
             message = f'The name `{server.id}` is already that of "{holder}".'
             entry.error(Complaint((), message, "Rename one of the two keys."))
+        elif not server.prefix and not server.enabled:
+            # What is switched off takes nobody's names away.
+            self.ids[server.id] = entry.key
+            return True
+        elif (holder := self.prefixes.get("")) and not server.prefix:
+            message = f'Only one server can do without a prefix, and "{holder}" does.'
+            entry.error(Complaint(("prefix",), message, 'Give one of the two a "prefix", or switch it off.'))
         elif holder := self.prefixes.get(server.prefix):
             message = f'The prefix `{server.prefix}` is already that of "{holder}".'
             place = ("prefix",) if "prefix" in entry.raw else ()

@@ -2,14 +2,28 @@
 
 import re
 import warnings
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
+from aggregator import FLOORS
 from aggregator.config.fields import MIB, Bytes, Part, Seconds, Whole
 
 Names = Literal["canonical", "compatible"]
 Expose = Literal["all", "search", "auto"]
+Level = Literal["debug", "info", "warning", "error"]
+
+
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression ({error})") from None
+    return pattern
+
+
+Expression = Annotated[str, AfterValidator(_compiles)]
 
 
 class DoorConfig(Part):
@@ -142,21 +156,11 @@ class RedactConfig(Part):
     fields: tuple[str, ...] = Field(
         default=(), description="Further names of fields whose values are taken out.", examples=[["patient_id"]]
     )
-    also: tuple[str, ...] = Field(
+    also: tuple[Expression, ...] = Field(
         default=(),
         description="Further regular expressions; of one with groups, what those match is taken out.",
         examples=[["EMP-[0-9]{6}"]],
     )
-
-    @field_validator("also")
-    @classmethod
-    def _compiles(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in patterns:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
-        return patterns
 
 
 with warnings.catch_warnings():
@@ -165,7 +169,20 @@ with warnings.catch_warnings():
     class LogConfig(Part):
         """The log, which goes to stderr."""
 
-        level: Literal["debug", "info", "warning", "error"] = Field(
-            default="info", description="The least serious events to log.", examples=["debug"]
-        )
+        level: Level = Field(default="info", description="The least serious events to log.", examples=["debug"])
         json: bool = Field(default=False, description="`true`: one JSON object per line.")  # type: ignore[assignment]
+        levels: Mapping[str, Level] = Field(
+            default={},
+            description="Levels of components, in place of `level`: the first part of a logger's name, or "
+            "`server.NAME` for what that server prints.",
+            examples=[{"upstream": "debug"}],
+        )
+
+        @field_validator("levels")
+        @classmethod
+        def _components(cls, levels: Mapping[str, Level]) -> Mapping[str, Level]:
+            known = {part for floor in FLOORS for part in floor} | {"server"}
+            for name in levels:
+                if name.partition(".")[0] not in known:
+                    raise ValueError(f"expected one of {', '.join(sorted(known))}, not {name!r}")
+            return levels

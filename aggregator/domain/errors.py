@@ -2,6 +2,7 @@
 
 from typing import Any, Final, NamedTuple
 
+from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace import Status
 
 PARSE_ERROR: Final = -32700
@@ -12,6 +13,8 @@ INTERNAL_ERROR: Final = -32603
 HEADER_MISMATCH: Final = -32020
 MISSING_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
+# 2025-11-25 only: the person has to visit pages first, and the request is to be sent again.
+URL_REQUIRED: Final = -32042
 
 # The machine-readable half of a refusal lives under this key of a result's `_meta`.
 ERROR_META_KEY: Final = "aggregator/error"
@@ -52,27 +55,36 @@ class HostError(RpcError):
 
 
 class UnknownTool(HostError):
-    """No tool goes by that name (S/server/tools: -32602). `blame` is the rule that hides one, where there is one."""
+    """No tool goes by that name (S/server/tools: -32602). `blame` is the rule that hides `meant`, if there is one."""
 
-    def __init__(self, name: str, nearest: list[str], blame: Blame | None = None) -> None:
+    def __init__(
+        self, name: str, nearest: list[str], blame: Blame | None = None, meant: ToolRecord | None = None
+    ) -> None:
         hint = f" Did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
         super().__init__(INVALID_PARAMS, f"Unknown tool: {name!r}.{hint}", {"name": name, "nearest": nearest})
         self.blame = blame
+        self.meant = meant
 
 
 class CallRefused(AggregatorError):
-    """A call that was not made, for a reason the model can act on. `status` is what it is over plain HTTP."""
+    """A call that was not made, for a reason the model can act on. `status` is what it is over plain HTTP.
+
+    `blame` and `meant`, the tool, are for the audit alone.
+    """
 
     code = "refused"
     status = 403
     outcome: Status = "denied"
     advice = "Do not repeat the call; use another tool, or ask the person you work for."
 
-    def __init__(self, tool: str, message: str, *, blame: Blame | None = None, **details: Any) -> None:
+    def __init__(
+        self, tool: str, message: str, *, blame: Blame | None = None, meant: ToolRecord | None = None, **details: Any
+    ) -> None:
         super().__init__(message)
         self.tool = tool
         self.message = message
         self.blame = blame
+        self.meant = meant
         self.details = details
 
     def to_result(self) -> dict[str, Any]:
@@ -130,11 +142,33 @@ class OverLimit(CallRefused):
     advice = "Nothing was done."
 
 
+class HostLacks(CallRefused):
+    """The server has to ask something that this host cannot be asked."""
+
+    code = "host_lacks_capability"
+    status = 501
+    advice = "It cannot be done from here."
+
+
+class NotAnswered(CallRefused):
+    """The server asked something, and got no answer that it could go on with."""
+
+    code = "not_answered"
+
+
+class StaleState(HostError):
+    """What came back with an answer is not, or no longer, good for this request; nothing was run."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(INVALID_PARAMS, f"`requestState` is not good for this request: {why}. Nothing was run.")
+
+
 class NotRecorded(CallRefused):
     """The audit log takes no row now, and the operator wants no call without one."""
 
     code = "audit_unavailable"
     status = 503
+    outcome: Status = "unavailable"
     advice = ""
 
 

@@ -56,7 +56,7 @@ def listed_compatible(prefix: str, tool: str, limit: int = DEFAULT_NAME_LIMIT) -
 
     The plain form is used only when its first `__` is surely ours: then it reads back in one way.
     """
-    plain = f"{prefix}__{tool}"
+    plain = f"{prefix}__{tool}" if prefix else tool
     clean = _NOT_COMPATIBLE.sub("_", plain)
     reads_back = "__" not in prefix and not prefix.endswith("_")
     if clean == plain and len(plain) <= limit and reads_back and not _LIKE_A_DIGEST.search(plain):
@@ -68,6 +68,13 @@ def shadowed(prefixes: Iterable[str]) -> frozenset[str]:
     """The prefixes whose names could equal another's when `.` is read as `_`: `a_b` beside `a` (`a.b_c`, `a_b.c`)."""
     known = set(prefixes)
     return frozenset(p for p in known if any(p[:at] in known for at, char in enumerate(p) if char == "_"))
+
+
+def reads_as_anothers(name: str, prefixes: Iterable[str]) -> bool:
+    """Whether a name without a prefix could be taken for one of a server that has one of these."""
+    known = {prefix for prefix in prefixes if prefix}
+    plain = folded(name)
+    return any(prefix in known for prefix, _ in spellings(name)) or any(plain.startswith(f"{p}_") for p in known)
 
 
 def spellings(name: str) -> list[tuple[str, str]]:

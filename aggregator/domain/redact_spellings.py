@@ -18,6 +18,8 @@ _ANCHOR_LENGTH: Final = 6
 # Base64 from this length on may be broken into lines.
 _BREAKABLE: Final = 24
 _LINE_BREAK: Final = r"(?:(?:\\+[rn]|[\r\n])[ \t]*)*"
+# One backslash, as it is or encoded.
+_BACKSLASH: Final = r"(?:\\|%(?:25)*5[cC]|&(?:amp;)*#(?:0*92|[xX]0*5[cC]);)"
 _LETTER_ESCAPES: Final = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\0": "0"}
 _ENTITIES: Final = {'"': "quot", "&": "amp", "'": "apos", "<": "lt", ">": "gt"}
 # What logs are made of, rarest first: a search for rare characters skips most of a line.
@@ -45,33 +47,43 @@ def spellings(secret: str) -> Iterator[Spelling]:
 def _written(secret: str) -> Spelling:
     # However often it is escaped, backslashes stay backslashes: their number says nothing.
     secret = re.sub(r"\\+", r"\\", secret)
-    # A run of backslashes is looked at from its beginning, once.
-    beginning = "" if secret[0] in _RARITY else r"(?<!\\)"
-    return Spelling(beginning + "".join(map(_character, secret)), _anchors(secret))
+    last = len(secret) - 1
+    pattern = "".join(_escaped(character, at, last) for at, character in enumerate(secret))
+    return Spelling(pattern, _anchors(secret))
+
+
+def _escaped(character: str, at: int, last: int) -> str:
+    """A character with the backslashes that escaping may put before it; those before the first are nobody's loss."""
+    if character in _RARITY:
+        return character
+    if character != "\\":
+        return (f"{_BACKSLASH}{{0,64}}+" if at else "") + _character(character)
+    # A run of them is looked at from its beginning, once; at the end, one stands for all.
+    return _BACKSLASH if at == last else f"{_BACKSLASH}{{1,512}}+" if at else rf"(?<!\\){_BACKSLASH}{{1,512}}+"
 
 
 def _character(character: str) -> str:
-    if character in _RARITY:
-        return character
-    if character == "\\":
-        return r"(?:\\++|%(?:25)*5[cC]|&(?:amp;)*#(?:0*92|[xX]0*5[cC]);)"
     code = ord(character)
     data = character.encode("utf-8", "surrogatepass")
-    escapes = [re.escape(character), _any_case(r"\\*".join(f"u{unit:04x}" for unit in _utf16(character)))]
+    forms = [re.escape(character), _any_case(rf"{_BACKSLASH}*".join(f"u{unit:04x}" for unit in _utf16(character)))]
     if code < 256:
-        escapes.append(_any_case(f"x{code:02x}"))
+        forms.append(_any_case(f"x{code:02x}"))
     if letter := _LETTER_ESCAPES.get(character):
-        escapes.append(letter)
-    forms = [rf"\\*+(?:{'|'.join(escapes)})", "".join(rf"%(?:25)*{_any_case(f'{byte:02x}')}" for byte in data)]
+        forms.append(letter)
+    forms.append("".join(rf"%(?:25)*{_any_case(f'{byte:02x}')}" for byte in data))
     entity = "|".join([f"#0*{code}", f"#[xX]0*{_any_case(f'{code:x}')}", _ENTITIES.get(character, f"#{code}")])
     forms.append(f"&(?:amp;)*(?:{entity});")
+    if code > 0xFFFF:
+        forms.append(_any_case(f"U{code:08x}"))
     if code > 127:
-        forms += ["".join(rf"\\+x{byte:02x}" for byte in data), re.escape(data.decode("latin-1"))]
+        # Its bytes one by one, escaped or taken for characters.
+        forms.append(rf"{_BACKSLASH}*".join(rf"(?:{chr(byte)}|(?i:u00{byte:02x}|x{byte:02x}))" for byte in data))
     if character == " ":
         forms.append(r"\+")
     if character == "'":
         forms += [r"'\\*\"'\\*\"'", r"'\\+''"]
-    return f"(?:{'|'.join(forms)})"
+    # What needs an alternative of more characters comes first, or the shorter would hide it.
+    return f"(?:{'|'.join(sorted(forms, key=len, reverse=True))})"
 
 
 def _base64(data: bytes, before: int) -> Spelling:

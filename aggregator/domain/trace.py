@@ -60,7 +60,7 @@ class CallRecord:
 
     `asked_name` is the name as it was called; `server`, `tool` (canonical), `own_name` and `schema_version` are None as
     long as it is not known which tool is meant. `answered_by` is the server that answered, where a fallback did.
-    `via` is how the call came if not by `tools/call` of the tool itself: `call_tool`, `read_tool`, `v1`.
+    `door` is `stdio`, `sse`, `http`, `v1`, `inprocess` or `cli`; `via` the meta tool by which the call came, if it did.
     `arguments` and `result` are references to what was sent and answered; nobody may change them. `error` is what was
     raised, when there is no result.
     """

@@ -24,8 +24,13 @@ def wrapped(prefix: str, uri: str) -> str:
     found = _HIERARCHICAL.match(uri)
     # A server's own `mcp:` scheme must not read like ours.
     if found is None or found[1].lower() in _NETWORK or found[1].lower() == "mcp":
-        return f"{_OWN}{prefix}/{uri}"
+        return aliased(prefix, uri)
     return f"{found[0]}{prefix}/{uri[found.end() :]}"
+
+
+def aliased(prefix: str, uri: str) -> str:
+    """The spelling that leads to this server whatever the URI: for what is not wrapped and another server has too."""
+    return f"{_OWN}{prefix}/{uri}"
 
 
 def unwrapped(uri: str) -> tuple[str, str] | None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from aggregator.doors.guard import Scope
 from aggregator.gateway.journal import SESSION_KEY, USER_KEY
 from aggregator.gateway.limits import CONVERSATION_KEY
 
@@ -17,6 +18,14 @@ _KEYS: Final[Mapping[str, str]] = {
 }
 # Several headers of these are one list (RFC 9110, section 5.3).
 _LISTS: Final = frozenset({"tracestate", "baggage"})
+
+
+def headers_of(scope: Scope) -> dict[str, list[str]]:
+    """Every value of every header, by its name in lower case."""
+    headers: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1").strip(" \t"))
+    return headers
 
 
 def with_context(params: dict[str, Any], headers: Mapping[str, Sequence[str]]) -> dict[str, Any]:

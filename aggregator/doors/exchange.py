@@ -13,7 +13,7 @@ from aggregator.domain.tasks import Tasks
 from aggregator.doors.guard import Receive, Send, respond_bytes
 from aggregator.doors.stream import KEEP_ALIVE_INTERVAL, EventStream
 from aggregator.wire.codec import encode
-from aggregator.wire.peer import NoWayBack, Peer, encode_error
+from aggregator.wire.peer import NoWayBack, Peer, PeerGone, encode_error
 
 # A request that runs this long gets someone who watches its connection.
 SLOW: Final = 0.05
@@ -64,6 +64,8 @@ class Exchange:
         if self._peer is None:
             raise NoWayBack
         stream = self._open()
+        if stream.ended:
+            raise PeerGone("the host closed its stream")
         return await self._peer.request(method, params, via=lambda data, _: stream.push(data))
 
     def cancel(self) -> None:

@@ -17,7 +17,7 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
 from aggregator.domain.versions import LEGACY_VERSIONS, META_CLIENT_CAPABILITIES, META_VERSION, MODERN_VERSIONS
-from aggregator.doors.context import with_context
+from aggregator.doors.context import headers_of, with_context
 from aggregator.doors.exchange import Exchange
 from aggregator.doors.guard import BodyTooLarge, Receive, Scope, Send, read_body, respond
 from aggregator.doors.sessions import HttpSession, Mute, Sessions
@@ -47,7 +47,7 @@ class HttpDoor:
 
     async def serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI, for a request whose sender is known."""
-        headers = _headers(scope)
+        headers = headers_of(scope)
         if scope["method"] == "POST":
             await self._post(principal, scope, headers, receive, send)
         elif scope["method"] not in ("GET", "DELETE") or _first(headers, wire_headers.VERSION) in MODERN_VERSIONS:
@@ -141,7 +141,7 @@ class HttpDoor:
             return
         with session.in_use():
             if isinstance(message, list) and message and session.host.version == _BATCHES:
-                await self._post_batch(session, message, send)
+                await self._post_batch(session, message, headers, send)
             elif not isinstance(message, dict):
                 await respond(send, 400, error_message(None, _not_a_message()))
             elif "method" in message and "id" in message:
@@ -189,7 +189,7 @@ class HttpDoor:
             finally:
                 session.running.pop(request_id, None)
 
-    async def _post_batch(self, session: HttpSession, batch: list[Any], send: Send) -> None:
+    async def _post_batch(self, session: HttpSession, batch: list[Any], headers: Headers, send: Send) -> None:
         """2025-03-26 allows several messages in one post; their answers come back in one."""
         asked = []
         for part in batch:
@@ -197,17 +197,19 @@ class HttpDoor:
                 asked.append(part)
             elif isinstance(part, dict):
                 self._hear(session, part)
-        answers = await asyncio.gather(*(self._answer_part(session, part) for part in asked))
+        answers = await asyncio.gather(*(self._answer_part(session, part, headers) for part in asked))
         if answers:
             await respond(send, 200, answers)
         else:
             await respond(send, 202)
 
-    async def _answer_part(self, session: HttpSession, part: dict[str, Any]) -> dict[str, Any]:
+    async def _answer_part(self, session: HttpSession, part: dict[str, Any], headers: Headers) -> dict[str, Any]:
         request_id, params = part["id"], part.get("params") or {}
         try:
             if not isinstance(part["method"], str) or not isinstance(params, dict):
                 raise _not_a_message()
+            if part["method"] == "tools/call":
+                params = with_context(params, headers)
             result = await self._gateway.answer(session.host, part["method"], params, Mute(request_id))
             return {"jsonrpc": "2.0", "id": request_id, "result": result}
         except Exception as error:
@@ -309,13 +311,6 @@ def _is_modern(message: Mapping[str, Any], headers: Headers) -> bool:
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     return isinstance(meta, dict) and META_VERSION in meta
-
-
-def _headers(scope: Scope) -> Headers:
-    headers: Headers = {}
-    for name, value in scope["headers"]:
-        headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1").strip(" \t"))
-    return headers
 
 
 def _first(headers: Headers, name: str) -> str | None:

@@ -27,7 +27,7 @@ class HttpSession:
         self._standing: EventStream | None = None
         self._uses = 0
         self._idle_since = asyncio.get_running_loop().time()
-        host.notify = self.peer.notify
+        host.notify, host.ask = self.peer.notify, self.ask
         host.session = session_id
 
     def __repr__(self) -> str:
@@ -58,6 +58,16 @@ class HttpSession:
         """The standing stream was closed."""
         if self._standing is stream:
             self._standing = None
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask the host on its standing stream, for what belongs to no request of its.
+
+        Raises:
+            NoWayBack: that is not open.
+        """
+        if self._standing is None:
+            raise NoWayBack
+        return await self.peer.request(method, params)
 
     def end(self) -> None:
         """Cancel what runs and close the standing stream."""

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
+from aggregator.doors.context import headers_of, with_context
 from aggregator.doors.guard import BodyTooLarge, Receive, Scope, Send, read_body, respond
 from aggregator.doors.stream import EventStream, end_when_gone
 from aggregator.gateway.gateway import Gateway
@@ -55,7 +56,7 @@ class SseDoor:
         async with Tasks("an SSE session") as tasks:
             peer = Peer(lambda data, _: stream.push(data), tasks, answer, hear)
             self._peers[session_id] = (principal, peer)
-            host.notify = peer.notify
+            host.notify, host.ask = peer.notify, peer.request
             self._gateway.changes.attach(host)
             self._streams.add(stream)
             path = f"{scope.get('root_path', '')}{self._messages_path}?session_id={session_id}"
@@ -88,4 +89,7 @@ class SseDoor:
             await respond(send, 400, {"error": f"Not JSON: {error}"})
             return
         await respond(send, 202)
+        called = isinstance(message, dict) and message.get("method") == "tools/call"
+        if called and isinstance(message.get("params"), dict):
+            message = {**message, "params": with_context(message["params"], headers_of(scope))}
         peer.feed(message)

@@ -41,7 +41,7 @@ class StdioDoor(LineReader):
         self._host = host
         self._write = write
         self.peer = Peer(self._send, tasks, self._answer, self._hear)
-        host.notify = self.peer.notify
+        host.notify, host.ask = self.peer.notify, self.peer.request
 
     def take_line(self, line: bytes) -> None:
         if line.isspace():

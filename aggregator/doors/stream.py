@@ -28,6 +28,11 @@ class EventStream:
         self._news = asyncio.Event()
         self._ending = False
 
+    @property
+    def ended(self) -> bool:
+        """Whether what is pushed now is dropped."""
+        return self._ending
+
     def push(self, data: bytes, event: str = "message") -> None:
         """Send one event, later; after `end` it is dropped."""
         if self._ending:

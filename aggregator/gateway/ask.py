@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aggregator.domain.abilities import abilities_of
 from aggregator.domain.errors import RpcError
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, era_of
 from aggregator.gateway.host import Host
@@ -22,8 +23,8 @@ log = logging.getLogger(__name__)
 PATIENCE: Final = 300.0
 _KEY: Final = "confirm"
 _FIELD: Final = "allow"
-# Elicitation came with this revision.
-_ELICITS_SINCE: Final = "2025-06-18"
+# What the state of a question about agreement says of itself.
+STATE_KIND: Final = "consent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +54,14 @@ class Asker:
     """Puts yes-or-no questions to people."""
 
     def __init__(self) -> None:
-        self._sealer = Sealer()
+        self._sealer = Sealer(STATE_KIND)
 
     def can_ask(self, host: Host, version: str, params: Mapping[str, Any]) -> bool:
         """Whether this host can put a form to a person."""
         meta = params.get("_meta")
         modern = era_of(version) == "modern"
         capabilities = meta.get(META_CLIENT_CAPABILITIES) if modern and isinstance(meta, dict) else host.capabilities
-        elicitation = capabilities.get("elicitation") if isinstance(capabilities, Mapping) else None
-        # An empty object means forms; only `url` means no forms.
-        takes_forms = isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
-        return takes_forms and (modern or version >= _ELICITS_SINCE)
+        return abilities_of(version, capabilities).forms
 
     async def ask(self, question: Question, version: str, params: Mapping[str, Any], channel: Channel) -> Reply:
         """The person's reply, or the interim result that carries the question to them."""
@@ -84,10 +82,8 @@ class Asker:
         bound = {"agent": question.agent_id, "tool": question.tool, "digest": question.digest}
         responses = params.get("inputResponses")
         answer = responses.get(_KEY) if isinstance(responses, dict) else None
-        if isinstance(answer, dict):
-            state = self._sealer.open(params.get("requestState"), now)
-            if state is not None and all(state.get(key) == value for key, value in bound.items()):
-                return _judge(answer)
+        if isinstance(answer, dict) and self._sealer.open(params.get("requestState"), now, bound) is not None:
+            return _judge(answer)
         interim = {
             "resultType": "input_required",
             "inputRequests": {_KEY: {"method": "elicitation/create", "params": _form(question.message)}},

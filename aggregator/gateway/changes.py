@@ -1,40 +1,47 @@
-"""Telling hosts that their list of tools changed: once for a burst of changes, and only those whose own list did."""
+"""Telling hosts that one of their lists changed: once for a burst of changes, and only those whose own list did."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Literal
 
-from aggregator.domain.names import Style
-from aggregator.domain.records import ToolRecord
-from aggregator.domain.versions import META_SUBSCRIPTION_ID
 from aggregator.gateway.host import Host
-from aggregator.wire.peer import Channel
 
 # Servers tend to come up together: one notification for all of them.
 COALESCE: Final = 0.1
 
-TOOLS_CHANGED: Final = "notifications/tools/list_changed"
+ListKind = Literal["tools", "prompts", "resources"]
+LIST_KINDS: Final[tuple[ListKind, ...]] = ("tools", "prompts", "resources")
 
-Seen = tuple[Style, tuple[ToolRecord, ...]]
-"""A list as a host sees it: how names are spelled, and the tools."""
+Seen = Mapping[ListKind, object]
+"""The lists as a host sees them: whatever differs when one of them does."""
+
+
+def notification(kind: ListKind) -> str:
+    """The method by which a host is told."""
+    return f"notifications/{kind}/list_changed"
 
 
 @dataclass(slots=True, eq=False)
 class _Listener:
-    """One who is told: `seen` is the list as it was when it was last told or last asked."""
+    """One who is told: `seen` is each list as it was when it was last told of or last asked for."""
 
     host: Host
-    tell: Callable[[], None]
-    seen: Seen
+    tell: Callable[[ListKind], None]
+    seen: dict[ListKind, object]
 
 
 class Changes:
-    """Handshake-era hosts hear on their session, 2026-07-28 ones on the `subscriptions/listen` they opened."""
+    """Handshake-era hosts hear on their session, 2026-07-28 ones on the `subscriptions/listen` they opened.
 
-    def __init__(self, seen_by: Callable[[Host], Seen]) -> None:
+    `left` hears of every host that is gone.
+    """
+
+    def __init__(self, seen_by: Callable[[Host], Seen], left: Callable[[Host], None] = lambda host: None) -> None:
         self._seen_by = seen_by
+        self._left = left
         self._hosts: dict[Host, _Listener] = {}
         self._streams: set[_Listener] = set()
         self._closing = asyncio.Event()
@@ -43,20 +50,21 @@ class Changes:
     def attach(self, host: Host) -> None:
         """From now on `host` is told, once it has finished its handshake."""
 
-        def tell() -> None:
+        def tell(kind: ListKind) -> None:
             if host.initialized and host.notify is not None:
-                host.notify(TOOLS_CHANGED, {})
+                host.notify(notification(kind), {})
 
-        self._hosts[host] = _Listener(host, tell, self._seen_by(host))
+        self._hosts[host] = _Listener(host, tell, dict(self._seen_by(host)))
 
     def detach(self, host: Host) -> None:
         self._hosts.pop(host, None)
+        self._left(host)
 
-    def told(self, host: Host, seen: Seen) -> None:
+    def told(self, host: Host, kind: ListKind, seen: object) -> None:
         """`host` has just been given this list."""
         listener = self._hosts.get(host)
         if listener is not None:
-            listener.seen = seen
+            listener.seen[kind] = seen
 
     def sessions(self) -> dict[str, int]:
         """How many hosts have one, by door."""
@@ -73,29 +81,26 @@ class Changes:
         if self._pending is not None:
             self._pending.cancel()
 
-    async def listen(self, host: Host, params: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
-        """`subscriptions/listen`: acknowledge what can be honoured, then tell until the host goes or we close."""
-        wanted = params.get("notifications")
-        honoured = {"toolsListChanged": True} if isinstance(wanted, dict) and wanted.get("toolsListChanged") else {}
-        meta = {META_SUBSCRIPTION_ID: channel.request_id}
+    async def closed(self) -> None:
+        """Wait for that."""
+        await self._closing.wait()
 
-        def tell() -> None:
-            channel.notify(TOOLS_CHANGED, {"_meta": meta})
-
-        listener = _Listener(host, tell, self._seen_by(host))
-        channel.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
-        if honoured:
-            self._streams.add(listener)
+    @contextmanager
+    def listening(self, host: Host, kinds: Iterable[ListKind], tell: Callable[[ListKind], None]) -> Iterator[None]:
+        """`tell` hears of changes of these lists inside."""
+        seen = self._seen_by(host)
+        listener = _Listener(host, tell, {kind: seen[kind] for kind in kinds})
+        self._streams.add(listener)
         try:
-            await self._closing.wait()
+            yield
         finally:
             self._streams.discard(listener)
-        return {"_meta": meta}
 
     def _tell(self) -> None:
         self._pending = None
         for listener in [*self._hosts.values(), *self._streams]:
-            seen = self._seen_by(listener.host)
-            if seen != listener.seen:
-                listener.seen = seen
-                listener.tell()
+            now = self._seen_by(listener.host)
+            for kind, before in list(listener.seen.items()):
+                if now[kind] != before:
+                    listener.seen[kind] = now[kind]
+                    listener.tell(kind)

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pkgutil import resolve_name
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
-from aggregator.domain.errors import Unverifiable
+from aggregator.domain.errors import Blame, Unverifiable
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import tightened
 from aggregator.policy.rulebook import Tightening
@@ -58,6 +59,15 @@ class Checker:
         if not faults:
             return given, None
         return given, input_refusal(tool.name, faults, tightened(tool, rules).definition["inputSchema"])
+
+    def blame(self, tool: ToolRecord, given: Mapping[str, Any], rules: Iterable[Tightening]) -> Blame | None:
+        """The rule that refuses arguments which the tool's own schema takes; they are known to be refused."""
+        with suppress(UnusableSchema):
+            if not self._checks.get(tool).faults(given):
+                for rule in rules:
+                    if self._checks.get(tool, [rule.schema]).faults(given):
+                        return Blame(rule.rule, rule.source)
+        return None
 
     def result(self, server: ServerConfig, tool: ToolRecord, answered: dict[str, Any]) -> dict[str, Any]:
         """The result to pass on: as it came, unless the config says `enforce` and it breaks its own schema."""

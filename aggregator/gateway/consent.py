@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aggregator.domain.call import Resolved
@@ -28,10 +29,16 @@ _ARGUMENTS_SHOWN: Final = 10
 
 
 class Consent:
-    """`approvals` opens the queue when it is first needed, or says None: then what needs it is refused."""
+    """`approvals` opens the queue when it is first needed, or says None: then what needs it is refused.
 
-    def __init__(self, approvals: "Callable[[], Awaitable[Approvals | None]]") -> None:
+    `redact` takes secrets out of the arguments that are kept there for somebody else to see.
+    """
+
+    def __init__(
+        self, approvals: "Callable[[], Awaitable[Approvals | None]]", redact: Callable[[Any], Any] = lambda value: value
+    ) -> None:
         self._approvals = approvals
+        self._redact = redact
         self._asker = Asker()
 
     async def obtain(
@@ -63,6 +70,7 @@ class Consent:
                 raise NotConfirmed(tool.name, f"{tool.name} was not called: {reply.reason}.")
         approvals = await self._approvals() if fallback == "queue" else None
         if approvals is not None:
+            question = replace(question, message=_message(resolved, self._redact(dict(arguments))))
             try:
                 await self._queue(question, approvals)
             except (QueueFull, StorageError) as error:

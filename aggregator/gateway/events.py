@@ -1,8 +1,9 @@
 """What happens besides calls, put into words for the audit: logins, policies, upstreams, their tools."""
 
-import time
+import asyncio
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from aggregator.catalog.difference import Difference
 from aggregator.gateway.observing import Observing
@@ -10,10 +11,22 @@ from aggregator.identity.identify import Facts, Refused
 from aggregator.policy.live import Live, Reloaded
 from aggregator.upstream.link import Link
 
-# Who keeps knocking gets one row in so long, with a count: nobody can push the rows of others out of the log.
-_KNOCKS: Final = 60.0
+# Who keeps knocking gets a row at once, and one with a count after so long: nobody can fill the log with them.
+KNOCKS: Final = 60.0
+# Beyond so many, all count as one.
 _KNOCKERS: Final = 1_000
+_OTHERS: Final = "others"
 _LINES: Final = 50
+
+
+@dataclass(slots=True)
+class _Knocks:
+    """`more` after the first; `timer` is when they are told."""
+
+    details: dict[str, Any]
+    reason: str
+    timer: asyncio.TimerHandle
+    more: int = 0
 
 
 class Events:
@@ -23,22 +36,37 @@ class Events:
         self._observing = observing
         self._links = links
         self._states: dict[str, str] = {name: link.state for name, link in links.items()}
-        self._knocks: dict[tuple[str, str], tuple[float, int]] = {}
+        self._knocks: dict[tuple[str, str], _Knocks] = {}
 
     def login_refused(self, facts: Facts, refused: Refused) -> None:
         """Somebody was not let in."""
-        now = time.time()
-        key = facts.peer or facts.door, refused.reason
-        since, more = self._knocks.get(key, (0.0, 0))
-        if now - since < _KNOCKS:
-            self._knocks[key] = since, more + 1
+        if self._observing.audit is None:
             return
-        if len(self._knocks) >= _KNOCKERS:
-            self._knocks = {known: (at, count) for known, (at, count) in self._knocks.items() if now - at < _KNOCKS}
-        if len(self._knocks) < _KNOCKERS:
-            self._knocks[key] = now, 0
-        details = {"door": facts.door, "address": facts.peer, "status": refused.status, "as_often_before": more}
+        # How long somebody has to wait differs from one time to the next.
+        why = refused.reason if refused.retry_after is None else str(refused.status)
+        key = facts.peer or facts.door, why
+        if key not in self._knocks and len(self._knocks) >= _KNOCKERS:
+            key = _OTHERS, str(refused.status)
+        if key in self._knocks:
+            self._knocks[key].more += 1
+            return
+        details = {"door": facts.door, "address": facts.peer, "status": refused.status}
+        timer = asyncio.get_running_loop().call_later(KNOCKS, self._tell_knocks, key)
+        self._knocks[key] = _Knocks(details, refused.reason, timer)
         self._observing.note("login_refused", refused.reason, details=details)
+
+    def close(self) -> None:
+        """Tell what is still to be told."""
+        for key in list(self._knocks):
+            self._tell_knocks(key)
+
+    def _tell_knocks(self, key: tuple[str, str]) -> None:
+        knocks = self._knocks.pop(key)
+        knocks.timer.cancel()
+        if knocks.more:
+            said = f"{knocks.reason} ({knocks.more} more since then)"
+            details = {**knocks.details, "address": key[0], "more": knocks.more}
+            self._observing.note("login_refused", said, details=details)
 
     def policies_read(self, live: Live, reloaded: Reloaded) -> None:
         """The policy files were read again."""
@@ -55,7 +83,8 @@ class Events:
         """An upstream may have another state."""
         for name, link in self._links.items():
             before, now = self._states[name], link.state
-            if before != now:
+            # That we end is not what became of them.
+            if before != now and now != "stopped":
                 self._states[name] = now
                 said = f"{name} is {now}" + (f": {link.reason}" if link.reason else "")
                 self._observing.note("upstream_state", said, server=name, details={"from": before, "to": now})

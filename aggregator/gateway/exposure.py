@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Final
 
-from aggregator.catalog.listing import Listing, rendered
+from aggregator.catalog.listing import Listing
+from aggregator.catalog.pages import rendered
 from aggregator.catalog.tokens import estimate
 from aggregator.config.settings import Expose
 from aggregator.domain.records import ToolRecord

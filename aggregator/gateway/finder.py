@@ -5,7 +5,7 @@ Law: every answer is made from the agent's own list, so that nothing can be foun
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
+from aggregator.catalog.offer import Offer
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
@@ -37,12 +38,22 @@ _SIGHTS_KEPT: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """A server as an agent may know it; `tools` counts those it may call."""
+    """A server as an agent may know it: how much of it there is for that agent, and what it says of itself."""
 
     config: ServerConfig
     state: State
     reason: str
     tools: int
+    resources: int = 0
+    templates: int = 0
+    prompts: int = 0
+    version: str | None = None
+    instructions: str = ""
+
+    @property
+    def name(self) -> str:
+        """As its tools have it; its id, where these have no prefix."""
+        return self.config.prefix or self.config.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,7 @@ class Finder:
         self._links = links
         self._views = views
         self._catalog = Catalog()
+        self.offer = Offer()
         self._index: Index | None = None
         self._indexed: Mapping[str, tuple[ToolRecord, ...]] = {}
         self._stale = asyncio.Event()
@@ -119,14 +131,15 @@ class Finder:
         return self._views.listing(view, self._catalog).nearest(name, style)
 
     def servers(self, view: View) -> list[ServerSeen]:
-        """The servers the agent may know of: those with tools for it, and those away whose tools it might call."""
-        counts: dict[str, int] = {}
-        for tool in self.tools(view):
-            counts[tool.server] = counts.get(tool.server, 0) + 1
+        """The servers the agent may know of: those with something for it, and those away whose tools it might call."""
+        offer = self._views.offer(view, self.offer)
+        records = (self.tools(view), offer.resources.records, offer.templates.records, offer.prompts.records)
+        counts = [Counter(record.server for record in part) for part in records]
         return [
-            ServerSeen(link.config, link.state, link.reason, counts.get(server, 0))
+            _seen(link, *(part[server] for part in counts))
             for server, link in self._links.items()
-            if server in counts or (link.config.enabled and not link.shown and view.might_use(link.config))
+            if any(part[server] for part in counts)
+            or (link.config.enabled and not link.shown and view.might_use(link.config))
         ]
 
     def annotations(self, view: View, tool: ToolRecord) -> Mapping[str, Any]:
@@ -192,6 +205,13 @@ class Finder:
             for server in self._config.servers
         )
         return made
+
+
+def _seen(link: Link, *counts: int) -> ServerSeen:
+    greeting = link.greeting
+    version, said = (greeting.version, greeting.instructions or "") if greeting is not None else (None, "")
+    tools, resources, templates, prompts = counts
+    return ServerSeen(link.config, link.state, link.reason, tools, resources, templates, prompts, version, said)
 
 
 def _ranked(sighted: _Sighted, sight: "Sight", query: str, limit: int) -> list[ToolRecord]:

@@ -2,57 +2,57 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
+from aggregator.catalog.offer import Offer
+from aggregator.catalog.pages import Pages
 from aggregator.config.model import Config
+from aggregator.domain.abilities import abilities_of
 from aggregator.domain.call import Asked
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError
+from aggregator.domain.loglevels import LEVELS, rank
+from aggregator.domain.missing import UnknownResource
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.tasks import Tasks
 from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, SUPPORTED_VERSIONS, era_of
+from aggregator.gateway.behind import Behind, Standing
+from aggregator.gateway.capabilities import CAPABILITIES
 from aggregator.gateway.changes import Changes, Seen
+from aggregator.gateway.completion import Completion
 from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
 from aggregator.gateway.exposure import Exposure
 from aggregator.gateway.finder import Finder, ServerSeen
+from aggregator.gateway.hints import OURS, Hints
 from aggregator.gateway.host import Host
+from aggregator.gateway.inquiry import Inquiries
+from aggregator.gateway.instructions import instructions
 from aggregator.gateway.journal import Journal
 from aggregator.gateway.limits import CONVERSATION_KEY
-from aggregator.gateway.meta.all import MetaTools
+from aggregator.gateway.listening import Listening
+from aggregator.gateway.meta.all import META_TOOLS, READ_TOOL, MetaTools
+from aggregator.gateway.offers import Offers
+from aggregator.gateway.permission import Permission
 from aggregator.gateway.pipeline import Pipeline
+from aggregator.gateway.prompts import Prompts
+from aggregator.gateway.question import Question
 from aggregator.gateway.resolver import Resolver
+from aggregator.gateway.resources import Resources
 from aggregator.gateway.shelf import Shelf
+from aggregator.gateway.subscriptions import Subscriptions
 from aggregator.gateway.views import Views
+from aggregator.upstream.link import Link
+from aggregator.upstream.lists import Kind
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.peer import Channel
 
 if TYPE_CHECKING:
     from aggregator.catalog.intent import Match
-
-# Freshness hints of our own results (S/server/utilities/caching); private, since a list depends on who asks.
-_CACHE: Final = {"ttlMs": 5_000, "cacheScope": "private"}
-_CAPABILITIES: Final = {"tools": {"listChanged": True}}
-_INSTRUCTIONS_LIMIT: Final = 2_000
-_HOW_TO_FIND: Final = (
-    "Most tools are not listed. Find them with search_tools, read their parameters with describe_tools, and call them "
-    "with call_tool."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One request, with everything an answer may depend on."""
-
-    host: Host
-    params: dict[str, Any]
-    channel: Channel
-    version: str | None
-
 
 Handler = Callable[["Gateway", Question], Awaitable[Mapping[str, Any]]]
 
@@ -63,23 +63,44 @@ class Gateway:
     def __init__(self, config: Config, supervisor: Supervisor, views: Views, consent: Consent) -> None:
         self._config = config
         self._supervisor = supervisor
-        self._shelf = Shelf(supervisor.links.values(), [s.prefix for s in config.servers], config.name_limit)
+        reserved = {**META_TOOLS, **(READ_TOOL if config.read_tool else {})}
+        prefixes = [server.prefix for server in config.servers]
+        self._shelf = Shelf(supervisor.links.values(), prefixes, config.name_limit, reserved)
         self.views = views
         self.journal = Journal()
         self._resolver = Resolver(supervisor, views, config.startup_wait)
-        self._pipeline = Pipeline(supervisor.links, self._resolver, views, consent, self.journal)
+        self._inquiries = Inquiries()
+        self._pipeline = Pipeline(supervisor.links, self._resolver, views, consent, self.journal, self._inquiries)
         self._finder = Finder(config, supervisor.links, views)
-        self._meta = MetaTools(self._finder, self._resolver, self._pipeline, read_tool=config.read_tool)
+        self._meta = MetaTools(self._finder, self._resolver, self._pipeline, self.journal, read_tool=config.read_tool)
         self._exposure = Exposure(self._meta, config.pinned, config.expose_budget)
         self._expose_at = {door: getattr(config, door).expose or config.expose for door in ("http", "sse", "stdio")}
-        self.changes = Changes(self.seen_by)
+        self._hints = Hints(supervisor.links)
+        self._offers = Offers(views, self._settled)
+        permission = Permission(consent)
+        self._resources = Resources(supervisor, self._offers, permission)
+        self._prompts = Prompts(supervisor, self._offers, permission)
+        self._completion = Completion(self._offers, self._resources, self._prompts, permission)
+        self._subscriptions = Subscriptions(supervisor.links, self._may_read)
+        self.changes = Changes(self.seen_by, self._left)
+        self._listening = Listening(self.changes, self._subscriptions, self._offers, self._resources)
 
     @property
     def catalog(self) -> Catalog:
         return self._resolver.catalog
 
+    @property
+    def offer(self) -> Offer:
+        """What there is besides tools."""
+        return self._offers.all
+
     def restock(self) -> None:
-        """An upstream changed: make a new catalog and tell the hosts if it differs."""
+        """An upstream changed: see anew what there is, and tell the hosts whose lists differ."""
+        offer = self._shelf.offer()
+        if offer is not self._offers.all:
+            self._offers.all = offer
+            self._finder.offer = offer
+            self.changes.announce()
         catalog = self._shelf.stock()
         if catalog.tools != self.catalog.tools:
             self._resolver.catalog = catalog
@@ -89,7 +110,7 @@ class Gateway:
 
     async def work(self) -> None:
         """What goes on beside the calls, for ever."""
-        async with Tasks("the gateway") as tasks:
+        async with Tasks("the gateway") as tasks, self._inquiries.parking.tasks:
             tasks.start(self._finder.work())
             await asyncio.to_thread(self._meta.load)
             await self._pipeline.keep_checks_ready()
@@ -102,21 +123,35 @@ class Gateway:
         """
         version = version_spoken(host, method, params)
         modern = version is not None and era_of(version) == "modern"
+        if modern and self._supervisor.audience.awaited:
+            self._supervisor.audience.arrived(Behind(host, version, params, channel))
         handler = (_MODERN if modern else _LEGACY).get(method)
         if handler is None:
             raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
-        result = await handler(self, Question(host, params, channel, version))
+        try:
+            result = await handler(self, Question(host, params, channel, version, self._inquiries))
+        except UnknownResource as missing:
+            if modern:
+                raise
+            raise missing.before_2026() from missing
         return for_modern(result) if modern else for_legacy(result)
 
     def hear(self, host: Host, method: str, params: Mapping[str, Any]) -> None:
         """A notification from a host; those about running requests are the door's own."""
         if method == "notifications/initialized" and host.version is not None:
             host.initialized = True
+        elif method == "notifications/roots/list_changed" and host.version is not None:
+            self._supervisor.tell_alone(host, method)
 
     def seen_by(self, host: Host) -> Seen:
-        """The list of this host, as it is shown to it."""
+        """The lists of this host, as they are shown to it."""
         style, listing = self._shown(host)
-        return style, listing.tools
+        offer = self._offers.of(self.views.of(host.principal))
+        return {
+            "tools": (style, listing.tools),
+            "prompts": (style, offer.prompts.records),
+            "resources": (offer.resources.records, offer.templates.records),
+        }
 
     def called(self, principal: Principal, name: str) -> ToolRecord | None:
         """The tool a name stands for, for doors that compare headers with its schema; None for what is not visible."""
@@ -165,9 +200,10 @@ class Gateway:
         host.version = asked if asked in LEGACY_VERSIONS else LATEST_LEGACY
         host.capabilities = capabilities if isinstance(capabilities, dict) else {}
         host.client_info = info if isinstance(info, dict) else {}
+        self._supervisor.audience.arrived(Standing(host, abilities_of(host.version, host.capabilities)))
         return {
             "protocolVersion": host.version,
-            "capabilities": _CAPABILITIES,
+            "capabilities": CAPABILITIES,
             "serverInfo": SERVER_INFO,
             "instructions": self._instructions(question.host),
         }
@@ -175,29 +211,74 @@ class Gateway:
     async def discover(self, question: Question) -> Mapping[str, Any]:
         return {
             "supportedVersions": list(reversed(SUPPORTED_VERSIONS)),
-            "capabilities": _CAPABILITIES,
+            "capabilities": CAPABILITIES,
             "instructions": self._instructions(question.host),
-            **_CACHE,
+            **replace(OURS, public=False).hints(),
         }
 
     async def ping(self, question: Question) -> Mapping[str, Any]:
         return {}
 
+    async def set_level(self, question: Question) -> Mapping[str, Any]:
+        level = question.params.get("level")
+        if rank(level) is None:
+            raise HostError(INVALID_PARAMS, f"`level` must be one of {', '.join(LEVELS)}.")
+        question.host.log_level = level
+        return {}
+
     async def list_tools(self, question: Question) -> Mapping[str, Any]:
+        await self._settled()
+        style, listing = self._shown(question.host)
+        self.changes.told(question.host, "tools", (style, listing.tools))
+        return self._page(question, "tools", "tool", listing, style)
+
+    async def list_resources(self, question: Question) -> Mapping[str, Any]:
+        await self._settled()
+        offer = self._offers.of(self._offers.view(question))
+        return self._page(question, "resources", "resource", offer.resources)
+
+    async def list_templates(self, question: Question) -> Mapping[str, Any]:
+        await self._settled()
+        offer = self._offers.of(self._offers.view(question))
+        return self._page(question, "resourceTemplates", "template", offer.templates)
+
+    async def list_prompts(self, question: Question) -> Mapping[str, Any]:
+        await self._settled()
+        view = self._offers.view(question)
+        style, prompts = view.style(question.host.names), self._offers.of(view).prompts
+        self.changes.told(question.host, "prompts", (style, prompts.records))
+        return self._page(question, "prompts", "prompt", prompts, style)
+
+    def _page(
+        self, question: Question, field: str, kind: Kind, pages: Pages[Any], style: Style = "canonical"
+    ) -> dict[str, Any]:
         cursor = question.params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
             raise HostError(INVALID_PARAMS, "`cursor` must be a string.")
-        await self._settled()
-        host = question.host
-        style, listing = self._shown(host)
-        self.changes.told(host, (style, listing.tools))
-        page, following = listing.page(style, cursor)
-        result: dict[str, Any] = {"tools": page}
+        page, following = pages.page(style, cursor)
+        result: dict[str, Any] = {field: page}
         if following is not None:
             result["nextCursor"] = following
-        if question.version is not None and era_of(question.version) == "modern":
-            result |= _CACHE
-        return result
+        return result | self._hints.of(self._offers.view(question), kind) if question.modern else result
+
+    async def read_resource(self, question: Question) -> Mapping[str, Any]:
+        return await self._resources.read(question)
+
+    async def get_prompt(self, question: Question) -> Mapping[str, Any]:
+        return await self._prompts.get(question)
+
+    async def complete(self, question: Question) -> Mapping[str, Any]:
+        return await self._completion.complete(question)
+
+    async def subscribe(self, question: Question) -> Mapping[str, Any]:
+        found = await self._resources.permitted(question)
+        await self._subscriptions.subscribe(question.host, found)
+        return {}
+
+    async def unsubscribe(self, question: Question) -> Mapping[str, Any]:
+        uri = question.text("uri")
+        self._subscriptions.unsubscribe(question.host, uri, self._resources.place(self._offers.view(question), uri))
+        return {}
 
     async def call_tool(self, question: Question) -> Mapping[str, Any]:
         host, params = question.host, question.params
@@ -209,12 +290,12 @@ class Gateway:
             view.style(host.names),
             _conversation(host, params),
         )
-        if asked.name in self._meta:
+        if params.get("name") in self._meta:
             return await self._meta.call(asked, view, host, question.channel)
         return await self._pipeline.call_tool(asked, host, question.channel)
 
     async def listen(self, question: Question) -> Mapping[str, Any]:
-        return await self.changes.listen(question.host, question.params, question.channel)
+        return await self._listening.listen(question)
 
     def _shown(self, host: Host) -> tuple[Style, Listing]:
         """How names are spelled for this host, and what is listed."""
@@ -225,22 +306,24 @@ class Gateway:
     async def _settled(self) -> None:
         await self._supervisor.settled(self._config.startup_wait, self._config.straggler_wait)
 
+    def _left(self, host: Host) -> None:
+        """A host's session is over."""
+        self._subscriptions.leave(host)
+        self._inquiries.parking.left(host)
+        for link in self._supervisor.links.values():
+            link.left(host)
+
+    def _may_read(self, host: Host, link: Link, uri: str) -> bool:
+        return self.views.of(host.principal).decide("resource", link.config, uri).visible
+
     def _instructions(self, host: Host) -> str:
-        """What a model should know before its first call: which servers it has, in the operator's words."""
-        view = self.views.of(host.principal)
-        shown = {tool.server for tool in self.views.listing(view, self.catalog).tools}
-        servers = [
-            server
-            for server in self._config.servers
-            if server.enabled
-            and (server.id in shown or (not self._supervisor.links[server.id].shown and view.might_use(server)))
-        ]
-        lines = ["Tools of several servers, each named after its server:"]
-        lines += [f"- {s.prefix}: {s.description}" if s.description != s.key else f"- {s.prefix}" for s in servers]
-        if self._exposure.is_short(self._shown(host)[1]):
-            lines.insert(0, _HOW_TO_FIND)
-        text = "\n".join(lines)
-        return text if len(text) <= _INSTRUCTIONS_LIMIT else text[: _INSTRUCTIONS_LIMIT - 1] + "…"
+        """What a model should know before its first call."""
+        servers = self._finder.servers(self.views.of(host.principal))
+        said = {seen.config.id: seen.instructions for seen in servers}
+        return instructions([seen.config for seen in servers], said, short=self._is_short(host))
+
+    def _is_short(self, host: Host) -> bool:
+        return self._exposure.is_short(self._shown(host)[1])
 
 
 def _conversation(host: Host, params: Mapping[str, Any]) -> str | None:
@@ -250,8 +333,24 @@ def _conversation(host: Host, params: Mapping[str, Any]) -> str | None:
     return named if isinstance(named, str) and named else host.session
 
 
-_COMMON: Final[Mapping[str, Handler]] = {"tools/list": Gateway.list_tools, "tools/call": Gateway.call_tool}
-_LEGACY: Final[Mapping[str, Handler]] = {**_COMMON, "initialize": Gateway.initialize, "ping": Gateway.ping}
+_COMMON: Final[Mapping[str, Handler]] = {
+    "tools/list": Gateway.list_tools,
+    "tools/call": Gateway.call_tool,
+    "resources/list": Gateway.list_resources,
+    "resources/templates/list": Gateway.list_templates,
+    "resources/read": Gateway.read_resource,
+    "prompts/list": Gateway.list_prompts,
+    "prompts/get": Gateway.get_prompt,
+    "completion/complete": Gateway.complete,
+}
+_LEGACY: Final[Mapping[str, Handler]] = {
+    **_COMMON,
+    "initialize": Gateway.initialize,
+    "ping": Gateway.ping,
+    "logging/setLevel": Gateway.set_level,
+    "resources/subscribe": Gateway.subscribe,
+    "resources/unsubscribe": Gateway.unsubscribe,
+}
 _MODERN: Final[Mapping[str, Handler]] = {
     **_COMMON,
     "server/discover": Gateway.discover,

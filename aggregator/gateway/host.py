@@ -1,6 +1,6 @@
 """The program at a door, as far as answers depend on it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,14 +8,16 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import LOCAL, Principal
 
 Notify = Callable[[str, Mapping[str, Any]], None]
+Ask = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 @dataclass(slots=True, eq=False)
 class Host:
     """One connection or session; for 2026-07-28 over HTTP, one request.
 
-    `version` is None until the handshake, and set per request by a modern envelope. `notify` is the standing way to
-    the host, for what belongs to no request; a host without a `session` has none.
+    `version` is None until the handshake, and set per request by a modern envelope. `notify` and `ask` are the standing
+    way to the host, for what belongs to no request; a host without a `session` has none. `log_level` is what it wants
+    logged, as long as it said nothing None.
     """
 
     door: str
@@ -27,3 +29,5 @@ class Host:
     initialized: bool = False
     notify: Notify | None = None
     session: str | None = None
+    ask: Ask | None = None
+    log_level: str | None = None

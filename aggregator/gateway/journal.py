@@ -4,8 +4,11 @@ Law: what is done with records never delays a call, unless the operator asked fo
 """
 
 import asyncio
+import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Final
@@ -15,19 +18,27 @@ from aggregator.domain.errors import (
     ERROR_META_KEY,
     CallRefused,
     HostError,
+    NotRecorded,
     RpcError,
     UnknownTool,
     UpstreamError,
+    to_tool_result,
 )
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.trace import CallRecord, Step, current_trace
+from aggregator.domain.trace import CallRecord, LogContext, Step, TraceContext, current_call
 from aggregator.domain.trace_context import Sample, as_caller, begin, onward
 from aggregator.gateway.host import Host
+
+log = logging.getLogger(__name__)
 
 # Where a host may say for whom and in which session of its own a call is made.
 USER_KEY: Final = "aggregator/user_id"
 SESSION_KEY: Final = "aggregator/session_id"
 _NAMED: Final = 200
+# Of what is wrong with arguments.
+_PROBLEMS_TOLD: Final = 5
+# No revision of MCP is spoken there.
+_PLAIN: Final = "v1"
 
 
 async def _at_once(tool: str) -> None:
@@ -52,11 +63,65 @@ class Journal:
         self.room: Callable[[str], Awaitable[None]] = _at_once
         self.written: Callable[[CallRecord], Awaitable[None]] = _never_mind
 
-    def begin(self, asked: Asked, host: Host) -> CallRecord:
+    async def follow(
+        self, asked: Asked, host: Host, travel: Callable[[CallRecord], Awaitable[dict[str, Any]]]
+    ) -> dict[str, Any]:
+        """What `travel` answers, refusals and failures of upstreams as results; the call is on record however it ends.
+
+        Raises:
+            RpcError: it ended in an error of the protocol.
+        """
+        record = self._begin(asked, host)
+        of_log = current_call.set(LogContext(record.trace, record.agent_id))
+        try:
+            return await self._ended(record, travel)
+        except NotRecorded as refused:
+            return refused.to_result()
+        finally:
+            current_call.reset(of_log)
+
+    async def _ended(
+        self, record: CallRecord, travel: Callable[[CallRecord], Awaitable[dict[str, Any]]]
+    ) -> dict[str, Any]:
+        try:
+            try:
+                await self.room(record.asked_name)
+                result = await travel(record)
+                self._answered(record, result)
+            except (CallRefused, UpstreamError) as error:
+                log.info("%s: %s: %s", record.agent_id, record.tool or record.asked_name, error)
+                self._failed(record, error)
+                record.result = result = error.to_result() if isinstance(error, CallRefused) else to_tool_result(error)
+            except BaseException as error:
+                self._failed(record, error)
+                raise
+            finally:
+                self._close(record)
+        except Exception:
+            await self.written(record)
+            raise
+        await self.written(record)
+        return result
+
+    def unclaimed(self, record: CallRecord, outcome: dict[str, Any] | Exception | None) -> None:
+        """The end of a call whose host did not come back to it, on record below the request that ended in a question.
+
+        `outcome` is None where the call had to be ended.
+        """
+        above = record.trace
+        trace = TraceContext(above.trace_id, os.urandom(8).hex(), above.span_id, above.sampled, above.tracestate)
+        late = replace(record, trace=trace, started=time.time(), began=perf_counter(), steps=[], result=None)
+        if isinstance(outcome, dict):
+            self._answered(late, outcome)
+        else:
+            self._failed(late, outcome if outcome is not None else asyncio.CancelledError())
+        late.error_code = "unclaimed"
+        self._close(late)
+
+    def _begin(self, asked: Asked, host: Host) -> CallRecord:
         """The record of a call that has just come in."""
         principal, meta = asked.principal, asked.params.get("_meta")
         trace = begin(meta, None, self.sample)
-        current_trace.set(trace)
         name = asked.params.get("name")
         record = CallRecord(
             trace,
@@ -65,7 +130,7 @@ class Journal:
             name[:_NAMED] if isinstance(name, str) else "",
             host.door,
             began=perf_counter(),
-            host_version=asked.version,
+            host_version=asked.version if host.door != _PLAIN else None,
             tenant=principal.tenant,
             key_id=principal.key_id,
             session_id=host.session,
@@ -84,18 +149,19 @@ class Journal:
             return {}
         return onward(record.trace, record.retries, recorded=self.exported)
 
-    def answered(self, record: CallRecord, result: Mapping[str, Any]) -> None:
+    def _answered(self, record: CallRecord, result: Mapping[str, Any]) -> None:
         """There is a result for the host, good or bad."""
         record.result = result
         if result.get("resultType", "complete") != "complete":
             record.status, record.error_code = "pending", str(result["resultType"])
         elif result.get("isError") is True:
             error = result["_meta"].get(ERROR_META_KEY) if isinstance(result.get("_meta"), dict) else None
-            code = error.get("code") if isinstance(error, dict) else None
-            record.error_code = code if isinstance(code, str) else "tool_error"
+            # Only we can have said that: no upstream's word of this key gets so far.
+            code = error["code"] if error is not None else "tool_error"
+            record.error_code, record.error_message = code, _said(error) if error is not None else None
             record.status = "invalid" if code == "invalid_arguments" else "error"
 
-    def failed(self, record: CallRecord, error: BaseException) -> None:
+    def _failed(self, record: CallRecord, error: BaseException) -> None:
         """There is none."""
         record.error_message = str(error)
         if isinstance(error, CallRefused | UpstreamError):
@@ -109,11 +175,15 @@ class Journal:
             record.status, record.error_code, record.error_message = "cancelled", "cancelled", None
         else:
             record.status, record.error_code = "error", type(error).__name__
-        blame = error.blame if isinstance(error, CallRefused | UnknownTool) else None
-        if blame is not None:
-            record.rule, record.rule_source = blame
+        if isinstance(error, CallRefused | UnknownTool):
+            if error.blame is not None:
+                record.rule, record.rule_source = error.blame
+            if error.meant is not None:
+                name_tool(record, error.meant)
+        elif isinstance(error, UpstreamError) and record.server is None:
+            record.server = error.server
 
-    def close(self, record: CallRecord) -> None:
+    def _close(self, record: CallRecord) -> None:
         """The call is over."""
         record.duration = perf_counter() - record.began
         for sink in self.sinks:
@@ -147,6 +217,18 @@ def name_tool(record: CallRecord, tool: ToolRecord) -> None:
         tool.own_name,
         tool.version,
     )
+    of_log = current_call.get()
+    if of_log is not None:
+        of_log.server, of_log.tool = tool.server, tool.name
+
+
+def _said(error: Mapping[str, Any]) -> str | None:
+    """What was wrong, without what was given: the values of a call are kept only where the config says so."""
+    if "problems" not in error:
+        return error.get("message")
+    found = error["problems"]
+    said = [f"{one['pointer'] or 'the whole'}: expected {one['expected']}" for one in found[:_PROBLEMS_TOLD]]
+    return "; ".join(said + [f"and {len(found) - _PROBLEMS_TOLD} more"] * (len(found) > _PROBLEMS_TOLD))
 
 
 def _text(value: Any) -> str | None:

@@ -30,8 +30,8 @@ class Ledger:
         self._conversations: OrderedDict[tuple[Counter, str], int] = OrderedDict()
 
     @contextmanager
-    def charged(self, tool: str, limits: Limits, conversation: str | None) -> Iterator[None]:
-        """Charge one call for as long as it runs.
+    def charged(self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False) -> Iterator[None]:
+        """Charge one call for as long as it runs; `again`: it goes on after a question, and was counted before.
 
         Raises:
             OverLimit: one limit is reached; then none is charged.
@@ -39,6 +39,8 @@ class Ledger:
         if not limits.counted:
             yield
             return
+        if again:
+            limits = limits._replace(counted=tuple(limit for limit in limits.counted if limit.kind == "concurrent"))
         self.look(tool, limits, conversation)
         now = asyncio.get_running_loop().time()
         conversation = _short(conversation)

@@ -120,7 +120,7 @@ class Observing:
             return capture.arguments(record.arguments), capture.result(record.result)
 
         keeps = capture.mode != "none"
-        self._spans = await asyncio.to_thread(open_spans, os.environ, capture.message, captured if keeps else None)
+        self._spans = await asyncio.to_thread(open_spans, os.environ, capture.name, captured if keeps else None)
         if self._spans is not None:
             self._journal.sinks += (self._spans,)
             self._journal.sample, self._journal.exported = self._spans.sample, True

@@ -1,42 +1,45 @@
 """The road of a call: one function, top to bottom. Nothing reaches an upstream but through `_forward`.
 
 With a host of 2026-07-28 that has to be asked something, the call starts over from the top when the answer comes:
-every step before `_forward` is safe to run twice, and limits are charged there.
+every step before `_forward` is safe to run twice, and limits are charged there, once for all its requests.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.domain.call import Asked, Resolved
 from aggregator.domain.errors import (
-    CallRefused,
-    UpstreamBadAnswer,
-    UpstreamError,
+    HEADER_MISMATCH,
     UpstreamHttpStatus,
     UpstreamLost,
+    UpstreamRpcError,
     UpstreamUnavailable,
-    to_tool_result,
 )
+from aggregator.domain.links import in_result
 from aggregator.domain.trace import CallRecord
 from aggregator.gateway.attribution import attributed
+from aggregator.gateway.behind import Behind
 from aggregator.gateway.bounds import bounded
 from aggregator.gateway.checks import Checker
 from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import onward, received
 from aggregator.gateway.host import Host
+from aggregator.gateway.inquiry import Back, Inquiries, Matter
 from aggregator.gateway.journal import Journal, name_tool, timed
 from aggregator.gateway.limits import Ledger
+from aggregator.gateway.progress import Progress
 from aggregator.gateway.resolver import Resolver
 from aggregator.gateway.views import View, Views
 from aggregator.policy.rulebook import Ruling
 from aggregator.upstream.link import Link
 from aggregator.wire.headers import mirror
-from aggregator.wire.peer import Channel, OnProgress
+from aggregator.wire.peer import Channel
 
 log = logging.getLogger(__name__)
 
@@ -68,9 +71,16 @@ class Pipeline:
     """A call keeps what it resolved, and one ruling, from end to end."""
 
     def __init__(
-        self, links: Mapping[str, Link], resolver: Resolver, views: Views, consent: Consent, journal: Journal
+        self,
+        links: Mapping[str, Link],
+        resolver: Resolver,
+        views: Views,
+        consent: Consent,
+        journal: Journal,
+        inquiries: Inquiries,
     ) -> None:
         self._links = links
+        self._inquiries = inquiries
         self._resolver = resolver
         self._views = views
         self._consent = consent
@@ -100,32 +110,15 @@ class Pipeline:
             HostError: no such tool, or params that are no call.
             UpstreamRpcError: the upstream's own protocol error.
         """
-        record = self._journal.begin(asked, host)
-        try:
-            await self._journal.room(record.asked_name)
-            result = await self._travel(asked, host, channel, record)
-            self._journal.answered(record, result)
-        except CallRefused as refused:
-            log.info("%s: %s", asked.principal.agent_id, refused)
-            self._journal.failed(record, refused)
-            result = refused.to_result()
-        except UpstreamError as error:
-            log.info("call of %s failed: %s", asked.name, error)
-            self._journal.failed(record, error)
-            result = to_tool_result(error)
-        except BaseException as error:
-            self._journal.failed(record, error)
-            raise
-        finally:
-            self._journal.close(record)
-        try:
-            await self._journal.written(record)
-        except CallRefused as refused:
-            return refused.to_result()
-        return result
+        return await self._journal.follow(asked, host, partial(self.travel, asked, host, channel))
 
-    async def _travel(self, asked: Asked, host: Host, channel: Channel, record: CallRecord) -> dict[str, Any]:
-        """From the name to the answer."""
+    async def travel(self, asked: Asked, host: Host, channel: Channel, record: CallRecord) -> dict[str, Any]:
+        """From the name to the answer, for whoever follows the call.
+
+        Raises:
+            CallRefused, UpstreamError: why there is none.
+            HostError, UpstreamRpcError: as `call_tool`.
+        """
         view = self._views.of(asked.principal)
         with timed(record, "policy"):
             permitted = await self._permit(asked, view, record)
@@ -133,12 +126,18 @@ class Pipeline:
             checked, refusal = self._check(permitted)
         if refusal is not None:
             return refusal
-        if permitted.ruling.decision.verdict == "confirm":
+        tool, confirm = permitted.resolved.tool, permitted.ruling.decision.verdict == "confirm"
+        behind = Behind(host, asked.version, asked.params, channel)
+        matter = Matter(self._links[tool.server], "tools/call", tool.name, asked.principal, checked.arguments)
+        back = self._inquiries.back(matter, behind, asked.params, confirm=confirm)
+        if confirm and back is None:
             with timed(record, "confirm"):
                 interim = await self._agree(checked, view, host, channel)
             if interim is not None:
                 return interim
-        result = await self._forward(checked, channel)
+        result = await self._forward(checked, matter, behind, back)
+        if result.get("resultType", "complete") != "complete":
+            return result
         with timed(record, "output"):
             return self._finish(checked, result)
 
@@ -153,6 +152,9 @@ class Pipeline:
             self._links[tool.server].config, tool, permitted.resolved.asked.arguments, permitted.ruling.tightening
         )
         permitted.record.arguments = arguments
+        if refusal is not None:
+            blame = self._checker.blame(tool, arguments, permitted.ruling.tightening)
+            permitted.record.rule, permitted.record.rule_source = blame or (None, None)
         return Checked(permitted, arguments), refusal
 
     async def _agree(self, checked: Checked, view: View, host: Host, channel: Channel) -> dict[str, Any] | None:
@@ -164,27 +166,67 @@ class Pipeline:
         self._ledger.look(resolved.tool.name, permitted.ruling.limits, resolved.asked.conversation)
         return await self._consent.obtain(resolved, checked.arguments, view.confirm_fallback, host, channel)
 
-    async def _forward(self, checked: Checked, channel: Channel) -> dict[str, Any]:
+    async def _forward(self, checked: Checked, matter: Matter, behind: Behind, back: Back | None) -> dict[str, Any]:
+        record = checked.permitted.record
+        if back is not None and back.parked is not None:
+            with timed(record, "upstream"):
+                return await self._inquiries.resume(matter, behind, back)
+        if not self._inquiries.parks(matter, behind):
+            return await self._carry(checked, matter, behind, back)
+        # What goes on when this request is answered must not write into its record.
+        apart = replace(record, steps=[])
+        work = partial(
+            self._carry, replace(checked, permitted=replace(checked.permitted, record=apart)), matter, behind
+        )
+        try:
+            with timed(record, "upstream"):
+                return await self._inquiries.park(
+                    matter,
+                    behind,
+                    partial(work, back),
+                    partial(self._journal.unclaimed, apart),
+                    agreed=checked.permitted.ruling.decision.verdict == "confirm",
+                )
+        finally:
+            record.retries, record.upstream_version = apart.retries, _version(matter.link)
+
+    async def _carry(self, checked: Checked, matter: Matter, behind: Behind, back: Back | None) -> dict[str, Any]:
+        """All that the call is to its upstream, counted as one."""
         resolved, ruling = checked.permitted.resolved, checked.permitted.ruling
         tool, params = resolved.tool, resolved.asked.params
         sent = {key: value for key, value in params.items() if key not in _NOT_FORWARDED}
         sent["name"] = tool.own_name
         if checked.arguments or "arguments" in params:
             sent["arguments"] = checked.arguments
-        heard = _relay(params.get("_meta"), channel)
-        with self._ledger.charged(tool.name, ruling.limits, resolved.asked.conversation):
-            if ruling.retry is None:
-                return await self._send(checked, sent, tool.timeout, heard)
-            return await self._send_again(checked, sent, heard)
+        heard = Progress(behind) if behind.token is not None else None
+        once = self._send if ruling.retry is None else self._send_again
 
-    async def _send_again(self, checked: Checked, sent: dict[str, Any], heard: OnProgress | None) -> dict[str, Any]:
+        async def send(more: dict[str, Any]) -> dict[str, Any]:
+            return await once(checked, {**sent, **more} if more else sent, tool.timeout, behind, heard)
+
+        more = back.more if back is not None else self._inquiries.unasked(matter, behind, params)
+        agreed = ruling.decision.verdict == "confirm" or (back is not None and back.agreed)
+        with self._ledger.charged(tool.name, ruling.limits, resolved.asked.conversation, again=back is not None):
+            try:
+                result = await self._inquiries.carry(matter, behind, send, more, agreed=agreed)
+            except BaseException:
+                if heard is not None:
+                    heard.drop()
+                raise
+        if heard is not None:
+            heard.flush()
+        return result
+
+    async def _send_again(
+        self, checked: Checked, sent: dict[str, Any], limit: float, behind: Behind, heard: Progress | None
+    ) -> dict[str, Any]:
         """Send what may be repeated, as often as the time of one call allows."""
         tool = checked.permitted.resolved.tool
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + tool.timeout
+        deadline = loop.time() + limit
         for pause in _RETRY_PAUSES:
             try:
-                return await self._send(checked, sent, deadline - loop.time(), heard)
+                return await self._send(checked, sent, deadline - loop.time(), behind, heard)
             except (UpstreamLost, UpstreamUnavailable, UpstreamHttpStatus) as error:
                 passing = not isinstance(error, UpstreamHttpStatus) or error.details["status"] in _WORTH_A_RETRY
                 if not passing or loop.time() + pause >= deadline:
@@ -192,10 +234,10 @@ class Pipeline:
                 log.info("%s is sent again (%s): %s", tool.name, checked.permitted.ruling.retry, error)
                 await asyncio.sleep(pause)
                 checked.permitted.record.retries += 1
-        return await self._send(checked, sent, deadline - loop.time(), heard)
+        return await self._send(checked, sent, deadline - loop.time(), behind, heard)
 
     async def _send(
-        self, checked: Checked, sent: dict[str, Any], limit: float, heard: OnProgress | None
+        self, checked: Checked, sent: dict[str, Any], limit: float, behind: Behind, heard: Progress | None
     ) -> dict[str, Any]:
         tool, record = checked.permitted.resolved.tool, checked.permitted.record
         link = self._links[tool.server]
@@ -204,13 +246,21 @@ class Pipeline:
         meta |= self._journal.carried(record, meta)
         if meta or "_meta" in sent:
             sent = {**sent, "_meta": meta}
-        with timed(record, "upstream"):
-            result = await link.call("tools/call", sent, limit, heard, headers)
-        record.upstream_version = link.greeting.version if link.greeting is not None else None
-        if result.get("resultType", "complete") != "complete":
-            kind = result["resultType"]
-            raise UpstreamBadAnswer(tool.server, f"{tool.server} answered with a {kind!r} result nobody asked for.")
-        return received(result)
+        try:
+            with timed(record, "upstream"):
+                try:
+                    result = await link.call("tools/call", sent, limit, heard, headers, behind)
+                except UpstreamRpcError as error:
+                    if error.code != HEADER_MISMATCH:
+                        raise
+                    # Nothing was run: the tool may have other headers by now (SH, Custom Headers).
+                    await link.list_again()
+                    now = self._resolver.catalog.of_server(tool.server, tool.own_name) or tool
+                    headers = mirror(now.param_headers, checked.arguments)
+                    result = await link.call("tools/call", sent, limit, heard, headers, behind)
+        finally:
+            record.upstream_version = _version(link)
+        return in_result(tool.prefix, received(result))
 
     def _finish(self, checked: Checked, result: dict[str, Any]) -> dict[str, Any]:
         tool = checked.permitted.resolved.tool
@@ -219,13 +269,5 @@ class Pipeline:
         return attributed(server, tool, bounded(fitting, checked.permitted.ruling.limits.result), time.time())
 
 
-def _relay(meta: Any, channel: Channel) -> OnProgress | None:
-    """Passes progress on under the host's own token, if it gave one (S/basic/patterns/progress)."""
-    token = meta.get("progressToken") if isinstance(meta, dict) else None
-    if token is None:
-        return None
-
-    def heard(params: dict[str, Any]) -> None:
-        channel.notify("notifications/progress", {**params, "progressToken": token})
-
-    return heard
+def _version(link: Link) -> str | None:
+    return link.greeting.version if link.greeting is not None else None

@@ -23,10 +23,12 @@ class Resolver:
         self._views = views
         self._patience = patience
         self._links = supervisor.links
-        self._by_prefix = {link.config.prefix: link for link in supervisor.links.values()}
+        self._by_prefix = supervisor.by_prefix
 
-    async def find(self, view: View, name: str, style: Style) -> ToolRecord:
+    async def find(self, view: View, name: str, style: Style, *, to_call: bool = True) -> ToolRecord:
         """The tool a name means for this agent; a server that is still starting is waited for.
+
+        `to_call`: what is only known from the last time is not enough, since it decides what may be called, and how.
 
         Raises:
             UnknownTool: there is none that it may know of, with the nearest names in the host's own style.
@@ -34,29 +36,32 @@ class Resolver:
             UpstreamUnavailable: its server is away.
         """
         visible = self.called(view, name)
-        if visible is not None:
+        if visible is not None and not (to_call and self._is_starting(visible)):
             return visible
-        link = self._named(view, name)
+        link = self._links[visible.server] if visible is not None else self._named(view, name)
         if link is None:
             # A shortened name does not say which server it is of.
             await self._supervisor.all_tried(self._patience)
         else:
-            await self._supervisor.tried(link, link.config.timeout)
+            await self._supervisor.tried(link, visible.timeout if visible is not None else link.config.timeout)
         visible = self.called(view, name)
         if visible is not None:
+            if to_call and self._is_starting(visible):
+                raise _away(self._links[visible.server])
             return visible
         readings = list(self._readings(view, name))
         if not readings and link is not None and not link.shown and _might_call(view, link, name):
             raise _away(link)
         blame: Blame | None = None
+        meant: ToolRecord | None = None
         for tool in readings:
             denied = view.ruling(tool).decision
-            blame = Blame(denied.rule, denied.source)
+            blame, meant = Blame(denied.rule, denied.source), tool
             agent = view.principal.agent_id
             log.info("%s may not call %s: %s [%s, %s]", agent, tool.name, denied.reason, *blame)
             if not denied.hidden:
-                raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.", blame=blame)
-        raise UnknownTool(name, self._views.listing(view, self.catalog).nearest(name, style), blame)
+                raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.", blame=blame, meant=tool)
+        raise UnknownTool(name, self._views.listing(view, self.catalog).nearest(name, style), blame, meant)
 
     def called(self, view: View, name: str) -> ToolRecord | None:
         """The tool that is there now and visible under a name, without waiting.
@@ -64,6 +69,9 @@ class Resolver:
         What is hidden from this agent does not stand in the way of what it sees.
         """
         return next(filter(view.sees, self._readings(view, name)), None)
+
+    def _is_starting(self, tool: ToolRecord) -> bool:
+        return self._links[tool.server].state == "starting"
 
     def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:
         bound = view.binding(name)
@@ -77,7 +85,8 @@ class Resolver:
         bound = view.binding(name)
         if bound is not None:
             return self._links.get(bound)
-        return next((self._by_prefix[prefix] for prefix, _ in spellings(name) if prefix in self._by_prefix), None)
+        named = (self._by_prefix[prefix] for prefix, _ in spellings(name) if prefix in self._by_prefix)
+        return next(named, self._by_prefix.get(""))
 
 
 def _might_call(view: View, link: Link, name: str) -> bool:

@@ -13,35 +13,52 @@ from typing import Any, Final
 
 from aggregator.wire.codec import decode, encode
 
-_USED_LIMIT: Final = 10_000
+_USED_LIMIT: Final = 100_000
 _SIGNATURE_BYTES: Final = 32
 
 
 class Sealer:
-    """Seals and opens with a key of this process; `now` is seconds on the caller's monotonic clock."""
+    """Seals and opens with a key of this process; `now` is seconds on the caller's monotonic clock.
 
-    def __init__(self) -> None:
+    `kind` stands before what it seals: by that states of other kinds are told apart, not trusted.
+    """
+
+    def __init__(self, kind: str = "state") -> None:
+        self._prefix = f"{kind}."
         self._key = secrets.token_bytes(32)
         self._used: dict[str, float] = {}
+
+    def claims(self, sealed: Any) -> bool:
+        """Whether this says of itself that it was sealed here, true or not."""
+        return isinstance(sealed, str) and sealed.startswith(self._prefix)
 
     def seal(self, state: Mapping[str, Any], expires: float) -> str:
         """An opaque text that `open` takes once, until `expires`."""
         body = encode({**state, "nonce": secrets.token_urlsafe(12), "expires": expires})
-        return base64.urlsafe_b64encode(self._sign(body) + body).decode()
+        return self._prefix + base64.urlsafe_b64encode(self._sign(body) + body).decode()
 
-    def open(self, sealed: Any, now: float) -> Mapping[str, Any] | None:
-        """What was sealed, or None: not ours, changed, expired, or opened before."""
-        if not isinstance(sealed, str):
+    def open(self, sealed: Any, now: float, bound: Mapping[str, Any] | None = None) -> Mapping[str, Any] | None:
+        """What was sealed, or None: not ours, changed, expired, opened before, or not `bound` to all of this.
+
+        Whoever brings what is not theirs does not use it up.
+        """
+        if not isinstance(sealed, str) or not sealed.startswith(self._prefix):
             return None
         try:
-            raw = base64.urlsafe_b64decode(sealed.encode())
+            written = sealed[len(self._prefix) :].encode()
+            raw = base64.urlsafe_b64decode(written)
         except (binascii.Error, ValueError):
+            return None
+        # Base64 can be written in other ways that read the same; only ours counts.
+        if base64.urlsafe_b64encode(raw) != written:
             return None
         signature, body = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
         if not hmac.compare_digest(signature, self._sign(body)):
             return None
         state: dict[str, Any] = decode(body)
         if state["expires"] < now or state["nonce"] in self._used:
+            return None
+        if bound is not None and any(state.get(key) != value for key, value in bound.items()):
             return None
         self._make_room(now)
         self._used[state["nonce"]] = state["expires"]

@@ -1,29 +1,48 @@
-"""Keeps the catalog in step with the links: vets a server's list once per change, not once per call."""
+"""Keeps what there is in step with the links: a server's lists are vetted once per change, not once per request."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from aggregator.catalog.catalog import Catalog
+from aggregator.catalog.items import NAMED_BY, items
+from aggregator.catalog.offer import Offer
 from aggregator.catalog.vet import vet
-from aggregator.domain.names import shadowed
-from aggregator.domain.records import ToolRecord
+from aggregator.domain.names import reads_as_anothers, shadowed
+from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
+from aggregator.domain.uris import unwrapped
 from aggregator.upstream.link import Link
 
 log = logging.getLogger(__name__)
 
 
 class Shelf:
-    """`stock` makes the catalog of what is shown now."""
+    """`stock` and `offer` make what is shown now. `reserved` are names that no tool without a prefix may have."""
 
-    def __init__(self, links: Iterable[Link], prefixes: Iterable[str], name_limit: int) -> None:
+    def __init__(
+        self, links: Iterable[Link], prefixes: Iterable[str], name_limit: int, reserved: Collection[str] = ()
+    ) -> None:
         self._links = list(links)
-        self._shadowed = shadowed(prefixes)
+        self._prefixes = frozenset(prefixes)
+        self._shadowed = shadowed(self._prefixes)
         self._name_limit = name_limit
+        self._reserved = reserved
         self._vetted: dict[str, tuple[list[Any], tuple[ToolRecord, ...]]] = {}
+        self._items: dict[tuple[str, ItemKind], tuple[list[Any], tuple[ItemRecord, ...]]] = {}
+        self._offered: tuple[tuple[tuple[ItemRecord, ...], ...], Offer] = ((), Offer())
 
     def stock(self) -> Catalog:
+        """The tools of every server that is shown."""
         return Catalog(tool for link in self._links if link.shown for tool in self.tools_of(link))
+
+    def offer(self) -> Offer:
+        """The resources, templates and prompts of every server that is shown; the same object while these are."""
+        parts = tuple(self.items_of(link, kind) for link in self._links if link.shown for kind in NAMED_BY)
+        parts = tuple(part for part in parts if part)
+        before, _ = self._offered
+        if len(before) != len(parts) or any(one is not other for one, other in zip(before, parts, strict=True)):
+            self._offered = parts, Offer(item for part in parts for item in part)
+        return self._offered[1]
 
     def tools_of(self, link: Link) -> tuple[ToolRecord, ...]:
         """The vetted tools of one server, whether or not it is shown."""
@@ -38,5 +57,44 @@ class Shelf:
         )
         for warning in warnings:
             log.warning("%s", warning)
+        if not link.config.prefix:
+            tools = tuple(tool for tool in tools if self._is_free(link, "tool", tool.own_name))
         self._vetted[link.config.id] = (link.definitions, tools)
         return tools
+
+    def items_of(self, link: Link, kind: ItemKind) -> tuple[ItemRecord, ...]:
+        """The same for its resources, templates or prompts."""
+        definitions = link.lists[kind]
+        known = self._items.get((link.config.id, kind))
+        if known is not None and known[0] is definitions:
+            return known[1]
+        found, warnings = items(
+            link.config,
+            kind,
+            definitions,
+            ambiguous=link.config.prefix in self._shadowed,
+            name_limit=self._name_limit,
+        )
+        for warning in warnings:
+            log.warning("%s", warning)
+        if not link.config.prefix:
+            found = tuple(item for item in found if self._is_free(link, kind, item.own_name))
+        self._items[link.config.id, kind] = (definitions, found)
+        return found
+
+    def _is_free(self, link: Link, kind: str, own: str) -> bool:
+        """Whether a name without a prefix can be shown as it is."""
+        problem = next(self._problems(kind, own), None)
+        if problem is not None:
+            log.warning("%s: %s %.80r is left out: without a prefix %s", link.config.id, kind, own, problem)
+        return problem is None
+
+    def _problems(self, kind: str, own: str) -> Iterator[str]:
+        if kind == "tool" and own in self._reserved:
+            yield "its name is that of a tool of the aggregator"
+        if kind in ("tool", "prompt") and reads_as_anothers(own, self._prefixes):
+            yield "its name reads as one of another server"
+        if kind in ("resource", "template"):
+            pair = unwrapped(own)
+            if pair is not None and pair[0] in self._prefixes:
+                yield "its URI reads as one of another server"

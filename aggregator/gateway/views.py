@@ -1,6 +1,5 @@
 """What each agent sees: the catalog through the rulebook in force. Listed, found and callable are one and the same."""
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
@@ -8,12 +7,15 @@ from typing import Any, Final, Literal
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
+from aggregator.catalog.offer import Offer
 from aggregator.config.model import ServerConfig
 from aggregator.config.settings import Expose
+from aggregator.domain.decision import Decision
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
-from aggregator.domain.records import ToolRecord
+from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
 from aggregator.domain.schema_walk import positions
+from aggregator.gateway.kept import Kept
 from aggregator.policy.limits import Limits
 from aggregator.policy.live import Live
 from aggregator.policy.open import OPEN
@@ -64,6 +66,22 @@ class View:
         """Whether the tool exists for this agent."""
         return self.ruling(tool).decision.visible
 
+    def decide(self, kind: ItemKind, server: ServerConfig, own: str) -> Decision:
+        """Whether the agent may have something else of a server: what it reads by this URI, or gets by this name."""
+        return self._decide(kind, server.id, server.prefix, own)
+
+    def shows(self, item: ItemRecord) -> bool:
+        """Whether a resource, template or prompt exists for this agent; a template counts as the URI it looks like."""
+        return self._decide(item.kind, item.server, item.prefix, item.own_name).visible
+
+    def _decide(self, kind: ItemKind, server: str, prefix: str, own: str) -> Decision:
+        if self.book is None:
+            return OPEN.decision
+        if self._rules is None:
+            return unknown_agent(self.principal.agent_id)
+        decide = self._rules.decide_prompt if kind == "prompt" else self._rules.decide_resource
+        return decide(server, own, prefix=prefix)
+
     def might_use(self, server: ServerConfig, own_name: str = "?") -> bool:
         """Whether a server that is not there yet may be named to this agent: it could call whatever has that name."""
         return self.sees(ToolRecord(server.id, server.prefix, own_name, {}, {}, server.timeout))
@@ -85,7 +103,8 @@ class Views:
     def __init__(self, live: Live | None, trusted: Mapping[str, bool]) -> None:
         self._live = live
         self._trusted = trusted
-        self._listings: OrderedDict[str, tuple[Catalog, Rulebook | None, Listing]] = OrderedDict()
+        self._listings: Kept[Listing] = Kept(_KEPT)
+        self._offers: Kept[Offer] = Kept(_KEPT)
 
     @property
     def rulebook(self) -> Rulebook | None:
@@ -100,16 +119,18 @@ class Views:
         """What this agent may call, as it is to be shown to it."""
         if view.open:
             return catalog
-        agent = view.principal.agent_id
-        kept = self._listings.get(agent)
-        if kept is None or kept[0] is not catalog or kept[1] is not view.book:
+
+        def make() -> Listing:
             seen = ((tool, view.ruling(tool)) for tool in catalog.tools)
-            listing = Listing(tightened(tool, r.tightening) for tool, r in seen if r.decision.visible)
-            kept = self._listings[agent] = (catalog, view.book, listing)
-            while len(self._listings) > _KEPT:
-                self._listings.popitem(last=False)
-        self._listings.move_to_end(agent)
-        return kept[2]
+            return Listing(tightened(tool, r.tightening) for tool, r in seen if r.decision.visible)
+
+        return self._listings.get(view.principal.agent_id, (catalog, view.book), make)
+
+    def offer(self, view: View, offer: Offer) -> Offer:
+        """What this agent may read and get."""
+        if view.open:
+            return offer
+        return self._offers.get(view.principal.agent_id, (offer, view.book), lambda: offer.only(view.shows))
 
 
 def tightened(tool: ToolRecord, rules: tuple[Tightening, ...]) -> ToolRecord:

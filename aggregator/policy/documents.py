@@ -51,7 +51,11 @@ class LimitsPart(Part):
         default=None, description="Calls in any 60 seconds.", examples=[30], json_schema_extra={"minimum": 1}
     )
     per_conversation: Count | None = Field(
-        default=None, description="Calls in one conversation.", examples=[3], json_schema_extra={"minimum": 1}
+        default=None,
+        description="Calls in one conversation. The host has to name it (`_meta` key `aggregator/conversation_id`, or "
+        "as `/v1` has it): a call that names none is refused, and most MCP hosts name none.",
+        examples=[3],
+        json_schema_extra={"minimum": 1},
     )
     concurrent: Count | None = Field(
         default=None, description="Calls that run at the same time.", examples=[2], json_schema_extra={"minimum": 1}

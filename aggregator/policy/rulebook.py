@@ -244,8 +244,8 @@ def unknown_agent(agent_id: str) -> Decision:
 
 
 def target_of(tool: ToolRecord) -> Target:
-    """A tool as patterns see it."""
-    return Target("tool", tool.server, tool.prefix, tool.own_name)
+    """A tool as patterns see it: one without a prefix by the id of its server."""
+    return Target("tool", tool.server, tool.prefix or tool.server, tool.own_name)
 
 
 def _may_repeat(found: Mapping[RuleField, tuple[Found, ...]], claims: Traits) -> str | None:

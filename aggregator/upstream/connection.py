@@ -1,16 +1,17 @@
 """The port between a link and whatever carries its messages."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import UpstreamBadAnswer
+from aggregator.upstream.callers import Running
 from aggregator.upstream.process import Warden
 from aggregator.wire.codec import decode_cut
-from aggregator.wire.peer import OnNotification, OnProgress, OnRequest
+from aggregator.wire.peer import OnProgress
 
 # Deeper than any tool that is shown: what is cut here is left out there.
 _LEVELS_KEPT: Final = 400
@@ -28,10 +29,12 @@ class Connection(Protocol):
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
+        origin: Running | None = None,
     ) -> dict[str, Any]:
         """One request and its result; cancelling the wait cancels it upstream in the way of the era.
 
-        `headers` are for transports that have some (`Mcp-Param-*`).
+        `headers` are for transports that have some (`Mcp-Param-*`), `origin` for those that can tell what the upstream
+        says on account of this request.
 
         Raises:
             RpcError: the upstream's error response.
@@ -74,10 +77,11 @@ class AnswerTooDeep(UpstreamBadAnswer):
 
 @dataclass(frozen=True, slots=True)
 class Inbound:
-    """What a link does with what its upstream says on its own account."""
+    """What is done with what an upstream says on its own account: method, params, and the `origin` it belongs to where
+    the transport can tell."""
 
-    on_request: OnRequest
-    on_notification: OnNotification
+    on_request: Callable[[str, dict[str, Any], Running | None], Awaitable[dict[str, Any]]]
+    on_notification: Callable[[str, dict[str, Any], Running | None], None]
 
 
 Open = Callable[[ServerConfig, Inbound, Warden], AbstractAsyncContextManager[Connection]]

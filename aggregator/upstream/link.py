@@ -4,69 +4,75 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    HostError,
     RpcError,
     UpstreamBadAnswer,
     UpstreamError,
-    UpstreamLost,
     UpstreamRefused,
-    UpstreamRpcError,
-    UpstreamTimeout,
     UpstreamUnavailable,
 )
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream import backoff
-from aggregator.upstream.connection import Inbound, SessionExpired
+from aggregator.upstream import errand as errands
+from aggregator.upstream.apart import Apart
+from aggregator.upstream.audience import Audience
+from aggregator.upstream.callers import Caller
+from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.discretion import discretion
+from aggregator.upstream.errand import Errand
 from aggregator.upstream.launch import launched
-from aggregator.upstream.listing import drain
+from aggregator.upstream.lists import STABLE, WAYS, Lists
 from aggregator.upstream.negotiate import Greeting, negotiate
 from aggregator.upstream.process import Child, Warden
 from aggregator.upstream.states import SHOWN, Event, State, after
+from aggregator.upstream.watch import Watch
 from aggregator.upstream.way_in import Session, WayIn
-from aggregator.wire.codec import TooDeep, encode_sorted
-from aggregator.wire.peer import Channel, OnProgress, PeerGone
+from aggregator.wire.peer import OnProgress, PeerGone
 
 log = logging.getLogger(__name__)
 
 # How long cached tools stay listed after a working connection dropped, and how long a call waits for it to come back.
 GRACE: Final = 30.0
 RECONNECT_WAIT: Final = 5.0
-# A connection that lasted this long was a good one: the next failure counts as the first.
-STABLE: Final = 30.0
-# From one reading of a list that keeps changing to the next.
-REFRESH_PAUSE: Final = 1.0
 
 
 class Link:
     """`run` owns everything; the rest of the program calls `call` and reads the attributes."""
 
-    def __init__(self, config: ServerConfig, warden: Warden, changed: Callable[["Link"], None]) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        warden: Warden,
+        changed: Callable[["Link"], None],
+        audience: Audience | None = None,
+        redact: Callable[[str], str] | None = None,
+    ) -> None:
+        audience = audience or Audience()
         self.config = config
         self.state: State = "starting" if config.enabled else "disabled"
         self.reason: str = config.disabled_reason or ("" if config.enabled else "disabled in the config")
         self.since = time.time()
-        self.definitions: list[Any] = []
+        self.lists = Lists(config, lambda: self._changed(self))
+        self.watch = Watch(config.id)
         self.greeting: Greeting | None = None
         self.transport: str | None = None
         self.connect_seconds: float | None = None
         self._warden = warden
         self._changed = changed
-        self._way_in = WayIn(config, warden, Inbound(self._answer, self._hear))
-        self._discreet = discretion(config)
+        self._way_in = WayIn(config, warden, self._hear)
+        self._front = audience.front
+        self._shared = config.isolation == "shared"
+        self._apart = Apart(config, self._way_in, audience)
+        self._discreet = discretion(config, redact)
         self._session: Session | None = None
         self._lost: asyncio.Future[str] | None = None
         self._recalled = False
         self._moved = asyncio.Event()
-        self._stale = asyncio.Event()
         self._renewing = asyncio.Lock()
         self._giving_up: asyncio.TimerHandle | None = None
         self.in_flight = 0
@@ -77,13 +83,22 @@ class Link:
         return f"<Link {self.config.id} {self.state}{why}, {self.in_flight} in flight>"
 
     @property
+    def definitions(self) -> list[Any]:
+        """Its tools, as it has them."""
+        return self.lists["tool"]
+
+    @definitions.setter
+    def definitions(self, definitions: list[Any]) -> None:
+        self.lists.put("tool", definitions)
+
+    @property
     def shown(self) -> bool:
         """Whether its tools are listed and callable: also before it has answered, where it is known what it had."""
         return self.state in SHOWN or (self._recalled and self.state == "starting")
 
     def recall(self, definitions: list[Any]) -> None:
-        """Take what it had when it was last connected, until it can be asked or turns out to be away."""
-        if self.state == "starting":
+        """Take what it had when it was last connected, until it has answered or turns out to be away."""
+        if self.state == "starting" and self._session is None:
             self.definitions = definitions
             self._recalled = True
 
@@ -115,6 +130,7 @@ class Link:
                 failures = 1 if loop.time() - began > STABLE else failures + 1
                 await asyncio.sleep(backoff.delay(failures, random.random(), refused=refused))  # noqa: S311
         finally:
+            await self._apart.close()
             self._move("stop", "")
 
     async def _live(self, stack: AsyncExitStack) -> None:
@@ -127,9 +143,9 @@ class Link:
         try:
             async with asyncio.timeout(self.config.connect_timeout):
                 config, child = await stack.enter_async_context(launched(self.config, self._warden))
-                session = await self._way_in.enter(stack, config, child)
-                self._stale.clear()
-                self._take(await self._list(session))
+                session = await self._way_in.enter(stack, config, child, self._front())
+                self._apart.begin(config)
+                await self.lists.begin(session)
         except TimeoutError:
             self._way_in.timed_out()
             raise UpstreamUnavailable(
@@ -145,12 +161,16 @@ class Link:
         self.greeting, self.transport = session.greeting, session.transport
         self._session = session
         self._lost = asyncio.get_running_loop().create_future()
-        self._move("connected", "")
         try:
             async with Tasks(f"server {self.config.id}") as tasks:
-                tasks.start(self._keep_listed())
+                for kind in WAYS:
+                    tasks.start(self.lists.keep(kind, lambda: self._session, self._lose))
+                tasks.start(self.watch.keep(lambda: self._session, self._lose))
                 if session.greeting.era == "modern":
-                    tasks.start(self._subscribe(session))
+                    tasks.start(self.lists.listen(session, self._lose))
+                await self.lists.others_read()
+                if not (session.over or self._lost.done()):
+                    self._move("connected", "")
                 reason = await self._end_of(session, self._lost, child)
         finally:
             self._session = None
@@ -167,80 +187,11 @@ class Link:
             return f"the program it is served by ended with exit code {child.exited.result()}"
         return ended.result() if ended.done() else lost.result()
 
-    async def _keep_listed(self) -> None:
-        """List again whenever the upstream says that its list changed; a burst of changes is one."""
-        while True:
-            await self._stale.wait()
-            self._stale.clear()
-            if self._session is not None:
-                await self._refresh(self._session)
-            await asyncio.sleep(REFRESH_PAUSE)
-
-    async def _refresh(self, session: Session) -> None:
-        try:
-            async with asyncio.timeout(self.config.connect_timeout):
-                definitions = await self._list(session)
-        except SessionExpired:
-            self._lose(session, "it no longer knows our session")
-            return
-        except (TimeoutError, RpcError, PeerGone, UpstreamError) as error:
-            log.warning("%s: its changed list could not be read, the old one stays: %s", self.config.id, error)
-            return
-        if self._take(definitions):
-            self._changed(self)
-
-    async def _subscribe(self, session: Session) -> None:
-        """Hear of list changes from a modern upstream (S/basic/patterns/subscriptions), again when the stream ends."""
-        tools = session.greeting.capabilities.get("tools")
-        if not (isinstance(tools, dict) and tools.get("listChanged")):
-            return
-        params = {"notifications": {"toolsListChanged": True}, "_meta": dict(session.envelope)}
-        failures = 0
-        loop = asyncio.get_running_loop()
-        while True:
-            began = loop.time()
-            if failures:
-                # What changed meanwhile nobody told us; read once this subscription is on its way.
-                loop.call_soon(self._stale.set)
-            try:
-                await session.connection.request("subscriptions/listen", params)
-            except RpcError as error:
-                log.info("%s does not tell of changes: %s", self.config.id, error)
-                return
-            except SessionExpired:
-                self._lose(session, "it no longer knows us")
-                return
-            except (PeerGone, UpstreamError) as error:
-                log.debug("%s: its subscription broke off: %s", self.config.id, error)
-            failures = 1 if loop.time() - began > STABLE else failures + 1
-            await asyncio.sleep(backoff.delay(failures, random.random()))  # noqa: S311
-
-    def _take(self, definitions: list[Any]) -> bool:
-        """Whether the list is another one; the same one stays the same object, which spares vetting it again."""
-        if _same(definitions, self.definitions):
-            return False
-        self.definitions = definitions
-        return True
-
-    async def _list(self, session: Session) -> list[Any]:
-        if "tools" not in session.greeting.capabilities:
-            return []
-        return await drain(self.config.id, session.connection, "tools/list", "tools", dict(session.envelope))
-
     # -- what the upstream says on its own account
 
-    async def _answer(self, method: str, params: dict[str, Any], channel: Channel) -> dict[str, Any]:
-        if method == "ping":
-            return {}
-        if method in ("initialize", "server/discover"):
-            raise RpcError(METHOD_NOT_FOUND, "what it is sent comes back, so it is no MCP server")
-        raise RpcError(METHOD_NOT_FOUND, f"The aggregator declares no capability for {method}.")
-
     def _hear(self, method: str, params: dict[str, Any]) -> None:
-        if method == "notifications/tools/list_changed":
-            self._stale.set()
-        elif method == "notifications/message":
-            log.info("%s says: %.500s", self.config.id, params.get("data"))
+        if not (self.lists.hear(method) or self.watch.hear(method, params)):
+            log.debug("%s sent %.100s, which means nothing here", self.config.id, method)
 
     # -- calls
 
@@ -251,61 +202,56 @@ class Link:
         limit: float,
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
+        caller: Caller | None = None,
     ) -> dict[str, Any]:
-        """One request to this upstream and its result; `params` carries no hop-local `_meta`.
+        """One request to this upstream and its result; `params` carries no hop-local `_meta`. `caller` is for whom it
+        is: without one, nobody can be asked anything.
 
         Raises:
             UpstreamRpcError: the upstream's own error, to be relayed whole.
             UpstreamError: it is away, too slow, gone in the middle, or answered nonsense.
         """
-        began = time.monotonic()
         session = self._session
         if session is None or session.connection.ended.done():
             session = await self._come_back(limit)
+        if caller is not None and not (self._shared and session.fits(caller)):
+            session = await self._apart.session(caller, session, limit)
         self.in_flight += 1
         try:
-            async with asyncio.timeout(limit) as clock:
-                if on_progress is not None and self.config.timeout_resets_on_progress:
-                    on_progress = self._extending(clock, limit, on_progress)
-                sent = _enveloped(params, session.envelope)
-                try:
-                    return await session.connection.request(method, sent, on_progress, headers)
-                except SessionExpired:
-                    # Nothing was run: the one case in which a call is sent again.
-                    session = await self._renew(session, limit)
-                    sent = _enveloped(params, session.envelope)
-                    return await session.connection.request(method, sent, on_progress, headers)
-        except TimeoutError:
-            raise UpstreamTimeout(
-                self.config.id,
-                f"{self.config.id} did not answer within its limit of {limit:g} s; the call was cancelled.",
-                limit=f"{limit:g} s",
-                waited=f"{time.monotonic() - began:.3g} s",
-            ) from None
-        except RpcError as error:
-            raise UpstreamRpcError(self.config.id, error.code, error.message, error.data) from error
-        except PeerGone as error:
-            raise UpstreamLost(
-                self.config.id,
-                f"The connection to {self.config.id} ended during the call ({self._discreet(str(error))}); "
-                "whether it took effect is unknown.",
-            ) from error
-        except SessionExpired:
-            raise UpstreamUnavailable(self.config.id, f"{self.config.id} keeps forgetting its session.") from None
-        except TooDeep:
-            raise HostError(INVALID_PARAMS, "The arguments are nested too deeply to be passed on.") from None
+            errand = Errand(method, params, limit, on_progress, headers, caller)
+            return await errands.run(errand, self.config, session, self._renew, self._discreet)
         finally:
             self.in_flight -= 1
 
-    def _extending(self, clock: asyncio.Timeout, limit: float, on_progress: OnProgress) -> OnProgress:
-        loop = asyncio.get_running_loop()
-        latest = loop.time() + self.config.max_timeout
+    async def agrees_to_tell(self, uri: str, limit: float) -> None:
+        """Wait until the upstream has agreed to tell of changes of a resource that `watch` wants.
 
-        def heard(params: dict[str, Any]) -> None:
-            clock.reschedule(min(loop.time() + limit, latest))
-            on_progress(params)
+        Raises:
+            UpstreamRpcError: it refuses.
+            UpstreamError: it is away, or too slow.
+        """
+        if self._session is None or self._session.over:
+            await self._come_back(limit)
+        await self.watch.agreed(uri, limit)
 
-        return heard
+    def left(self, host: Hashable) -> None:
+        """A host's session is over, and with it the connection that was its own."""
+        self._apart.left(host)
+
+    async def tell_alone(self, host: Hashable, method: str) -> None:
+        """Pass a notification of a host on where nobody else is behind the connection."""
+        mine = self._apart.of_host(host)
+        owner = self._session.callers.owner if self._session is not None else None
+        if self._session is not None and owner is not None and (only := owner()) is not None and only.host == host:
+            mine.append(self._session)
+        for session in mine:
+            if session.greeting.era == "legacy":
+                await session.connection.notify(method)
+
+    async def list_again(self) -> None:
+        """Read its tools now: what was known of them was wrong."""
+        if self._session is not None:
+            await self.lists.refresh(self._session, "tool", self._lose)
 
     async def _come_back(self, limit: float) -> Session:
         """The session once it is there: a first connection is given the time of the call, another one a moment."""
@@ -326,18 +272,21 @@ class Link:
 
     async def _renew(self, session: Session, limit: float) -> Session:
         """A new session, initialized on the same connection, once however many calls ask for it."""
+        if self._apart.has(session):
+            return await self._apart.renew(session)
         async with self._renewing:
             if self._session is session and not session.over:
                 log.info("%s no longer knows our session; a new one is initialized", self.config.id)
                 try:
-                    greeting = await negotiate(self.config.id, session.connection, "legacy")
+                    greeting = await negotiate(self.config.id, session.connection, "legacy", session.declare)
                 except (RpcError, UpstreamError) as error:
                     # Something else than before answers there.
                     self._lose(session, f"its session could not be renewed: {error}")
                 else:
                     self.greeting = greeting
-                    self._session = Session(session.connection, greeting, session.transport, greeting.envelope())
-                    self._stale.set()
+                    self._session = session.renewed(greeting)
+                    self.lists.renew()
+                    self.watch.forget()
         renewed = self._session
         return renewed if renewed is not None and not renewed.over else await self._come_back(limit)
 
@@ -380,11 +329,3 @@ class Link:
 
 def _enveloped(params: dict[str, Any], envelope: Mapping[str, Any]) -> dict[str, Any]:
     return {**params, "_meta": {**params.get("_meta", {}), **envelope}} if envelope else params
-
-
-def _same(one: list[Any], other: list[Any]) -> bool:
-    """Whether two lists say the same, also to who tells true from 1 and 1 from 1.0, as Python does not."""
-    try:
-        return one == other and encode_sorted(one) == encode_sorted(other)
-    except (RecursionError, TooDeep):
-        return False

@@ -1,22 +1,31 @@
 """Draining a paged list, with an end to it whatever the upstream does (S/server/utilities/pagination)."""
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aggregator.domain.errors import UpstreamBadAnswer
+from aggregator.domain.freshness import Freshness, least, said
 from aggregator.upstream.connection import AnswerTooDeep, Connection
 
 PAGE_LIMIT: Final = 1_000
 ITEM_LIMIT: Final = 20_000
 
 
-async def drain(server: str, connection: Connection, method: str, key: str, meta: dict[str, Any]) -> list[Any]:
-    """Every item of every page, in the upstream's order.
+class Drained(NamedTuple):
+    """Every item of every page, in the upstream's order; `fresh` is what the pages say of themselves, if they do."""
+
+    items: list[Any]
+    fresh: Freshness | None
+
+
+async def drain(server: str, connection: Connection, method: str, key: str, meta: dict[str, Any]) -> Drained:
+    """The whole list.
 
     Raises:
         UpstreamBadAnswer: a page without the list, a cursor seen before, or no end in sight.
     """
     items: list[Any] = []
+    hints: list[Freshness | None] = []
     params: dict[str, Any] = {"_meta": meta} if meta else {}
     seen: set[str] = set()
     for _ in range(PAGE_LIMIT):
@@ -25,9 +34,11 @@ async def drain(server: str, connection: Connection, method: str, key: str, meta
         if not isinstance(part, list):
             raise UpstreamBadAnswer(server, f"{server} answered `{method}` without a list of {key}.")
         items += part
+        hints.append(said(page))
         cursor = page.get("nextCursor")
         if cursor is None:
-            return items
+            known = [hint for hint in hints if hint is not None]
+            return Drained(items, least(known) if len(known) == len(hints) else None)
         if not isinstance(cursor, str) or cursor in seen:
             raise UpstreamBadAnswer(
                 server, f"{server} pages in circles: its `{method}` names cursor {cursor!r:.80} again."

@@ -4,7 +4,7 @@ Law: only a good `server/discover` result, or an error that names modern version
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -56,11 +56,19 @@ class Greeting:
 
 
 def envelope(version: str) -> dict[str, Any]:
-    """The modern request `_meta` (S/basic/index); we ask for no client capability, so none is declared."""
+    """The modern request `_meta` (S/basic/index). What the host of a request can be asked is declared with that."""
     return {META_VERSION: version, META_CLIENT_INFO: CLIENT_INFO, META_CLIENT_CAPABILITIES: {}}
 
 
-async def negotiate(server: str, connection: Connection, protocol: Protocol) -> Greeting:
+Declare = Callable[[], Awaitable[Mapping[str, Any]]]
+"""Our `capabilities` in a handshake, asked for when it is about to begin."""
+
+
+async def _none() -> Mapping[str, Any]:
+    return {}
+
+
+async def negotiate(server: str, connection: Connection, protocol: Protocol, declare: Declare = _none) -> Greeting:
     """Greet an upstream in the era it speaks.
 
     Raises:
@@ -68,7 +76,7 @@ async def negotiate(server: str, connection: Connection, protocol: Protocol) -> 
         RpcError, PeerGone, UpstreamError: as the connection has it.
     """
     if protocol == "legacy":
-        return await _initialize(server, connection)
+        return await _initialize(server, connection, declare)
     version = LATEST_MODERN
     for last in (False, True):
         try:
@@ -87,7 +95,7 @@ async def negotiate(server: str, connection: Connection, protocol: Protocol) -> 
             if protocol == "modern":
                 raise
         try:
-            return await _initialize(server, connection)
+            return await _initialize(server, connection, declare)
         except RpcError as error:
             # A slow modern server took our late probe as its opening: it names its versions.
             mutual = _mutual(error)
@@ -112,8 +120,8 @@ async def _discover(server: str, connection: Connection, version: str, *, bounde
     return _greeting(shared[-1], info, result)
 
 
-async def _initialize(server: str, connection: Connection) -> Greeting:
-    asked = {"protocolVersion": LATEST_LEGACY, "capabilities": {}, "clientInfo": CLIENT_INFO}
+async def _initialize(server: str, connection: Connection, declare: Declare) -> Greeting:
+    asked = {"protocolVersion": LATEST_LEGACY, "capabilities": await declare(), "clientInfo": CLIENT_INFO}
     result = await connection.request("initialize", asked)
     version = result.get("protocolVersion")
     if not isinstance(version, str):

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.tasks import Tasks
+from aggregator.upstream.audience import Audience
 from aggregator.upstream.link import Link
 from aggregator.upstream.process import Warden
 
@@ -15,15 +16,24 @@ log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """The links by server id, in config order."""
+    """The links by server id, in config order. `redact` takes out of what is told of one what no other may show."""
 
-    def __init__(self, servers: Iterable[ServerConfig], changed: Callable[[], None]) -> None:
+    def __init__(
+        self, servers: Iterable[ServerConfig], changed: Callable[[], None], redact: Callable[[str], str] | None = None
+    ) -> None:
         self._warden = Warden()
         self._changed = changed
         self._news = asyncio.Event()
+        self._tasks = Tasks("the supervisor")
+        self.audience = Audience()
         self.links: Mapping[str, Link] = {
-            server.id: Link(server, self._warden, self._link_changed) for server in servers
+            server.id: Link(server, self._warden, self._link_changed, self.audience, redact) for server in servers
         }
+
+    @property
+    def by_prefix(self) -> Mapping[str, Link]:
+        """The links by the prefix of their names; of those without one, the one that is in use."""
+        return {link.config.prefix: link for link in sorted(self.links.values(), key=lambda link: link.config.enabled)}
 
     def __repr__(self) -> str:
         states = [link.state for link in self.links.values()]
@@ -32,7 +42,7 @@ class Supervisor:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """All enabled links live inside."""
-        async with Tasks("the supervisor") as tasks:
+        async with self._tasks as tasks:
             for link in self.links.values():
                 if link.config.enabled:
                     tasks.start(link.run())
@@ -41,6 +51,11 @@ class Supervisor:
             finally:
                 await tasks.cancel()
                 await self._warden.close()
+
+    def tell_alone(self, host: Hashable, method: str) -> None:
+        """Pass a notification of a host on to the servers that have a connection for it alone."""
+        for link in self.links.values():
+            self._tasks.start(link.tell_alone(host, method))
 
     def recall(self, known: Mapping[str, list[Any]]) -> None:
         """Show these definitions by server id, as far as a server is still starting."""

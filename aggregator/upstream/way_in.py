@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pkgutil import resolve_name
 from typing import Any, Final
 
 from aggregator.config.model import Protocol, ServerConfig
+from aggregator.domain.abilities import NOTHING, Abilities, declared
 from aggregator.domain.errors import (
     RpcError,
     UpstreamBadAnswer,
@@ -16,6 +17,8 @@ from aggregator.domain.errors import (
     UpstreamHttpStatus,
     UpstreamUnavailable,
 )
+from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_LOG_LEVEL
+from aggregator.upstream.callers import Caller, Callers, Front
 from aggregator.upstream.connection import TRANSPORTS, Connection, Inbound, Open, SessionExpired
 from aggregator.upstream.negotiate import Greeting, negotiate
 from aggregator.upstream.process import Child, Warden
@@ -28,31 +31,62 @@ _LAUNCH_POLL: Final = 0.1
 _NOT_STREAMABLE: Final = frozenset({400, 404, 405})
 
 
+# What servers of the handshake eras were told once is only true of hosts that can do exactly that; where a session is
+# cheap, others get one of their own.
+_CHEAP: Final = frozenset({"http", "sse"})
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
-    """An upstream that answers."""
+    """An upstream that answers. `declared` is what it was told that can be asked of the hosts behind this session."""
 
     connection: Connection
     greeting: Greeting
     transport: str
     envelope: Mapping[str, Any]
+    callers: Callers = field(default_factory=Callers)
+    declared: Abilities = NOTHING
 
     @property
     def over(self) -> bool:
         """Whether nothing can be sent any more."""
         return self.connection.ended.done()
 
+    def fits(self, caller: Caller) -> bool:
+        """Whether what was declared is true of this caller, or has to do for everybody."""
+        return self.declared == caller.abilities or self.transport not in _CHEAP or self.greeting.era == "modern"
+
+    def addressed(self, params: dict[str, Any], caller: Caller | None) -> dict[str, Any]:
+        """The params with the `_meta` of this hop: in the modern era that says what the caller can be asked."""
+        envelope = self.envelope
+        if not envelope:
+            return params
+        if caller is not None and (caller.level is not None or caller.abilities != NOTHING):
+            envelope = {**envelope, META_CLIENT_CAPABILITIES: declared(caller.abilities)}
+            if caller.level is not None:
+                envelope[META_LOG_LEVEL] = caller.level
+        return {**params, "_meta": {**params.get("_meta", {}), **envelope}}
+
+    async def declare(self) -> Mapping[str, Any]:
+        """Our `capabilities` in another handshake: as before."""
+        return declared(self.declared, alone=self.callers.owner is not None)
+
+    def renewed(self, greeting: Greeting) -> "Session":
+        """The same connection after another handshake."""
+        self.callers.level = None
+        return replace(self, greeting=greeting, envelope=greeting.envelope())
+
 
 class WayIn:
     """Enter as often as need be: each time the way that worked is tried first, and a failure makes it forgotten."""
 
-    def __init__(self, config: ServerConfig, warden: Warden, inbound: Inbound) -> None:
+    def __init__(self, config: ServerConfig, warden: Warden, hear: Callable[[str, dict[str, Any]], None]) -> None:
         self._config = config
         self._warden = warden
-        self._inbound = inbound
+        self._hear = hear
         self._known: tuple[str, Protocol] | None = None
 
-    async def enter(self, stack: AsyncExitStack, placed: ServerConfig, child: Child | None) -> Session:
+    async def enter(self, stack: AsyncExitStack, placed: ServerConfig, child: Child | None, front: Front) -> Session:
         """Connect and greet; `stack` closes what was opened. `placed` is the config with its port filled in.
 
         Raises:
@@ -61,7 +95,7 @@ class WayIn:
         ways = self._ways()
         for number, (transport, protocol) in enumerate(ways, 1):
             try:
-                session = await self._try(stack, placed, transport, protocol, child)
+                session = await self._try(stack, placed, transport, protocol, child, front)
             except (PeerGone, RpcError, UpstreamError) as error:
                 if number == len(ways) or not _leads_on(error, transport, protocol):
                     # One that is away may come back as it was; one that answers differently is another by now.
@@ -101,15 +135,31 @@ class WayIn:
         return ways
 
     async def _try(
-        self, stack: AsyncExitStack, placed: ServerConfig, transport: str, protocol: Protocol, child: Child | None
+        self,
+        stack: AsyncExitStack,
+        placed: ServerConfig,
+        transport: str,
+        protocol: Protocol,
+        child: Child | None,
+        front: Front,
     ) -> Session:
         # Loading a transport's libraries takes a while: not on the loop.
         opener: Open = await asyncio.to_thread(resolve_name, TRANSPORTS[transport])
+        told = NOTHING
+
+        async def declare() -> Mapping[str, Any]:
+            nonlocal told
+            told = await front.declare(transport)
+            return declared(told, alone=front.owner is not None)
+
         while True:
+            callers = Callers(placed.id, self._hear, front.owner)
             async with AsyncExitStack() as attempt:
                 try:
-                    connection = await attempt.enter_async_context(opener(placed, self._inbound, self._warden))
-                    greeting = await negotiate(placed.id, connection, protocol)
+                    inbound = Inbound(callers.asked, callers.told)
+                    connection = await attempt.enter_async_context(opener(placed, inbound, self._warden))
+                    attempt.push_async_callback(callers.close)
+                    greeting = await negotiate(placed.id, connection, protocol, declare)
                 except UpstreamUnavailable:
                     # What we launched may need a moment until it listens.
                     if child is None or child.exited.done():
@@ -118,7 +168,7 @@ class WayIn:
                     raise UpstreamBadAnswer(placed.id, f"{placed.id} forgot its session at once.") from None
                 else:
                     stack.push_async_exit(attempt.pop_all())
-                    return Session(connection, greeting, transport, greeting.envelope())
+                    return Session(connection, greeting, transport, greeting.envelope(), callers, told)
             await asyncio.sleep(_LAUNCH_POLL)
 
 

@@ -59,6 +59,7 @@ class Played:
         params: Json,
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
+        origin: object = None,
     ) -> Json:
         self.calls.append(params)
         self._log.append((self._server, params["name"]))

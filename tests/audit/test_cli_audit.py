@@ -110,6 +110,18 @@ def test_tail_of_what_is_wanted(
     assert [json.loads(line)["seq"] for line in lines(capsys)] == seqs
 
 
+def test_a_long_name_pushes_nothing_aside(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """E13: What a caller takes for a name is cut in the table; `show` has all of it."""
+    name = "n" * 200
+    call = CallRecord(TraceContext("f" * 32, "f" * 16), AT, "desk", name, "http", status="invalid")
+    append(url, [row(call, NOTHING)])
+    audit.tail(url)
+    _, line = lines(capsys)
+    assert f"desk   {'n' * 63}…  ffffffffffffffff" in line
+    audit.show(url, "1")
+    assert name in capsys.readouterr().out
+
+
 def test_show(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     """D5, D6, E13: A refusal names its rule and where that stands; a trace is found by how its id begins."""
     audit.show(log, "2")

@@ -21,6 +21,8 @@ from aggregator.config.durations import DURATION_PATTERN, SIZE_PATTERN, format_d
         ("500ms", 0.5),
         ("5m", 300),
         ("1h", 3600),
+        ("365d", 31_536_000),
+        ("1d12h", 129_600),
         ("1m30s", 90),
         ("1.5h", 5400),
         ("1h1m1s1ms", 3661.001),

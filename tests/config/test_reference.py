@@ -68,3 +68,25 @@ def test_the_examples_of_fields_load(load_file: Load) -> None:
         loaded = load_file({"mcpServers": {f"s{number}": entry}}, ENVIRON)
         assert not loaded.problems, snippet
         assert len(loaded.config.servers) == 1
+
+
+def test_the_examples_of_root_fields_load(load_file: Load) -> None:
+    """What stands under a heading `part.name` goes into that part."""
+    root = TEXT.partition("## Fields at the root\n")[2]
+    found = re.findall(r"^### `(.+)`\n\n(?:(?!### ).*\n)*?Example: `(.*)`$", root, re.MULTILINE)
+    assert ("audit.keep_for", '"keep_for": "365d"') in found
+    for heading, snippet in found:
+        example: dict[str, object] = json.loads(f"{{{snippet}}}")
+        part = heading.rpartition(".")[0]
+        loaded = load_file({"mcpServers": {"a": {"command": "x"}}, **({part: example} if part else example)})
+        assert not loaded.problems, heading
+
+
+def test_what_may_be_null_is_told_as_what_it_is_besides() -> None:
+    for line in (
+        '*Duration, default `"90d"`.* Older rows',
+        '*Size, default `"1GiB"`.* Above this size',
+        '*Size, default `"16KiB"`.* What is kept of one value',
+        "*Whole number, default `3`.* How many tool calls one conversation",
+    ):
+        assert line in TEXT

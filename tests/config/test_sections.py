@@ -93,3 +93,11 @@ def test_doubled_keys(load_file: Load) -> None:
     loaded = load_file('{"mcpServers": {}, "mcpServers": {"a": {"command": "x"}}, "http": {"port": 1, "port": 2}}')
     assert [problem.where for problem in loaded.problems] == ["mcpServers", "http.port"]
     assert loaded.config.http.port == 2
+
+
+def test_an_expression_that_is_none_is_told_by_its_place(load_file: Load) -> None:
+    loaded = load_file({**SERVERS, "redact": {"also": ["EMP-[0-9]+", "(open"]}})
+    (problem,) = loaded.problems
+    assert "redact.also[1]: Expected a regular expression (missing ), unterminated subpattern" in str(problem)
+    assert str(problem).count("(open") == 1
+    assert loaded.config.redact.also == ()

@@ -266,3 +266,19 @@ def test_secrets_are_known_and_in_no_repr_or_message(load_file: Load) -> None:
     shown = repr(loaded) + "".join(str(problem) for problem in loaded.problems)
     assert len(loaded.config.servers) == 1
     assert not [secret for secret in secrets if secret in shown]
+
+
+def test_one_server_can_do_without_a_prefix(load_file: Load) -> None:
+    """The first that is switched on; one that is not stands in nobody's way."""
+    entry = {**GOOD, "prefix": ""}
+    loaded = load_file({"mcpServers": {"off": {**entry, "enabled": False}, "one": entry, "b": GOOD, "two": entry}})
+    assert [(s.id, s.prefix) for s in loaded.config.servers] == [("off", ""), ("one", ""), ("b", "b")]
+    (problem,) = loaded.problems
+    assert problem.severity == "error"
+    assert 'mcpServers.two.prefix: Only one server can do without a prefix, and "one" does.' in str(problem)
+
+
+def test_a_key_that_names_nothing_needs_a_prefix(load_file: Load) -> None:
+    server, problems = one(load_file, {**GOOD, "prefix": ""}, key="\u5730\u56fe")
+    assert server is None
+    assert "has no letter or digit" in problems[0]

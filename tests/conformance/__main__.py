@@ -74,8 +74,11 @@ class Run:
         folders = {target: self._folder / target for target in self._targets}
         async with targets(folders, renaming=self._renaming) as addresses:
 
+            # One suite after the other: they must not be two hosts at once.
+            alone = {target: asyncio.Lock() for target in self._targets}
+
             async def one(revision: str, target: str) -> tuple[str, str, dict[str, Checks]]:
-                async with self._turns:
+                async with alone[target], self._turns:
                     kept = self._folder / target / revision
                     checks = await self._suite.against_server(addresses[target], revision, kept, self._scenario)
                     return revision, target, checks

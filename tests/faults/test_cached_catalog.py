@@ -5,6 +5,7 @@ import json
 import logging
 import sqlite3
 import sys
+import time
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing
@@ -45,6 +46,13 @@ class Shop:
         ]
         self._tools.write_text(json.dumps({"tools": listed}))
 
+    async def changes(self, stage: Stage, server: str, *tools: str) -> None:
+        """Another list, of which a running server tells."""
+        self.has(*tools)
+        told = '{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
+        answer = '{"jsonrpc": "2.0", "id": $ID, "result": {"content": []}}'
+        await stage.call(f"{server}.raw", lines=[told, answer])
+
     def open(self, word: str = "yes") -> None:
         self.gate.write_text(word)
 
@@ -55,6 +63,7 @@ class Shop:
         fields: Json = {
             "type": "stdio", "command": sys.executable, "args": ("-I", "-S", str(GATED), str(self.gate), "serve"),
             "env": {"RAW_TOOLS": str(self._tools)}, "protocol": "legacy", "timeout": 600,
+            "connect_timeout": 600,
         }  # fmt: skip
         return server(name, **(fields | rest))
 
@@ -72,10 +81,10 @@ def shop(tmp_path: Path) -> Shop:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is written in the background is written at once."""
+    """What is written in the background is written at once, and at the end however long that takes."""
     monkeypatch.setattr(catalog_cache, "COALESCE", 0.01)
     monkeypatch.setattr(catalog_cache, "AGAIN", 0.05)
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(catalog_cache, "LAST_MOMENT", BOUND)
     monkeypatch.setattr("aggregator.app.FOLLOW_EVERY", 0.02)
 
 
@@ -101,6 +110,8 @@ async def seen_once(shop: Shop, *servers: ServerConfig) -> None:
     shop.open()
     async with running(shop, *servers) as stage:
         await listed(stage)
+        marks = [fingerprint(link.config) for link in stage.app.links.values()]
+        await until(lambda: len(glance(shop.database, marks)) == len(marks), "it is kept")
     shop.close()
 
 
@@ -160,6 +171,36 @@ async def test_what_differs_by_now_is_shown_and_told(shop: Shop, caplog: pytest.
         assert [json.loads(one.text).get("description") for one in (now, before)] == ["Says it.", None]
         assert now.first_seen >= before.last_seen
         assert len(await database.catalogs.versions("shop", "gone")) == 1
+
+
+async def test_a_list_that_is_the_same_is_noted_once_a_day(shop: Shop) -> None:
+    """Proves: D2, F4. A start that finds what it knew writes nothing."""
+    await seen_once(shop)
+    shop.open()
+    with closing(sqlite3.connect(shop.database, isolation_level=None)) as connection:
+        for days, written in ((0.9, False), (1.1, True)):
+            then = time.time() - days * 86400
+            connection.execute("UPDATE mcp_servers SET connected = ?", (then,))
+            async with running(shop) as stage:
+                await stage.say("shop.echo")
+            ((now,),) = connection.execute("SELECT connected FROM mcp_servers")
+            assert (now != then) == written
+
+
+async def test_one_that_keeps_changing_is_written_now_and_then(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: F4. Others are not held up by it, and at the end its last list is kept."""
+    monkeypatch.setattr(catalog_cache, "AGAIN", 600)
+    await seen_once(shop)
+    shop.has("one", "raw")
+    shop.open()
+    async with running(shop, shop.config(), shop.config("other")) as stage:
+        await until(lambda: shop.kept() == shop.kept("other") == ["one", "raw"], "the first change is kept")
+        await shop.changes(stage, "shop", "two", "raw")
+        await until(lambda: "shop.two" in stage.tools(), "it has changed again")
+        await shop.changes(stage, "other", "two", "raw")
+        await until(lambda: shop.kept("other") == ["two", "raw"], "the other is kept")
+        assert shop.kept() == ["one", "raw"]
+    assert shop.kept() == ["two", "raw"]
 
 
 async def test_what_python_takes_for_the_same_is_told_too(shop: Shop) -> None:
@@ -250,8 +291,9 @@ async def test_two_of_us_on_one_file(shop: Shop, tmp_path: Path, caplog: pytest.
         stages = [await stack.enter_async_context(running(shop, shop.config(), own)) for own in (mine, theirs, mine)]
         for stage in stages:
             await listed(stage)
+        marks = [fingerprint(config) for config in (shop.config(), mine, theirs)]
+        await until(lambda: len(glance(shop.database, marks)) == 3, "all are kept")
     assert shop.kept() == ["echo", "hang"]
-    assert all(len(glance(shop.database, [fingerprint(own)])) == 1 for own in (mine, theirs))
     assert "not kept" not in caplog.text
 
 
@@ -280,20 +322,20 @@ async def test_without_its_database_it_runs_on(
     shop: Shop, spoil: Callable[[Shop], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Proves: F4, A8. One line says which file and why; lists and calls are as if there never had been one."""
+    shop.has("echo", "raw")
     if spoil is _table_spoiled:
         await seen_once(shop)
     spoil(shop)
     shop.open()
     async with running(shop) as stage:
-        assert await listed(stage) == ["shop.echo", "shop.hang"]
+        assert await listed(stage) == ["shop.echo", "shop.raw"]
         await stage.say("shop.echo")
         if spoil is _garbage:
-            await until(lambda: shop.kept() == ["echo", "hang"], "a new file is made")
+            await until(lambda: shop.kept() == ["echo", "raw"], "a new file is made")
         else:
             await until(lambda: stage.app.report()[1].get("catalogs"), "the trouble is known")
-            shop.has("new")
-            stage.link("shop")._stale.set()
-            await until(lambda: stage.tools() == ["shop.new"], "the list follows its server")
+            await shop.changes(stage, "shop", "new", "raw")
+            await until(lambda: stage.tools() == ["shop.new", "shop.raw"], "the list follows its server")
     (line,) = complaints(caplog)
     assert str(shop.database) in line.message
     assert line.exc_info is None
@@ -335,8 +377,11 @@ async def test_a_disk_that_is_full_costs_the_catalogs_only(shop: Shop) -> None:
     assert not shop.database.exists()
 
 
-async def test_a_file_that_is_locked_delays_nothing(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_file_that_is_locked_delays_nothing(
+    shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Proves: F4. What was kept is shown all the same, and what is new is kept once that can be done."""
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
     await seen_once(shop)
     shop.has("new")
     with closing(sqlite3.connect(shop.database, isolation_level=None)) as holder:

@@ -57,11 +57,15 @@ class House:
         self._policies, self._storage = policies, storage
         self.url, self.app = background.open(self._open(), leans=True)
 
+    def made(self) -> tuple[App, Web]:
+        """The program, and its doors on the web."""
+        app = App(self.config, self._policies, self._storage)
+        return app, Web(app.gateway, self.config, app.access, app.report)
+
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[tuple[str, App]]:
-        app = App(self.config, self._policies, self._storage)
+        app, web = self.made()
         await app.learn_keys()
-        web = Web(app.gateway, self.config, app.access, app.report)
         stopping = asyncio.Event()
         with listening_socket("127.0.0.1", 0) as bound:
             async with app.running():

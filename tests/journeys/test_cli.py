@@ -87,6 +87,25 @@ async def test_check_as_json(mixed: str) -> None:
     assert any("mcpServers.broken" in problem for problem in report["problems"])
 
 
+@pytest.mark.parametrize(
+    ("storage", "said"),
+    [
+        ("postgresql+nosuch://user:hidden-word@host/db", "storage: The storage URL cannot be used"),
+        ("/var/lib/aggregator.db", "storage: The storage URL cannot be used"),
+        ("sqlite:////dev/null/a.db", "storage: The database /dev/null/a.db cannot be written."),
+    ],
+)
+async def test_check_of_a_database_that_cannot_be(tmp_path: Path, storage: str, said: str) -> None:
+    """E9: exit 1, though every server is well: `serve` would not start with it."""
+    path = written(tmp_path, {"box": raw_peer()}, storage=storage)
+    ended = await run("check", "--config", str(path))
+    assert ended.code == 1
+    assert said in " ".join(ended.out.split())
+    assert "hidden-word" not in ended.out + ended.err
+    as_json = await run("check", "--json", "--config", str(path))
+    assert said.removeprefix("storage: ") in json.loads(as_json.out)["storage"]
+
+
 async def test_tools(one: str) -> None:
     """C5, E12: a line each: name and what it does."""
     ended = await run("tools", "--config", one)

@@ -106,7 +106,7 @@ async def test_who_does_not_listen_is_not_told(open_house: OpenHouse) -> None:
     """F1: a 2026-07-28 host hears nothing it did not ask for, and an unknown kind is not acknowledged."""
     house = open_house({"box": local_peer()})
     async with house.host("sse", MODERN) as silent, house.host("sse", MODERN) as other:
-        listen = silent.ask("subscriptions/listen", {"notifications": {"promptsListChanged": True}})
+        listen = silent.ask("subscriptions/listen", {"notifications": {"nonsenseChanged": True}})
         (ack,) = await silent.inbox.named("notifications/subscriptions/acknowledged")
         assert ack["params"]["notifications"] == {}
         other_listen = other.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})

@@ -123,6 +123,8 @@ async def test_a_miss_says_where_else_to_look(opened: Open) -> None:
         assert "git is unavailable" in missed
         assert "Servers: maps, git." in missed
         assert "no server 'nope'" in await counter.text(host, "search_tools", server="nope")
+        for field in ("server", "cursor"):
+            assert len(await counter.text(host, "search_tools", **{field: "x" * 10_000})) < 1000
         described = await counter.read(host, "describe_tools", names=["maps.get_wether", "git.create_issue"])
         assert "maps.get_weather" in described["missing"]["maps.get_wether"]
         assert "unavailable" in described["missing"]["git.create_issue"]

@@ -90,7 +90,7 @@ def test_every_step_has_its_span_below_the_call() -> None:
 
 
 def test_a_call_at_the_stdio_door_and_one_over_v1() -> None:
-    piped, posted = made(call(door="stdio"))[0], made(call(via="v1"))[0]
+    piped, posted = made(call(door="stdio"))[0], made(call(door="v1"))[0]
     assert piped.attributes["network.transport"] == "pipe"
     assert "network.protocol.name" not in piped.attributes
     assert posted.name == "execute_tool weather.get_forecast"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aggregator.catalog import listing as listing_module
+from aggregator.catalog import pages as pages_module
 from aggregator.catalog.catalog import Catalog
-from aggregator.catalog.listing import PAGE_BYTES
+from aggregator.catalog.pages import PAGE_BYTES
 from aggregator.catalog.vet import vet
 from aggregator.domain.errors import INVALID_PARAMS, HostError, UnknownTool
 from aggregator.domain.names import DEFAULT_NAME_LIMIT, Style, shadowed
@@ -168,7 +168,7 @@ def test_the_pages_together_are_all_tools_once_and_in_order(
     monkeypatch: pytest.MonkeyPatch, sizes: list[int], style: Style
 ) -> None:
     """Proves: C5"""
-    monkeypatch.setattr(listing_module, "PAGE_BYTES", 600)
+    monkeypatch.setattr(pages_module, "PAGE_BYTES", 600)
     catalog = Catalog(_records({"s": [tool(f"t{n}", d="d" * size) for n, size in enumerate(sizes)]}))
     pages = _walk(catalog, style)
     assert [d["name"] for page in pages for d in page] == [record.listed[style] for record in catalog.tools]
@@ -188,7 +188,7 @@ def test_the_pages_together_are_all_tools_once_and_in_order(
 def test_a_cursor_survives_the_coming_and_going_of_other_tools(
     monkeypatch: pytest.MonkeyPatch, before: int, at_page: int, gone: set[int], added: list[int]
 ) -> None:
-    monkeypatch.setattr(listing_module, "PAGE_BYTES", 100)
+    monkeypatch.setattr(pages_module, "PAGE_BYTES", 100)
     old = Catalog(_records({"s": [f"t{n}" for n in range(before)]}))
     cursors: list[str] = []
     cursor: str | None = None

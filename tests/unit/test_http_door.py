@@ -39,7 +39,7 @@ class Door:
 
     def __init__(self) -> None:
         tasks = Tasks("a test")
-        sessions = Sessions(Changes(lambda host: ("canonical", ())), tasks, 10, 100.0)
+        sessions = Sessions(Changes(lambda host: {}), tasks, 10, 100.0)
         self.gateway = Nothing()
         self.door = HttpDoor(cast(Gateway, self.gateway), "canonical", 2**20, sessions, tasks)
         session = sessions.open(self._host())

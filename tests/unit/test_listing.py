@@ -60,7 +60,7 @@ class Endless(Pages):
 
 async def _drain(connection: Pages, meta: dict[str, Any] | None = None) -> list[Any]:
     async with asyncio.timeout(BOUND):
-        return await drain("srv", connection, "tools/list", "tools", meta or {})
+        return (await drain("srv", connection, "tools/list", "tools", meta or {})).items
 
 
 @given(st.lists(st.lists(st.integers(), max_size=4), min_size=1, max_size=6))

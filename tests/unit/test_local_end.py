@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from aggregator.config.model import ServerConfig
+from aggregator.upstream.callers import Running
 from aggregator.upstream.connection import Inbound
 from aggregator.upstream.process import Warden
 from aggregator.upstream.transports.local import open_local
-from aggregator.wire.peer import Channel
 
 
 async def test_words_that_come_too_late_are_not_an_error(caplog: pytest.LogCaptureFixture) -> None:
     """Proves: C4. What was said just before the connection closed is dropped, and nothing is logged."""
 
-    async def asked(method: str, params: dict[str, Any], channel: Channel) -> None:
+    async def asked(method: str, params: dict[str, Any], origin: Running | None) -> dict[str, Any]:
         raise AssertionError("the server asks nothing")
 
     server = ServerConfig.model_validate(
@@ -29,7 +29,7 @@ async def test_words_that_come_too_late_are_not_an_error(caplog: pytest.LogCaptu
             "description": "",
         }
     )
-    async with asyncio.timeout(20), open_local(server, Inbound(asked, lambda method, params: None), Warden()) as peer:
+    async with asyncio.timeout(20), open_local(server, Inbound(asked, lambda method, params, origin: None), Warden()) as peer:
         assert "serverInfo" in await peer.request(
             "initialize",
             {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},

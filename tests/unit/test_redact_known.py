@@ -20,14 +20,16 @@ LOGIN = f"fPq0{AWKWARD}9aZzW5tR{TAME}x1"
 PEM = "\n".join(["-----BEGIN TEST KEY-----", *textwrap.wrap("QWxhZGRpbjpvcGVuIHNlc2FtZQ7" * 12, 64), "-----END-----"])
 
 # What a secret may look like: a key, a pass phrase, anything; always something that is no word of the texts around it.
-SECRETS = st.one_of(
-    st.text(string.ascii_letters + string.digits, min_size=8, max_size=40),
-    st.text(string.ascii_letters + string.digits + "-_.~+/=", min_size=8, max_size=60),
-    st.text(string.printable, min_size=8, max_size=30).filter(lambda text: len(text.strip()) > 7),
-    st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=20).filter(
-        lambda text: len(text.strip()) > 7
-    ),
-).map(lambda text: text.strip())
+SECRETS = (
+    st.one_of(
+        st.text(string.ascii_letters + string.digits, min_size=8, max_size=40),
+        st.text(string.ascii_letters + string.digits + "-_.~+/=", min_size=8, max_size=60),
+        st.text(string.printable, min_size=8, max_size=30),
+        st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=20),
+    )
+    .map(str.strip)
+    .filter(lambda text: len(text) > 7 and text not in REDACTED)
+)
 BYTES = st.binary(max_size=5)
 
 
@@ -69,8 +71,8 @@ def test_a_secret_goes_in_hexadecimal(secret: str, around: bytes, large: bool) -
     """Proves: D9"""
     text = (around + secret.encode() + around).hex()
     told = Redactor([secret], patterns=False)(text.upper() if large else text)
-    assert told.startswith(around.hex().upper() if large else around.hex())
     assert REDACTED in told
+    assert sightings(told.encode(), secret) == []
 
 
 @given(st.lists(SECRETS, min_size=1, max_size=8), st.data())
@@ -78,7 +80,7 @@ def test_many_secrets_go_together(secrets: list[str], data: st.DataObject) -> No
     """Proves: D9. Whichever is part of which, and where one ends in the next."""
     said = data.draw(st.lists(st.sampled_from(secrets), min_size=1, max_size=10))
     told = Redactor(secrets, patterns=False)("".join(said))
-    assert not [secret for secret in secrets if secret in told and secret not in REDACTED]
+    assert not [secret for secret in secrets if secret in told]
 
 
 @given(json_values(), st.lists(SECRETS, max_size=3))

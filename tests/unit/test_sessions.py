@@ -13,7 +13,7 @@ from aggregator.doors.exchange import Exchange
 from aggregator.doors.guard import Message
 from aggregator.doors.sessions import Mute, Sessions
 from aggregator.doors.stream import EventStream
-from aggregator.gateway.changes import TOOLS_CHANGED, Changes
+from aggregator.gateway.changes import Changes, notification
 from aggregator.gateway.host import Host
 from aggregator.wire.codec import decode
 from aggregator.wire.peer import NoWayBack, PeerGone
@@ -40,7 +40,7 @@ def _host() -> Host:
 
 def _sessions(at_most: int = 2, changes: Changes | None = None) -> Sessions:
     # Nothing is asked of these hosts, so the home stays empty.
-    return Sessions(changes or Changes(lambda host: ("canonical", ())), Tasks("a test"), at_most, IDLE)
+    return Sessions(changes or Changes(lambda host: {}), Tasks("a test"), at_most, IDLE)
 
 
 async def _written(stream: EventStream) -> list[Any]:
@@ -134,16 +134,16 @@ async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
     host.notify("notifications/lost", {})
     stream = session.stand()
     assert stream is not None
-    host.notify(TOOLS_CHANGED, {"a": 1})
+    host.notify(notification("tools"), {"a": 1})
     session.end()
     host.notify("notifications/late", {})
-    assert await _written(stream) == [{"jsonrpc": "2.0", "method": TOOLS_CHANGED, "params": {"a": 1}}]
+    assert await _written(stream) == [{"jsonrpc": "2.0", "method": notification("tools"), "params": {"a": 1}}]
 
 
 async def test_an_open_session_hears_of_changes_and_an_ended_one_does_not() -> None:
     """Proves: C5"""
     seen: list[ToolRecord] = []
-    changes = Changes(lambda host: ("canonical", tuple(seen)))
+    changes = Changes(lambda host: {"tools": tuple(seen), "prompts": ()})
     sessions = _sessions(changes=changes)
     staying, ending = sessions.open(_host()), sessions.open(_host())
     assert staying is not None
@@ -156,7 +156,7 @@ async def test_an_open_session_hears_of_changes_and_an_ended_one_does_not() -> N
     changes._tell()
     sessions.close_streams()
     assert [await _written(stream) for stream in streams if stream is not None] == [
-        [{"jsonrpc": "2.0", "method": TOOLS_CHANGED, "params": {}}],
+        [{"jsonrpc": "2.0", "method": notification("tools"), "params": {}}],
         [],
     ]
 

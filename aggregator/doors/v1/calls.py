@@ -10,6 +10,7 @@ from aggregator.domain.errors import BadArguments, Blame, HostError, OverLimit, 
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
+from aggregator.domain.trace import CallRecord
 from aggregator.domain.versions import LATEST_MODERN, META_CLIENT_CAPABILITIES, META_VERSION
 from aggregator.doors.context import with_context
 from aggregator.doors.sessions import Mute
@@ -85,11 +86,9 @@ class Caller:
             "Answer with what is known."
         )
         over = OverLimit(wanted.name, said, blame=_BLAME, limit="per_conversation", most=self._most)
-        log.info("%s: %s", host.principal.agent_id, over)
         asked = Asked(host.principal, params, LATEST_MODERN, host.names, params["_meta"].get(CONVERSATION_KEY))
-        journal = self._gateway.journal
-        record = journal.begin(asked, host)
-        journal.failed(record, over)
-        journal.close(record)
-        await journal.written(record)
-        return of_result(wanted, over.to_result())
+
+        async def refuse(record: CallRecord) -> dict[str, Any]:
+            raise over
+
+        return of_result(wanted, await self._gateway.journal.follow(asked, host, refuse))

@@ -11,6 +11,7 @@ from typing import Any, Final
 from aggregator.config.settings import V1Config
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
+from aggregator.doors.context import headers_of
 from aggregator.doors.guard import BodyTooLarge, Receive, Scope, Send, header, read_body, respond
 from aggregator.doors.v1.asked import BadRequest
 from aggregator.doors.v1.calls import Caller
@@ -119,7 +120,7 @@ class V1Door:
         return Reply(200, write(match))
 
     async def tool_calls(self, request: Request) -> Reply:
-        headers = _headers(request.scope)
+        headers = headers_of(request.scope)
         order = read_order(request.body, self._most_calls, _conversation(headers))
         outcomes = await self._caller.run(order, request.principal, headers)
         status, body = answer(order, outcomes)
@@ -162,7 +163,7 @@ def _server(seen: ServerSeen) -> dict[str, Any]:
     """A server as an agent may know it."""
     config = seen.config
     return {
-        "name": config.prefix,
+        "name": config.prefix or config.id,
         "description": config.description,
         "source": "local" if config.type == "local" else "mcp",
         "state": seen.state,
@@ -190,14 +191,6 @@ def _conversation(headers: Mapping[str, Sequence[str]]) -> str | None:
     if given and len(given[0]) > LONGEST_ID:
         raise BadRequest(CONVERSATION_HEADER, f"`{CONVERSATION_HEADER}` may have {LONGEST_ID} characters at most.")
     return given[0] if given else None
-
-
-def _headers(scope: Scope) -> dict[str, list[str]]:
-    """Every value by name."""
-    found: dict[str, list[str]] = {}
-    for name, value in scope["headers"]:
-        found.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
-    return found
 
 
 async def _gone(receive: Receive) -> None:

@@ -3,25 +3,19 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pkgutil import resolve_name
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.call import Asked
-from aggregator.domain.errors import (
-    ERROR_META_KEY,
-    BadArguments,
-    CallRefused,
-    NotReadOnly,
-    UnknownTool,
-    UpstreamError,
-    to_tool_result,
-)
+from aggregator.domain.errors import ERROR_META_KEY, BadArguments, NotReadOnly, UnknownTool
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.trace import CallRecord
 from aggregator.gateway.checks import Checker
 from aggregator.gateway.finder import Finder
 from aggregator.gateway.host import Host
+from aggregator.gateway.journal import Journal, name_tool, timed
 from aggregator.gateway.meta.call_tool import CALL, READ, inner
 from aggregator.gateway.meta.tool import SOURCE, Asking, MetaTool
 from aggregator.gateway.pipeline import Pipeline
@@ -50,15 +44,18 @@ _NESTED: Final = 3
 class MetaTools:
     """Those there are by configuration. They see and call what the agent itself may."""
 
-    def __init__(self, finder: Finder, resolver: Resolver, pipeline: Pipeline, *, read_tool: bool) -> None:
+    def __init__(
+        self, finder: Finder, resolver: Resolver, pipeline: Pipeline, journal: Journal, *, read_tool: bool
+    ) -> None:
         self._finder = finder
         self._resolver = resolver
         self._pipeline = pipeline
+        self._journal = journal
         self._checker = Checker()
         self._names = {**META_TOOLS, **READ_TOOL} if read_tool else META_TOOLS
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return isinstance(name, str) and name in self._names
 
     def load(self) -> None:
         """Ahead of the first who asks; takes a moment."""
@@ -74,7 +71,7 @@ class MetaTools:
         return {name: resolve_name(place) for name, place in self._names.items()}
 
     async def call(self, asked: Asked, view: View, host: Host, channel: Channel) -> dict[str, Any]:
-        """The answer of a meta tool, or what the tool that it calls answers, untouched.
+        """The answer of a meta tool, or what the tool that it calls answers, untouched. It is on record as one call.
 
         Raises:
             UpstreamRpcError: the inner tool's upstream answered with a protocol error.
@@ -84,33 +81,45 @@ class MetaTools:
             for _ in range(_NESTED):
                 tool = self._tools.get(asked.name)
                 if tool is None:
-                    return await self._call_inner(asked, outer, view, host, channel)
+                    return await self._call_inner(asked, view, host, channel)
                 if tool.answer is not None:
-                    return await self._answer(tool, asked, view)
+                    return await self._journal.follow(asked, host, partial(self._answer, tool, asked, view))
                 asked = replace(asked, params=inner(asked.params), via=outer)
             raise BadArguments(outer, f"{outer} was asked to call itself, again and again.")
-        except CallRefused as refused:
-            return refused.to_result()
-        except UpstreamError as error:
-            return to_tool_result(error)
+        except BadArguments as refused:
+            return await self._journal.follow(asked, host, partial(_refuse, self._tools[outer].record, refused))
 
-    async def _call_inner(self, asked: Asked, outer: str, view: View, host: Host, channel: Channel) -> dict[str, Any]:
+    async def _call_inner(self, asked: Asked, view: View, host: Host, channel: Channel) -> dict[str, Any]:
+        only_read = asked.via == READ
+        travel = partial(self._read, view) if only_read else self._pipeline.travel
         try:
-            if outer == READ:
-                tool = await self._resolver.find(view, asked.name, asked.style)
-                if not view.read_only(tool):
-                    raise NotReadOnly(tool.name, f"{tool.name} is not known to only read. Call it with call_tool.")
-            return await self._pipeline.call_tool(asked, host, channel)
+            return await self._journal.follow(asked, host, partial(travel, asked, host, channel))
         except UnknownTool as error:
             # The name is an argument here, which a model can correct (SEP-1303).
             details = {"code": "unknown_tool", "status": 404, "message": error.message, **error.data}
             text = f"{error.message} Find names with search_tools."
             return {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META_KEY: details}}
 
-    async def _answer(self, tool: MetaTool, asked: Asked, view: View) -> dict[str, Any]:
+    async def _read(self, view: View, asked: Asked, host: Host, channel: Channel, record: CallRecord) -> dict[str, Any]:
+        """What `read_tool` lets through: before a tool is called, it is known that it changes nothing."""
+        tool = await self._resolver.find(view, asked.name, asked.style)
+        if not view.read_only(tool):
+            said = f"{tool.name} is not known to only read. Call it with call_tool."
+            raise NotReadOnly(tool.name, said, meant=tool)
+        return await self._pipeline.travel(asked, host, channel, record)
+
+    async def _answer(self, tool: MetaTool, asked: Asked, view: View, record: CallRecord) -> dict[str, Any]:
         assert tool.answer is not None
-        arguments, refusal = self._checker.arguments(_CONFIG, tool.record, asked.arguments, ())
+        name_tool(record, tool.record)
+        with timed(record, "check"):
+            arguments, refusal = self._checker.arguments(_CONFIG, tool.record, asked.arguments, ())
+        record.arguments = arguments
         if refusal is not None:
             return refusal
         text = await tool.answer(Asking(asked, view, arguments, self._finder, self._resolver))
         return {"content": [{"type": "text", "text": text}]}
+
+
+async def _refuse(meant: ToolRecord, refused: BadArguments, record: CallRecord) -> dict[str, Any]:
+    name_tool(record, meant)
+    raise refused

@@ -29,7 +29,7 @@ async def describe_tools(asking: Asking) -> str:
     missing: dict[str, str] = {}
     for name in dict.fromkeys(asking.arguments["names"]):
         try:
-            tool = await asking.resolver.find(asking.view, name, "canonical")
+            tool = await asking.resolver.find(asking.view, name, "canonical", to_call=False)
         except (UnknownTool, CallRefused, UpstreamError) as error:
             missing[name] = error.message
         else:

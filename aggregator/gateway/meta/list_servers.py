@@ -1,25 +1,51 @@
-"""`list_servers`: the servers an agent has tools of, and how each is."""
+"""`list_servers`: the servers an agent has tools of, and how each is; all about one of them, if it is named."""
 
 from typing import Final
 
 from aggregator.gateway.finder import ServerSeen
 from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
 
-_RECORD: Final = meta_record("list_servers", "Servers that tools come from, and their state", {})
+# What a server says of itself is somebody else's text, and costs the model its room.
+_LONGEST: Final = 20_000
+
+_RECORD: Final = meta_record(
+    "list_servers", "Servers that tools come from, and their state; all about one", {"server": {"type": "string"}}
+)
 
 
 async def list_servers(asking: Asking) -> str:
-    """One line a server: name, state, number of tools, what it is good for."""
-    return "\n".join(_line(seen) for seen in asking.finder.servers(asking.view)) or "There are no servers."
+    """One line a server: name, state, number of tools, what it is good for; for one, what it says of itself too."""
+    servers = asking.finder.servers(asking.view)
+    wanted = asking.arguments.get("server")
+    if not wanted:
+        return "\n".join(map(_line, servers)) or "There are no servers."
+    seen = next((seen for seen in servers if wanted in (seen.name, seen.config.id)), None)
+    if seen is None:
+        return f"There is no server {wanted!r:.200}. Servers: {', '.join(seen.name for seen in servers) or 'none'}."
+    return "\n".join(_details(seen))
 
 
 def _line(seen: ServerSeen) -> str:
     config = seen.config
     facts = [seen.state, *(["local"] if config.type == "local" else []), f"{seen.tools} tools"]
-    line = f"{config.prefix} ({', '.join(facts)})"
+    facts += [f"{count} {what}" for count, what in ((seen.resources, "resources"), (seen.prompts, "prompts")) if count]
+    line = f"{seen.name} ({', '.join(facts)})"
     if config.description != config.key:
         line += f": {config.description}"
     return line if seen.state == "ready" or not seen.reason else f"{line} [{seen.reason}]"
+
+
+def _details(seen: ServerSeen) -> list[str]:
+    lines = [_line(seen)]
+    if seen.templates:
+        lines.append(f"{seen.templates} resource templates")
+    if seen.version is not None:
+        lines.append(f"protocol {seen.version}")
+    if seen.instructions:
+        said = seen.instructions
+        lines.append("It says of itself:")
+        lines.append(said if len(said) <= _LONGEST else f"{said[:_LONGEST]}… ({len(said) - _LONGEST} more characters)")
+    return lines
 
 
 TOOL: Final = MetaTool(_RECORD, list_servers)

@@ -32,7 +32,7 @@ async def search_tools(asking: Asking) -> str:
     query, server, cursor = given.get("query", "").strip(), given.get("server") or None, given.get("cursor") or None
     level = given.get("level", 1)
     if server is not None and not any(server in (s.config.id, s.config.prefix) for s in finder.servers(view)):
-        return f"There is no server {server!r}. {_servers(finder.servers(view))}"
+        return f"There is no server {server!r:.200}. {_servers(finder.servers(view))}"
     if query:
         found = await finder.search(view, query, _MOST, server)
     else:
@@ -42,7 +42,7 @@ async def search_tools(asking: Asking) -> str:
     if cursor is not None:
         start = _behind(found, cursor)
         if start is None:
-            return f"The cursor {cursor!r} is not of this search (any more): search again without it."
+            return f"The cursor {cursor!r:.200} is not of this search (any more): search again without it."
         found = found[start:]
         if not found:
             return "That was all."
@@ -64,14 +64,14 @@ def _nothing(asking: Asking, query: str, server: str | None) -> str:
     if nearest:
         sentences.append(f"Names like it: {', '.join(nearest)}.")
     away = [seen for seen in servers if not seen.tools and server in (None, seen.config.id, seen.config.prefix)]
-    sentences += [f"{seen.config.prefix} is {seen.state}: its tools cannot be found now." for seen in away]
+    sentences += [f"{seen.name} is {seen.state}: its tools cannot be found now." for seen in away]
     if query:
         sentences.append(_servers(servers))
     return " ".join(sentences)
 
 
 def _servers(servers: list[ServerSeen]) -> str:
-    return f"Servers: {', '.join(seen.config.prefix for seen in servers) or 'none'}."
+    return f"Servers: {', '.join(seen.name for seen in servers) or 'none'}."
 
 
 TOOL: Final = MetaTool(_RECORD, search_tools)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aggregator.catalog.vet import definition_digest
 from aggregator.domain.call import Asked
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.finder import Finder
@@ -51,4 +52,5 @@ def meta_record(
     definition: dict[str, Any] = {"name": name, "description": description, "inputSchema": schema}
     if reads:
         definition["annotations"] = {"readOnlyHint": True}
-    return ToolRecord(SOURCE, "", name, definition, {"canonical": name, "compatible": name}, 0.0)
+    version = definition_digest(definition)
+    return ToolRecord(SOURCE, "", name, definition, {"canonical": name, "compatible": name}, 0.0, version)

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from aggregator.domain.tasks import Tasks
+from aggregator.upstream.callers import Running
 from aggregator.upstream.connection import Inbound
-from aggregator.wire.peer import OnProgress, Peer, Send
+from aggregator.wire.peer import Channel, OnProgress, Peer, Send
 
 
 class DuplexConnection:
@@ -14,7 +15,15 @@ class DuplexConnection:
 
     def __init__(self, inbound: Inbound, tasks: Tasks, send: Send) -> None:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.peer = Peer(send, tasks, inbound.on_request, inbound.on_notification)
+
+        # One stream for everything: nothing tells which of our requests something belongs to.
+        async def asked(method: str, params: dict[str, Any], channel: Channel) -> dict[str, Any]:
+            return await inbound.on_request(method, params, None)
+
+        def told(method: str, params: dict[str, Any]) -> None:
+            inbound.on_notification(method, params, None)
+
+        self.peer = Peer(send, tasks, asked, told)
 
     async def request(
         self,
@@ -22,6 +31,7 @@ class DuplexConnection:
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
+        origin: Running | None = None,
     ) -> dict[str, Any]:
         """See `Connection`."""
         return await self.ask(method, params, on_progress)

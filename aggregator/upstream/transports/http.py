@@ -6,7 +6,6 @@ import logging
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
@@ -23,6 +22,7 @@ from aggregator.domain.errors import (
 )
 from aggregator.domain.tasks import Tasks
 from aggregator.domain.versions import MODERN_VERSIONS
+from aggregator.upstream.callers import Running
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, SessionExpired
 from aggregator.upstream.process import Warden
 from aggregator.upstream.transports.web import (
@@ -36,7 +36,7 @@ from aggregator.upstream.transports.web import (
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import TooDeep, decode_heard, encode
 from aggregator.wire.lines import WINDOW, answered_by
-from aggregator.wire.peer import NoWayBack, OnProgress, PeerGone, error_message, error_of
+from aggregator.wire.peer import OnProgress, PeerGone, error_message, error_of, sane_id
 from aggregator.wire.sse import EventReader, EventTooLarge
 
 log = logging.getLogger(__name__)
@@ -65,6 +65,8 @@ class HttpConnection:
         self._version: str | None = None
         self._session: str | None = None
         self._standing: asyncio.Task[None] | None = None
+        # What the server asks us, by its id.
+        self._asked: dict[str | int | None, asyncio.Task[None]] = {}
 
     @property
     def _modern(self) -> bool:
@@ -83,6 +85,7 @@ class HttpConnection:
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
+        origin: Running | None = None,
     ) -> dict[str, Any]:
         if self.ended.done():
             raise PeerGone(self.ended.result())
@@ -93,7 +96,7 @@ class HttpConnection:
         session = None if opens else self._session
         body = encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
         sent = dict(_ACCEPT) if opens else self._headers() | self._routing(method, params) | dict(headers or {})
-        answer = _Answer(self, request_id, on_progress)
+        answer = _Answer(self, request_id, on_progress, origin)
         try:
             async with self._http.post(
                 self._url, data=body, headers=sent, proxy=self._server.proxy, allow_redirects=False
@@ -167,19 +170,25 @@ class HttpConnection:
 
     # -- answers
 
-    def hear(self, message: dict[str, Any]) -> None:
-        """A request or notification that came on some stream."""
+    def hear(self, message: dict[str, Any], origin: Running | None = None) -> None:
+        """A request or notification that came on some stream; on that of a request of ours it belongs to that."""
         method, params, request_id = message.get("method"), message.get("params") or {}, message.get("id")
         if not isinstance(method, str) or not isinstance(params, dict):
             return
-        if request_id is None:
-            self._inbound.on_notification(method, params)
-        else:
-            self._tasks.start(self._answer(request_id, method, params))
+        if "id" not in message:
+            if method == "notifications/cancelled":
+                asked = self._asked.get(sane_id(params.get("requestId")))
+                if asked is not None:
+                    asked.cancel()
+            else:
+                self._inbound.on_notification(method, params, origin)
+        elif (request_id := sane_id(request_id)) is not None and request_id not in self._asked:
+            self._asked[request_id] = task = self._tasks.start(self._answer(request_id, method, params, origin))
+            task.add_done_callback(lambda _: self._asked.pop(request_id, None))
 
-    async def _answer(self, request_id: str | int, method: str, params: dict[str, Any]) -> None:
+    async def _answer(self, request_id: str | int, method: str, params: dict[str, Any], origin: Running | None) -> None:
         try:
-            result = await self._inbound.on_request(method, params, _NoChannel(request_id))
+            result = await self._inbound.on_request(method, params, origin)
             await self._post({"jsonrpc": "2.0", "id": request_id, "result": result})
         except Exception as error:
             await self._post(error_message(request_id, error))
@@ -265,10 +274,13 @@ class HttpConnection:
 class _Answer:
     """Reads the response to one request, over as many streams as it takes."""
 
-    def __init__(self, connection: HttpConnection, request_id: int, on_progress: OnProgress | None) -> None:
+    def __init__(
+        self, connection: HttpConnection, request_id: int, on_progress: OnProgress | None, origin: Running | None
+    ) -> None:
         self._connection = connection
         self._id = request_id
         self._on_progress = on_progress
+        self._origin = origin
         self.last_event: str | None = None
         self.retry: float | None = None
 
@@ -329,18 +341,7 @@ class _Answer:
             if self._on_progress is not None and params.get("progressToken") == self._id:
                 self._on_progress({key: value for key, value in params.items() if key != "progressToken"})
         else:
-            self._connection.hear(message)
-
-
-@dataclass(frozen=True, slots=True)
-class _NoChannel:
-    request_id: str | int
-
-    def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """A client has nothing to say beside its answer."""
-
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        raise NoWayBack
+            self._connection.hear(message, self._origin)
 
 
 def _session_gone(status: int, session: str | None, body: bytes, error: object) -> bool:

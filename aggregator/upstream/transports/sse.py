@@ -12,6 +12,7 @@ import aiohttp
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
 from aggregator.domain.tasks import Tasks
+from aggregator.upstream.callers import Running
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound
 from aggregator.upstream.process import Warden
 from aggregator.upstream.transports.duplex import DuplexConnection
@@ -44,6 +45,7 @@ class SseConnection(DuplexConnection):
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
+        origin: Running | None = None,
     ) -> dict[str, Any]:
         posts: list[asyncio.Task[None]] = []
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamUnavailable
 from aggregator.domain.tasks import Tasks
+from aggregator.upstream.callers import Running
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound
 from aggregator.upstream.process import Child, Warden, running
 from aggregator.upstream.transports.duplex import DuplexConnection
@@ -42,6 +43,7 @@ class StdioConnection(DuplexConnection, LineReader):
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
+        origin: Running | None = None,
     ) -> dict[str, Any]:
         if self.child is not None and self.child.unread() > UNREAD_LIMIT:
             raise UpstreamUnavailable(self._server, f"{self._server} does not read what it is sent.")

@@ -1,0 +1,65 @@
+"""The resources, templates and prompts that somebody may have, in order, and what each URI and name means. Frozen.
+
+Rule 1: a URI that stays as it is (`https:`) belongs to the first server that has it; another's is listed as
+`mcp://server/https://...`, and both spellings of it lead to the same.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from aggregator.catalog.items import NAMED_BY
+from aggregator.catalog.pages import Pages
+from aggregator.catalog.spelled import Spelled
+from aggregator.catalog.templates import fits
+from aggregator.domain.records import ItemKind, ItemRecord
+from aggregator.domain.uris import aliased, unwrapped
+
+
+class Offer:
+    """In config order of servers, then in each server's own order."""
+
+    def __init__(self, items: Iterable[ItemRecord] = ()) -> None:
+        self.items = tuple(items)
+        by_kind: dict[ItemKind, list[ItemRecord]] = {kind: [] for kind in NAMED_BY}
+        for item in self.items:
+            by_kind[item.kind].append(item)
+        self.resources = Pages(_distinct(by_kind["resource"]), NAMED_BY["resource"])
+        self.templates = Pages(_distinct(by_kind["template"]), NAMED_BY["template"])
+        self.prompts = Pages(by_kind["prompt"], NAMED_BY["prompt"])
+        self._by_uri = {record.listed["canonical"]: record for record in self.resources.records}
+        self._by_template = {record.listed["canonical"]: record for record in self.templates.records}
+        # The others say whose they are.
+        self._open = [record for uri, record in self._by_template.items() if unwrapped(uri) is None]
+        self._prompts = Spelled(self.prompts.records)
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.resources)} resources, {len(self.templates)} templates, {len(self.prompts)} prompts"
+        return f"<Offer of {counts}>"
+
+    def listed(self, uri: str) -> ItemRecord | None:
+        """The resource or the template that is listed under this very URI."""
+        return self._by_uri.get(uri) or self._by_template.get(uri)
+
+    def fitting(self, uri: str) -> ItemRecord | None:
+        """The first template without a server's name in it that the URI may come from."""
+        return next((record for record in self._open if fits(record.listed["canonical"], uri)), None)
+
+    def prompt(self, name: str) -> Iterator[ItemRecord]:
+        """The prompts a name may mean, the likeliest first."""
+        return self._prompts.readings(name)
+
+    def only(self, allowed: Callable[[ItemRecord], bool]) -> "Offer":
+        """The part of it that somebody may have."""
+        return Offer(filter(allowed, self.items))
+
+
+def _distinct(items: Iterable[ItemRecord]) -> Iterator[ItemRecord]:
+    taken: set[str] = set()
+    for item in items:
+        if item.listed["canonical"] in taken:
+            if not item.prefix:
+                continue
+            alias = aliased(item.prefix, item.own_name)
+            item = replace(item, listed={"canonical": alias, "compatible": alias}, rendered={})
+        taken.add(item.listed["canonical"])
+        yield item

@@ -1,0 +1,53 @@
+"""Tools asked for by their name, in any spelling, whole or the beginning of it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from aggregator.catalog.search_document import Document
+from aggregator.catalog.search_document import named as named_term
+from aggregator.catalog.search_language import plain
+from aggregator.catalog.search_query import Query
+from aggregator.catalog.search_sight import Sight
+
+# A longer question is not the beginning of a name.
+_NAME_WORDS: Final = 12
+
+
+def named(sight: Sight, query: Query) -> dict[int, int]:
+    """The tools whose name the query is, or begins: 4 the full name, 3 the own name, 2 its first words or the server's
+    name and what follows it, 1 the own name's first letters, where these are no word of a tool."""
+    if not query.key or not query.name:
+        return {}
+    found: dict[int, int] = {}
+    for slot, document in _candidates(sight, query):
+        if not sight.mask[slot]:
+            continue
+        if document.name == query.key:
+            found[slot] = 4
+        elif document.own == query.key:
+            found[slot] = 3
+        elif document.words[: len(query.name)] == query.name or _goes_on(document, query.key):
+            found[slot] = 2
+        elif document.own.startswith(query.key) and not sight.frequency(query.name[-1]):
+            found[slot] = 1
+    return found
+
+
+def _goes_on(document: Document, key: str) -> bool:
+    return document.name.startswith(key) and len(key) > len(document.name) - len(document.own)
+
+
+def _candidates(sight: Sight, query: Query) -> Iterator[tuple[int, Document]]:
+    """The tools that may have such a name."""
+    documents, lists = sight.postings.documents, sight.postings.lists
+    last = query.name[-1]
+    if len(query.name) == 1 and not sight.frequency(last):
+        return ((slot, own) for slot, own in enumerate(documents) if own is not None and query.key in own.name)
+    looked_up = [named_term(query.key)]
+    if len(query.name) <= _NAME_WORDS:
+        # A letter alone and a word that says nothing are in names, but not in the lists; nor is a word that is begun.
+        listed = [word for word in query.name if len(word) > 1 and word not in plain().unsaid]
+        begun = {last} if not sight.frequency(last) else frozenset[str]()
+        looked_up += sorted((word for word in listed if word not in begun), key=sight.frequency)[:1]
+    slots = {slot for term in looked_up if term in lists for slot in lists[term].slots}
+    return ((slot, sight.document(slot)) for slot in slots if sight.mask[slot])

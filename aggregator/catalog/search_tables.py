@@ -1,0 +1,15 @@
+"""The lines of the tables of general knowledge in `data/`, which say where they come from.
+
+Law: no table is about one catalog.
+"""
+
+from importlib import resources
+from typing import Final
+
+_DATA: Final = resources.files("aggregator.catalog") / "data"
+
+
+def lines(name: str) -> list[str]:
+    """The lines of a table, without remarks."""
+    text = (_DATA / name).read_text(encoding="utf-8")
+    return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]

@@ -1,0 +1,36 @@
+"""Whether a URI may come from a URI template (RFC 6570): its literal parts are there, in their order.
+
+Law: linear in the URI for each expression, whatever the template looks like; no pattern of a server is ever run.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+_EXPRESSION: Final = re.compile(r"\{([^{}]*)\}")
+# Expressions that may expand to slashes: `{+path}`, `{/segments*}`, `{?query}` and the like (RFC 6570, section 3.2).
+_REACHES_FAR: Final = tuple("+#/?&.;")
+
+
+def fits(template: str, uri: str) -> bool:
+    """Whether `uri` may be an expansion of `template`; of several readings the one with the shortest values counts."""
+    literals, far = _parts(template)
+    if not uri.startswith(literals[0]):
+        return False
+    at = len(literals[0])
+    for literal, reaches_far in zip(literals[1:-1], far[:-1], strict=True):
+        found = uri.find(literal, at)
+        if found < 0 or not (reaches_far or "/" not in uri[at:found]):
+            return False
+        at = found + len(literal)
+    if not far:
+        return at == len(uri)
+    end = len(uri) - len(literals[-1])
+    return end >= at and uri.endswith(literals[-1]) and (far[-1] or "/" not in uri[at:end])
+
+
+@lru_cache(maxsize=4_096)
+def _parts(template: str) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    """The literals around the expressions, one more than these, and which of these may hold a slash."""
+    parts = _EXPRESSION.split(template)
+    return tuple(parts[0::2]), tuple(part.startswith(_REACHES_FAR) for part in parts[1::2])

@@ -1,0 +1,84 @@
+"""What a host can be asked while its call runs, and what each question needs. This file decides; nothing waits here."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+ELICIT: Final = "elicitation/create"
+SAMPLE: Final = "sampling/createMessage"
+ROOTS: Final = "roots/list"
+QUESTIONS: Final = frozenset({ELICIT, SAMPLE, ROOTS})
+
+# Forms came with the first of these revisions, pages with the second (L/client/elicitation).
+_FORMS_SINCE: Final = "2025-06-18"
+_URLS_SINCE: Final = "2025-11-25"
+
+
+class Abilities(NamedTuple):
+    """As far as they can be passed on: what a host can do beyond this is not declared to anybody.
+
+    `urls` are pages that a person is sent to; `roots_change` is that the host tells when its roots are others.
+    """
+
+    forms: bool = False
+    urls: bool = False
+    sampling: bool = False
+    sampling_tools: bool = False
+    roots: bool = False
+    roots_change: bool = False
+
+
+NOTHING: Final = Abilities()
+# What is declared where it is not known who will be asked.
+EVERYTHING: Final = Abilities(forms=True, urls=True, sampling=True, sampling_tools=True, roots=True)
+
+
+def abilities_of(version: str, capabilities: Any) -> Abilities:
+    """What a host declared: a client's `capabilities` in the given revision."""
+    if not capabilities or not isinstance(capabilities, Mapping):
+        return NOTHING
+    sampling, roots = capabilities.get("sampling"), capabilities.get("roots")
+    elicitation = capabilities.get("elicitation") if version >= _FORMS_SINCE else None
+    elicits = isinstance(elicitation, Mapping)
+    modes: Mapping[str, Any] = elicitation if isinstance(elicitation, Mapping) else {}
+    return Abilities(
+        # An empty object means forms; only `url` means no forms.
+        forms=elicits and (not modes or "form" in modes),
+        urls="url" in modes and version >= _URLS_SINCE,
+        sampling=isinstance(sampling, Mapping),
+        sampling_tools=isinstance(sampling, Mapping) and "tools" in sampling,
+        roots=isinstance(roots, Mapping),
+        roots_change=isinstance(roots, Mapping) and roots.get("listChanged") is True,
+    )
+
+
+@lru_cache(maxsize=64)
+def declared(abilities: Abilities, *, alone: bool = False) -> Mapping[str, Any]:
+    """The `capabilities` of a client that can be asked so much; `alone`: nobody else is behind the connection.
+
+    Only then a change of roots can be told: with several hosts there is no saying whose they are.
+    """
+    capabilities: dict[str, Any] = {}
+    if abilities.forms or abilities.urls:
+        modes = {"form": abilities.forms, "url": abilities.urls}
+        capabilities["elicitation"] = {mode: {} for mode, able in modes.items() if able}
+    if abilities.sampling:
+        capabilities["sampling"] = {"tools": {}} if abilities.sampling_tools else {}
+    if abilities.roots:
+        capabilities["roots"] = {"listChanged": True} if alone and abilities.roots_change else {}
+    return capabilities
+
+
+def lacking(abilities: Abilities, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The capabilities this question needs and the host has not, as `requiredCapabilities` names them; None if all."""
+    if method == ELICIT:
+        url = params.get("mode") == "url"
+        if not (abilities.urls if url else abilities.forms):
+            return {"elicitation": {"url" if url else "form": {}}}
+    elif method == SAMPLE:
+        tools = "tools" in params or "toolChoice" in params
+        if not abilities.sampling or (tools and not abilities.sampling_tools):
+            return {"sampling": {"tools": {}} if tools else {}}
+    elif method == ROOTS and not abilities.roots:
+        return {"roots": {}}
+    return None

@@ -1,0 +1,47 @@
+"""How long a result may be kept, and by whom (S/server/utilities/caching). Pure: ages are given, not read.
+
+Law: of several parts the shortest time and the narrowest circle count; what an upstream does not say is private.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+_TTL: Final = "ttlMs"
+_SCOPE: Final = "cacheScope"
+# Longer than any host keeps a list.
+_LONGEST_MS: Final = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """`ttl` is in milliseconds; `public` says that any host may be given the same."""
+
+    ttl: int
+    public: bool = False
+
+    def after(self, seconds: float) -> "Freshness":
+        """What is left of it."""
+        return Freshness(max(0, self.ttl - int(seconds * 1000)), self.public)
+
+    def hints(self) -> dict[str, Any]:
+        """As the fields of a result."""
+        return {_TTL: self.ttl, _SCOPE: "public" if self.public else "private"}
+
+
+def said(result: Mapping[str, Any]) -> Freshness | None:
+    """What a result says of itself; None where it says nothing, as before 2026-07-28."""
+    if _TTL not in result and _SCOPE not in result:
+        return None
+    ttl = result.get(_TTL)
+    if not isinstance(ttl, int | float) or isinstance(ttl, bool) or not ttl > 0:
+        ttl = 0
+    return Freshness(int(min(ttl, _LONGEST_MS)), result.get(_SCOPE) == "public")
+
+
+def least(parts: Iterable[Freshness]) -> Freshness:
+    """What can be said of all of them together; of nothing, nothing."""
+    known = list(parts)
+    if not known:
+        return Freshness(0)
+    return Freshness(min(part.ttl for part in known), all(part.public for part in known))

@@ -1,0 +1,43 @@
+"""Why a resource or a prompt is not handed out. Hosts get these as JSON-RPC errors: a read has no other way to fail."""
+
+from typing import Any, Final
+
+from aggregator.domain.errors import INVALID_PARAMS, Blame, CallRefused, HostError
+
+# What 2026-07-28 calls invalid params (SEP-2164).
+RESOURCE_NOT_FOUND: Final = -32002
+
+
+class UnknownResource(HostError):
+    """No resource of that URI, as far as this agent may know. `code` is that of 2026-07-28."""
+
+    def __init__(self, uri: str, message: str | None = None, data: Any = None, blame: Blame | None = None) -> None:
+        super().__init__(INVALID_PARAMS, message or f"Resource not found: {uri!r:.500}.", data or {"uri": uri})
+        self.blame = blame
+
+    def before_2026(self) -> HostError:
+        """The same in the handshake eras."""
+        return HostError(RESOURCE_NOT_FOUND, self.message, self.data)
+
+
+class UnknownPrompt(HostError):
+    """No prompt goes by that name (S/server/prompts: -32602)."""
+
+    def __init__(self, name: str, nearest: list[str], blame: Blame | None = None) -> None:
+        hint = f" Did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
+        super().__init__(INVALID_PARAMS, f"Unknown prompt: {name!r:.200}.{hint}", {"name": name, "nearest": nearest})
+        self.blame = blame
+
+
+class ItemRefused(HostError):
+    """The policy, or a person, does not allow it."""
+
+    def __init__(self, message: str, details: dict[str, Any], blame: Blame | None = None) -> None:
+        super().__init__(INVALID_PARAMS, message, details)
+        self.blame = blame
+
+    @classmethod
+    def by(cls, refused: CallRefused) -> "ItemRefused":
+        """What refuses a call refuses a read."""
+        details = {"code": refused.code, "status": refused.status, **refused.details}
+        return cls(f"{refused.message} {refused.advice}".rstrip(), details, refused.blame)

@@ -1,0 +1,69 @@
+"""`completion/complete`: values for an argument of a prompt or of a resource template, from its server."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, UpstreamRpcError
+from aggregator.gateway.forward import Found, forward
+from aggregator.gateway.offers import Offers
+from aggregator.gateway.permission import Permission
+from aggregator.gateway.prompts import Prompts
+from aggregator.gateway.question import Question
+from aggregator.gateway.resources import Resources
+
+# S/server/utilities/completion.
+MOST: Final = 100
+_NOTHING: Final[Mapping[str, Any]] = {"completion": {"values": [], "hasMore": False}}
+
+
+class Completion:
+    """What may not be read or got is not completed either."""
+
+    def __init__(self, offers: Offers, resources: Resources, prompts: Prompts, permission: Permission) -> None:
+        self._offers = offers
+        self._resources = resources
+        self._prompts = prompts
+        self._permission = permission
+
+    async def complete(self, question: Question) -> dict[str, Any]:
+        """The result; no values from a server that completes nothing.
+
+        Raises:
+            HostError: the reference leads nowhere this agent may go, or is none.
+            UpstreamRpcError, UpstreamError: its server's own error, or why there is no answer.
+        """
+        ref, argument = question.params.get("ref"), question.params.get("argument")
+        if not isinstance(ref, dict) or not isinstance(argument, dict):
+            raise HostError(INVALID_PARAMS, "`completion/complete` needs `ref` and `argument` as objects.")
+        found, key = await self._find(ref, question)
+        self._permission.check(found, self._offers.view(question))
+        greeting = found.link.greeting
+        if greeting is not None and "completions" not in greeting.capabilities:
+            return dict(_NOTHING)
+        params = {**question.params, "ref": {**ref, key: found.own}}
+        try:
+            return _bounded(await forward(found, "completion/complete", params, question))
+        except UpstreamRpcError as error:
+            if error.code == METHOD_NOT_FOUND:
+                return dict(_NOTHING)
+            raise
+
+    async def _find(self, ref: Mapping[str, Any], question: Question) -> tuple[Found, str]:
+        view, name, uri = self._offers.view(question), ref.get("name"), ref.get("uri")
+        if ref.get("type") == "ref/prompt" and isinstance(name, str) and name:
+            return await self._prompts.find(view, name, question), "name"
+        if ref.get("type") == "ref/resource" and isinstance(uri, str) and uri:
+            return await self._resources.find(view, uri), "uri"
+        raise HostError(INVALID_PARAMS, "`ref` must be a `ref/prompt` with a `name`, or a `ref/resource` with a `uri`.")
+
+
+def _bounded(result: dict[str, Any]) -> dict[str, Any]:
+    """The result with as many values as a host takes."""
+    completion = result.get("completion")
+    values = completion.get("values") if isinstance(completion, dict) else None
+    if not isinstance(completion, dict) or not isinstance(values, list) or len(values) <= MOST:
+        return result
+    total = completion.get("total")
+    known = total if isinstance(total, int) and total > len(values) else len(values)
+    cut = {**completion, "values": values[:MOST], "total": known, "hasMore": True}
+    return {**result, "completion": cut}

@@ -1,0 +1,84 @@
+"""The last step of every read, get and completion.
+
+Law: nothing of these reaches an upstream but through `forward`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aggregator.domain.records import ItemKind
+from aggregator.gateway.behind import Behind
+from aggregator.gateway.eras import onward, received
+from aggregator.gateway.inquiry import Matter
+from aggregator.gateway.progress import Progress
+from aggregator.gateway.question import Question
+from aggregator.upstream.link import Link
+
+# What was asked of our host, and features that are agreed hop by hop.
+_NOT_FORWARDED: Final = frozenset({"task", "inputResponses", "requestState"})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something of one upstream that a host named: `own` is what the upstream calls it, `asked` what the host wrote."""
+
+    kind: ItemKind
+    link: Link
+    own: str
+    asked: str
+
+    @property
+    def name(self) -> str:
+        """As people read it."""
+        return f"{self.link.config.id} {self.own:.200}"
+
+
+async def forward(
+    found: Found, method: str, params: Mapping[str, Any], question: Question, *, confirm: bool = False
+) -> dict[str, Any]:
+    """The upstream's result, without what was meant for its own hop; `params` name the thing as the upstream does.
+
+    It may be a question to the host (`asks`). `confirm`: a person had to agree before.
+
+    Raises:
+        HostError: the host came back with an answer that is not good for this.
+        UpstreamRpcError: the upstream's own error.
+        UpstreamError: it is away, too slow, gone in the middle, or answered nonsense.
+    """
+    link, inquiries = found.link, question.inquiries
+    behind = Behind(question.host, question.version, params, question.channel)
+    sent = {key: value for key, value in params.items() if key not in _NOT_FORWARDED}
+    if "_meta" in sent:
+        sent["_meta"] = onward(sent["_meta"], trusted=link.config.trusted)
+    arguments = params.get("arguments")
+    matter = Matter(link, method, found.own, question.host.principal, arguments if isinstance(arguments, dict) else {})
+    heard = Progress(behind) if behind.token is not None else None
+
+    async def send(more: dict[str, Any]) -> dict[str, Any]:
+        asked = {**sent, **more} if more else sent
+        return received(await link.call(method, asked, link.config.timeout, heard, None, behind))
+
+    async def work() -> dict[str, Any]:
+        more = back.more if back is not None else inquiries.unasked(matter, behind, params)
+        try:
+            result = await inquiries.carry(matter, behind, send, more, agreed=confirm)
+        except BaseException:
+            if heard is not None:
+                heard.drop()
+            raise
+        if heard is not None:
+            heard.flush()
+        return result
+
+    back = inquiries.back(matter, behind, params, confirm=confirm)
+    if back is not None and back.parked is not None:
+        return await inquiries.resume(matter, behind, back)
+    if inquiries.parks(matter, behind):
+        return await inquiries.park(matter, behind, work, lambda outcome: None, agreed=confirm)
+    return await work()
+
+
+def asks(result: Mapping[str, Any]) -> bool:
+    """Whether a result is a question to the host, which is passed on as it is."""
+    return bool(result.get("resultType", "complete") != "complete")

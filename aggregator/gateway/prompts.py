@@ -1,0 +1,77 @@
+"""Which prompt of which server a name stands for, for an agent, and getting it: resolve, decide, forward."""
+
+from typing import Any
+
+from aggregator.domain.errors import METHOD_NOT_FOUND, UpstreamRpcError
+from aggregator.domain.links import in_prompt
+from aggregator.domain.missing import UnknownPrompt
+from aggregator.domain.names import spellings
+from aggregator.gateway.forward import Found, asks, forward
+from aggregator.gateway.offers import Offers
+from aggregator.gateway.permission import Permission
+from aggregator.gateway.question import Question
+from aggregator.gateway.views import View
+from aggregator.upstream.supervisor import Supervisor
+
+
+class Prompts:
+    """Named like tools: every spelling of a name leads to the prompt, and a miss names what looks like it."""
+
+    def __init__(self, supervisor: Supervisor, offers: Offers, permission: Permission) -> None:
+        self._supervisor = supervisor
+        self._links = supervisor.links
+        self._offers = offers
+        self._permission = permission
+        self._by_prefix = supervisor.by_prefix
+
+    async def get(self, question: Question) -> dict[str, Any]:
+        """The result of `prompts/get`.
+
+        Raises:
+            HostError: there is no such prompt for this agent.
+            UpstreamRpcError, UpstreamError: its server's own error, or why there is no answer.
+        """
+        view, name = self._offers.view(question), question.text("name")
+        found = await self.find(view, name, question)
+        interim = await self._permission.obtain(found, view, question)
+        if interim is not None:
+            return interim
+        try:
+            params = {**question.params, "name": found.own}
+            confirm = self._permission.confirms(found, view)
+            result = await forward(found, "prompts/get", params, question, confirm=confirm)
+        except UpstreamRpcError as error:
+            if error.code == METHOD_NOT_FOUND:
+                raise UnknownPrompt(name, []) from error
+            raise
+        return result if asks(result) else in_prompt(found.link.config.prefix, result)
+
+    async def find(self, view: View, name: str, question: Question) -> Found:
+        """What a name stands for; a server that is still starting is waited for.
+
+        Raises:
+            UnknownPrompt: nothing that this agent may know of, with the nearest names in the host's own style.
+            ItemRefused: something that it may not have.
+        """
+        found = self._seen(view, name)
+        if found is None:
+            link = next((self._by_prefix[p] for p, _ in spellings(name) if p in self._by_prefix), None)
+            if link is None:
+                await self._offers.settled()
+            else:
+                await self._supervisor.tried(link, link.config.timeout)
+            found = self._seen(view, name)
+        if found is None:
+            nearest = self._offers.of(view).prompts.nearest(name, view.style(question.host.names))
+            for record in self._offers.all.prompt(name):
+                # There is one, so that this raises: with the reason, where the agent may know of it.
+                try:
+                    self._permission.check(Found("prompt", self._links[record.server], record.own_name, name), view)
+                except UnknownPrompt as hidden:
+                    raise UnknownPrompt(name, nearest, hidden.blame) from None
+            raise UnknownPrompt(name, nearest)
+        return found
+
+    def _seen(self, view: View, name: str) -> Found | None:
+        record = next(self._offers.of(view).prompt(name), None)
+        return Found("prompt", self._links[record.server], record.own_name, name) if record is not None else None

@@ -1,0 +1,114 @@
+"""Which resource of which server a URI stands for, for an agent, and reading it: resolve, decide, forward."""
+
+from typing import Any
+
+from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UpstreamBadAnswer, UpstreamRpcError
+from aggregator.domain.freshness import Freshness, said
+from aggregator.domain.links import in_contents
+from aggregator.domain.missing import RESOURCE_NOT_FOUND, UnknownResource
+from aggregator.domain.uris import unwrapped
+from aggregator.gateway.forward import Found, asks, forward
+from aggregator.gateway.hints import narrowed
+from aggregator.gateway.offers import Offers
+from aggregator.gateway.permission import Permission
+from aggregator.gateway.question import Question
+from aggregator.gateway.views import View
+from aggregator.upstream.link import Link
+from aggregator.upstream.supervisor import Supervisor
+
+
+class Resources:
+    """A URI of ours says whose it is. One that stays as it is (`https:`) belongs to whoever lists it first, or has a
+    template that it fits."""
+
+    def __init__(self, supervisor: Supervisor, offers: Offers, permission: Permission) -> None:
+        self._links = supervisor.links
+        self._offers = offers
+        self._permission = permission
+        self._by_prefix = supervisor.by_prefix
+        # Hosts that normalise URIs write their authority in lower case.
+        self._by_folded = {prefix.lower(): link for prefix, link in reversed(list(self._by_prefix.items()))}
+
+    async def read(self, question: Question) -> dict[str, Any]:
+        """The result of `resources/read`.
+
+        Raises:
+            HostError: there is no such resource for this agent.
+            UpstreamRpcError, UpstreamError: its server's own error, or why there is no answer.
+        """
+        view, uri = self._offers.view(question), question.text("uri")
+        found = await self.find(view, uri)
+        interim = await self._permission.obtain(found, view, question)
+        if interim is not None:
+            return interim
+        try:
+            params = {**question.params, "uri": found.own}
+            confirm = self._permission.confirms(found, view)
+            result = await forward(found, "resources/read", params, question, confirm=confirm)
+        except UpstreamRpcError as error:
+            raise _translated(error, found) from error
+        if asks(result):
+            return result
+        server = found.link.config
+        if not isinstance(result.get("contents"), list):
+            raise UpstreamBadAnswer(server.id, f"{server.id} answered `resources/read` without contents.")
+        result = in_contents(server.prefix, result, found.own, uri)
+        fresh = narrowed(said(result) or Freshness(0), view)
+        return {**result, **fresh.hints()} if question.modern else result
+
+    async def permitted(self, question: Question) -> Found:
+        """What the `uri` of a request stands for, if the agent may read it.
+
+        Raises:
+            UnknownResource, ItemRefused: it may not, or there is nothing.
+        """
+        view = self._offers.view(question)
+        found = await self.find(view, question.text("uri"))
+        self._permission.check(found, view)
+        return found
+
+    async def find(self, view: View, uri: str) -> Found:
+        """What a URI stands for; servers that are still starting are waited for where it does not say whose it is.
+
+        Raises:
+            UnknownResource: nothing that this agent may know of.
+        """
+        found = self.place(view, uri)
+        if found is None:
+            await self._offers.settled()
+            found = self.place(view, uri)
+        if found is None or not _reads(found.link):
+            raise UnknownResource(uri)
+        return found
+
+    def place(self, view: View, uri: str) -> Found | None:
+        """What a URI stands for by what is known now, readable or not."""
+        offer = self._offers.of(view)
+        listed = offer.listed(uri)
+        if listed is not None:
+            return Found("resource", self._links[listed.server], listed.own_name, uri)
+        pair = unwrapped(uri)
+        link = self._by_prefix.get(pair[0]) or self._by_folded.get(pair[0].lower()) if pair is not None else None
+        if pair is not None and link is not None:
+            return Found("resource", link, pair[1], uri)
+        fitting = offer.fitting(uri)
+        link = self._links[fitting.server] if fitting is not None else self._by_prefix.get("")
+        return Found("resource", link, uri, uri) if link is not None else None
+
+
+def _reads(link: Link) -> bool:
+    """Whether the server has resources, as far as is known."""
+    return link.greeting is None or "resources" in link.greeting.capabilities
+
+
+def _translated(error: UpstreamRpcError, found: Found) -> Exception:
+    """The upstream's error as hosts get it: what it does not find is not found under the host's own URI."""
+    modern = found.link.greeting is not None and found.link.greeting.era == "modern"
+    named = isinstance(error.data, dict) and "uri" in error.data
+    missing = error.code in (RESOURCE_NOT_FOUND, METHOD_NOT_FOUND) or (
+        error.code == INVALID_PARAMS and (modern or named)
+    )
+    if not missing:
+        return error
+    data = {**error.data, "uri": found.asked} if isinstance(error.data, dict) else None
+    return UnknownResource(found.asked, error.message if error.code != METHOD_NOT_FOUND else None, data)

@@ -1,0 +1,235 @@
+"""What one upstream lists, kind by kind: read when it connects, and again whenever it says that something changed.
+
+Law: without its tools a server is not there; any other list that cannot be had costs itself alone.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+from aggregator.config.model import ServerConfig
+from aggregator.domain.errors import METHOD_NOT_FOUND, RpcError, UpstreamError
+from aggregator.domain.freshness import Freshness
+from aggregator.upstream import backoff
+from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.listing import Drained, drain
+from aggregator.upstream.negotiate import Greeting
+from aggregator.upstream.way_in import Session
+from aggregator.wire.codec import TooDeep, encode_sorted
+from aggregator.wire.peer import PeerGone
+
+log = logging.getLogger(__name__)
+
+# From one reading of a list that keeps changing to the next.
+REFRESH_PAUSE: Final = 1.0
+# How long a server that has listed its tools is not shown yet, so that the rest comes with them.
+OTHERS_WAIT: Final = 2.0
+# A stream that lasted this long was a good one: the next failure counts as the first.
+STABLE: Final = 30.0
+
+Kind = Literal["tool", "resource", "template", "prompt"]
+
+
+class _Way(NamedTuple):
+    """How a kind is listed: the method, the field of the result, and the capability that offers it."""
+
+    method: str
+    field: str
+    capability: str
+
+
+WAYS: Final[Mapping[Kind, _Way]] = {
+    "tool": _Way("tools/list", "tools", "tools"),
+    "resource": _Way("resources/list", "resources", "resources"),
+    "template": _Way("resources/templates/list", "resourceTemplates", "resources"),
+    "prompt": _Way("prompts/list", "prompts", "prompts"),
+}
+# What the news of a change is called, in the handshake eras and as a filter of 2026-07-28.
+_NEWS: Final[Mapping[str, str]] = {
+    "tools": "toolsListChanged",
+    "prompts": "promptsListChanged",
+    "resources": "resourcesListChanged",
+}
+
+Current = Callable[[], Session | None]
+Lose = Callable[[Session, str], None]
+
+
+class Lists:
+    """`changed` is called when a list is another one than before. The same one stays the same object."""
+
+    def __init__(self, server: ServerConfig, changed: Callable[[], None]) -> None:
+        self._server = server
+        self._changed = changed
+        self._items: dict[Kind, list[Any]] = {kind: [] for kind in WAYS}
+        self._fresh: dict[Kind, tuple[Freshness | None, float]] = {}
+        self._greeting: Greeting | None = None
+        self._stale = {kind: asyncio.Event() for kind in WAYS}
+        self._unread: set[Kind] = set()
+        self._all_read = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Lists of {self._server.id}: {', '.join(f'{len(i)} {kind}s' for kind, i in self._items.items())}>"
+
+    def __getitem__(self, kind: Kind) -> list[Any]:
+        return self._items[kind]
+
+    def put(self, kind: Kind, items: list[Any]) -> None:
+        """From now on this is the list."""
+        self._items[kind] = items
+
+    # -- how fresh they are
+
+    def freshness(self, kind: Kind, now: float) -> Freshness | None:
+        """How long a list still holds by the server's own word; None where it says nothing. `now` is the loop's time.
+
+        Whoever tells of changes has said until now that there was none.
+        """
+        fresh, since = self._fresh.get(kind, (None, now))
+        return fresh if fresh is None or self._tells(kind) else fresh.after(now - since)
+
+    def look_again(self, kind: Kind, now: float) -> None:
+        """Somebody wants the list: one that no longer holds, of a server that does not tell, is read anew meanwhile."""
+        fresh = self.freshness(kind, now)
+        if fresh is not None and fresh.ttl == 0 and not self._tells(kind):
+            self._stale[kind].set()
+
+    def _tells(self, kind: Kind) -> bool:
+        offered = self._greeting.capabilities.get(WAYS[kind].capability) if self._greeting is not None else None
+        return isinstance(offered, dict) and bool(offered.get("listChanged"))
+
+    # -- keeping them
+
+    async def begin(self, session: Session) -> None:
+        """Read the tools of a new connection; the rest is read by `keep`.
+
+        Raises:
+            RpcError, PeerGone, UpstreamError: there are none to be had.
+        """
+        self._greeting = session.greeting
+        self._stale["tool"].clear()
+        self._take("tool", await self._read(session, "tool"))
+        self._unread = {kind for kind in WAYS if kind != "tool"}
+        self._all_read.clear()
+        for kind in self._unread:
+            self._stale[kind].set()
+
+    async def others_read(self) -> None:
+        """Wait for the first reading of the rest, for a moment."""
+        try:
+            async with asyncio.timeout(OTHERS_WAIT):
+                await self._all_read.wait()
+        except TimeoutError:
+            late = "s and ".join(sorted(self._unread))
+            log.info("%s is slow to list its %ss; they come later", self._server.id, late)
+
+    def hear(self, method: str) -> bool:
+        """Whether a notification is about a list."""
+        for capability in _NEWS:
+            if method == f"notifications/{capability}/list_changed":
+                self.renew(capability)
+                return True
+        return False
+
+    def renew(self, capability: str | None = None) -> None:
+        """Read these lists again, or all."""
+        for kind, way in WAYS.items():
+            if capability in (None, way.capability):
+                self._stale[kind].set()
+
+    async def keep(self, kind: Kind, current: Current, lose: Lose) -> None:
+        """Read one list whenever it may have changed, for ever; a burst of changes is one."""
+        failures = 0
+        while True:
+            await self._stale[kind].wait()
+            self._stale[kind].clear()
+            session = current()
+            if session is not None:
+                failures = 0 if await self.refresh(session, kind, lose) else failures + 1
+            again = kind not in self._unread
+            self._unread.discard(kind)
+            if not self._unread:
+                self._all_read.set()
+            if failures:
+                await asyncio.sleep(backoff.delay(failures, random.random()))  # noqa: S311
+                self._stale[kind].set()
+            elif again:
+                await asyncio.sleep(REFRESH_PAUSE)
+
+    async def refresh(self, session: Session, kind: Kind, lose: Lose) -> bool:
+        """Read one list; whether there was an answer, of whatever kind."""
+        try:
+            async with asyncio.timeout(self._server.connect_timeout):
+                drained = await self._read(session, kind)
+        except SessionExpired:
+            lose(session, "it no longer knows our session")
+            return True
+        except (TimeoutError, RpcError, PeerGone, UpstreamError) as error:
+            what = str(error) or f"no answer within {self._server.connect_timeout:g} s"
+            log.warning("%s: its %ss could not be listed, the old ones stay: %s", self._server.id, kind, what)
+            return isinstance(error, RpcError)
+        self._greeting = session.greeting
+        if self._take(kind, drained):
+            self._changed()
+        return True
+
+    def _take(self, kind: Kind, drained: Drained) -> bool:
+        """Whether it is another list than before."""
+        self._fresh[kind] = drained.fresh, asyncio.get_running_loop().time()
+        if _same(drained.items, self._items[kind]):
+            return False
+        self._items[kind] = drained.items
+        return True
+
+    async def _read(self, session: Session, kind: Kind) -> Drained:
+        way = WAYS[kind]
+        if way.capability not in session.greeting.capabilities:
+            return Drained([], None)
+        try:
+            return await drain(self._server.id, session.connection, way.method, way.field, dict(session.envelope))
+        except RpcError as error:
+            # Many servers with resources know nothing of templates.
+            if kind == "tool" or error.code != METHOD_NOT_FOUND:
+                raise
+            return Drained([], None)
+
+    async def listen(self, session: Session, lose: Lose) -> None:
+        """Hear of changes from a modern upstream (S/basic/patterns/subscriptions), again when the stream ends."""
+        offered = session.greeting.capabilities
+        wanted = {name: True for capability, name in _NEWS.items() if _listed(offered.get(capability))}
+        if not wanted:
+            return
+        params = {"notifications": wanted, "_meta": dict(session.envelope)}
+        failures = 0
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            if failures:
+                # What changed meanwhile nobody told us; read once this subscription is on its way.
+                loop.call_soon(self.renew)
+            try:
+                await session.connection.request("subscriptions/listen", params)
+            except RpcError as error:
+                log.info("%s does not tell of changes: %s", self._server.id, error)
+                return
+            except SessionExpired:
+                lose(session, "it no longer knows us")
+                return
+            except (PeerGone, UpstreamError) as error:
+                log.debug("%s: its subscription broke off: %s", self._server.id, error)
+            failures = 1 if loop.time() - began > STABLE else failures + 1
+            await asyncio.sleep(backoff.delay(failures, random.random()))  # noqa: S311
+
+
+def _listed(capability: Any) -> bool:
+    return isinstance(capability, dict) and bool(capability.get("listChanged"))
+
+
+def _same(one: list[Any], other: list[Any]) -> bool:
+    """Whether two lists say the same, also to who tells true from 1 and 1 from 1.0, as Python does not."""
+    try:
+        return one == other and encode_sorted(one) == encode_sorted(other)
+    except (RecursionError, TooDeep):
+        return False

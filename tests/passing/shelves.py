@@ -1,0 +1,118 @@
+"""The upstreams of these tests, and what hosts do with resources and prompts."""
+
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from weakref import WeakSet
+
+from tests.journeys.hosts import META, Host, Posts
+from tests.journeys.house import ROOT
+from tests.peers.library import Library, SseApp, http_app
+from tests.peers.sdk import LegacyOnly
+from tests.peers.serving import Background, serving
+from tests.peers.toolbox import Json
+
+# id -> the era the aggregator has to end up with.
+UPSTREAMS: Final[Mapping[str, str]] = {
+    "local_modern": "2026-07-28",
+    "local_legacy": "2025-11-25",
+    "stdio_modern": "2026-07-28",
+    "stdio_legacy": "2025-11-25",
+    "http_modern": "2026-07-28",
+    "http_legacy": "2025-11-25",
+    "sse": "2025-11-25",
+}
+LISTS: Final[Mapping[str, str]] = {
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
+UPDATED: Final = "notifications/resources/updated"
+_libraries: dict[str, Library] = {}
+# Hosts whose session has its standing stream.
+_standing: WeakSet[Host] = WeakSet()
+
+
+def __getattr__(name: str) -> Library:
+    """What the `target` of a `local` upstream names."""
+    try:
+        return _libraries[name]
+    except KeyError:
+        raise AttributeError(name) from None
+
+
+def local(library: Library, **fields: Any) -> Json:
+    """The entry of a library in this process."""
+    name = f"library_{len(_libraries)}"
+    _libraries[name] = library
+    return {"target": f"{__name__}:{name}", **fields}
+
+
+def entries(background: Background) -> dict[str, Json]:
+    """One entry for each of UPSTREAMS."""
+    program = {"command": sys.executable, "args": ["-m", "tests.peers.library", "stdio"], "cwd": str(ROOT)}
+    return {
+        "local_modern": {"target": "tests.peers.library:build"},
+        "local_legacy": {"target": "tests.peers.library:build", "protocol": "legacy"},
+        "stdio_modern": program,
+        "stdio_legacy": {**program, "protocol": "legacy"},
+        "http_modern": {"url": f"{background.open(serving(http_app()))}/mcp"},
+        "http_legacy": {"type": "http", "url": f"{background.open(serving(LegacyOnly(http_app())))}/mcp"},
+        "sse": {"type": "sse", "url": f"{background.open(serving(SseApp()))}/sse"},
+    }
+
+
+async def listed(host: Host, method: str) -> list[Json]:
+    """Every page of a list."""
+    found: list[Json] = []
+    params: Json = {}
+    while True:
+        page = await host.ask(method, params).result()
+        found += page[LISTS[method]]
+        if "nextCursor" not in page:
+            return found
+        params = {"cursor": page["nextCursor"]}
+
+
+async def read(host: Host, uri: str) -> Json:
+    """The first part of what was read."""
+    result = await host.ask("resources/read", {"uri": uri}).result()
+    part: Json = result["contents"][0]
+    return part
+
+
+@asynccontextmanager
+async def hearing(host: Host, **wanted: Any) -> AsyncIterator[Json]:
+    """The host hears of changes, in the way of its era and door; yields what was acknowledged."""
+    if host.modern:
+        listening = host.ask("subscriptions/listen", {"notifications": wanted})
+        acknowledged = await host.inbox.until(lambda message: about(message) == listening.id)
+        assert acknowledged[0]["method"] == "notifications/subscriptions/acknowledged"
+        yield acknowledged[0]["params"]["notifications"]
+        await host.wire.cancel(listening)
+        return
+    if isinstance(host.wire, Posts) and host not in _standing:
+        _standing.add(host)
+        host.wire.stand()
+        await host.inbox.named("standing")
+    for uri in wanted.get("resourceSubscriptions", ()):
+        assert await host.ask("resources/subscribe", {"uri": uri}).result() == {}
+    yield wanted
+
+
+def about(message: Json) -> Any:
+    """The subscription that a notification belongs to."""
+    params = message.get("params") or {}
+    return params.get("_meta", {}).get(f"{META}subscriptionId")
+
+
+def updates(host: Host) -> list[str]:
+    """The resources the host was told of so far."""
+    return [m["params"]["uri"] for m in host.inbox.messages if m.get("method") == UPDATED]
+
+
+async def told(host: Host, uri: str) -> Json:
+    """The first notification of a resource's change."""
+    found = await host.inbox.until(lambda m: m.get("method") == UPDATED and m["params"]["uri"] == uri)
+    return found[0]

@@ -1,0 +1,277 @@
+"""Changes of lists and of resources, from every kind of upstream to every kind of host that wants to hear of them."""
+
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Final
+
+import pytest
+
+from tests.access.waiting import until
+from tests.journeys.hosts import MODERN
+from tests.journeys.house import House
+from tests.passing.conftest import OpenHouse
+from tests.passing.shelves import LISTS, entries, hearing, listed, local, told, updates
+from tests.peers.library import FILE, Library
+from tests.peers.serving import Background
+from tests.peers.toolbox import Json
+
+VERSIONS: Final = ("2025-11-25", MODERN)
+# What is added: what is told, and how one hears of it in 2026-07-28.
+KINDS: Final = {
+    "resource": ("resources", "resources/list"),
+    "template": ("resources", "resources/templates/list"),
+    "prompt": ("prompts", "prompts/list"),
+}
+by_web = pytest.mark.parametrize("door", ["sse", "http"])
+every_era = pytest.mark.parametrize("version", VERSIONS)
+ALL: Final = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+
+
+def changed(kind: str) -> str:
+    return f"notifications/{kind}/list_changed"
+
+
+@by_web
+@every_era
+async def test_what_is_new_is_told_and_listed(restless: House, door: str, version: str) -> None:
+    """Each kind by its own notification, from upstreams of both eras over every transport."""
+    await grow(restless, door, version)
+
+
+@every_era
+async def test_what_is_new_is_told_on_stdio(open_house: OpenHouse, version: str) -> None:
+    """The same; a stdio host that leaves ends all that there is to hear, so it has a house of its own."""
+    house = open_house({era: local(Library(era), protocol=era) for era in ("legacy", "modern")})
+    await grow(house, "stdio", version)
+
+
+async def grow(house: House, door: str, version: str) -> None:
+    by = "__" if door == "stdio" else "."
+    async with house.host(door, version) as host, hearing(host, **ALL) as acknowledged:
+        assert acknowledged == ALL
+        for kind, (told_as, method) in KINDS.items():
+            name = f"{kind}-{door}-{version}"
+            expected = {
+                f"{upstream}{by}{name}" if kind == "prompt" else f"file://{upstream}//{name}"
+                for upstream in house.app.links
+            }
+            for upstream in house.app.links:
+                await host.call(f"{upstream}.add", {"kind": kind, "name": name}).result()
+            while True:
+                host.inbox.messages.clear()
+                found = [one.get("uri") or one.get("uriTemplate") or one["name"] for one in await listed(host, method)]
+                if expected <= {str(one).removesuffix("/{x}") for one in found}:
+                    break
+                await host.inbox.named(changed(told_as))
+                assert {m["method"] for m in host.inbox.messages} <= {changed("resources"), changed("prompts")}
+
+
+@every_era
+async def test_only_what_was_asked_for_is_told(open_house: OpenHouse, version: str) -> None:
+    """A 2026-07-28 host hears of the lists it named; every host hears only of lists that are others than before."""
+    library = Library("box")
+    house = open_house({"box": local(library)})
+    async with house.host("sse", version) as host, hearing(host, promptsListChanged=True) as acknowledged:
+        assert acknowledged == {"promptsListChanged": True}
+        await host.call("box.add", {"kind": "resource", "name": "r"}).result()
+        await host.call("box.add", {"kind": "prompt", "name": "p"}).result()
+        await host.inbox.named(changed("prompts"))
+        heard = {m["method"] for m in host.inbox.messages} - {"notifications/subscriptions/acknowledged"}
+        assert heard == ({changed("prompts")} if host.modern else {changed("prompts"), changed("resources")})
+
+
+async def test_a_storm_is_a_few_words(open_house: OpenHouse) -> None:
+    """A hundred changes of a list at once are read twice at most and told twice at most; of a resource, once."""
+    library = Library("box")
+    house = open_house({"box": local(library)})
+    uri = "file://box//notes/a.txt"
+    async with house.host("sse", MODERN) as host, hearing(host, **ALL, resourceSubscriptions=[uri]):
+        before = library.asked.count("prompts/list")
+
+        async def storm() -> None:
+            for number in range(100):
+                await library.add("prompt", f"p{number}")
+                await library.touch(FILE)
+
+        await house.background.elsewhere(storm())
+        last = "box.p99"
+        await until(lambda: house.app.gateway.catalog is not None and last in prompts(house))
+        await told(host, uri)
+        assert library.asked.count("prompts/list") - before <= 2
+        assert len([m for m in host.inbox.messages if m["method"] == changed("prompts")]) <= 2
+        assert len(updates(host)) <= 2
+
+
+def prompts(house: House) -> set[str]:
+    return {record.listed["canonical"] for record in house.app.gateway.offer.prompts.records}
+
+
+@by_web
+@every_era
+async def test_a_resource_that_changes_is_told_to_those_who_subscribed(
+    restless: House, door: str, version: str
+) -> None:
+    """Two hosts, servers with the same URI: each hears of its own, under our URI, until it no longer wants to."""
+    await touch(restless, door, version)
+
+
+@every_era
+async def test_a_resource_that_changes_is_told_on_stdio(open_house: OpenHouse, version: str) -> None:
+    """The same; see above."""
+    house = open_house({era: local(Library(era), protocol=era) for era in ("legacy", "modern")})
+    await touch(house, "stdio", version)
+
+
+async def touch(house: House, door: str, version: str) -> None:
+    async with house.host(door, version) as one, house.host(door, version) as two:
+        for upstream in house.app.links:
+            uri, other = f"file://{upstream}//notes/a.txt", f"ui://{upstream}/view/main.html"
+            async with (
+                hearing(one, resourceSubscriptions=[uri]) as honoured,
+                hearing(two, resourceSubscriptions=[other]),
+            ):
+                assert honoured == {"resourceSubscriptions": [uri]}
+                for own in (FILE, "ui://view/main.html"):
+                    await one.call(f"{upstream}.touch", {"uri": own}).result()
+                await told(one, uri)
+                await told(two, other)
+                for host, subscribed in ((one, uri), (two, other)):
+                    assert set(updates(host)) == {subscribed}
+                    host.inbox.messages.clear()
+                    if not host.modern:
+                        await host.ask("resources/unsubscribe", {"uri": subscribed}).result()
+            await until(partial(nobody_watches, house, upstream))
+
+
+def nobody_watches(house: House, upstream: str) -> bool:
+    return watch_of(house, upstream) == "0 of 0"
+
+
+def watch_of(house: House, upstream: str) -> str:
+    return repr(house.app.links[upstream].watch).partition(": ")[2].rstrip(">")
+
+
+async def test_an_upstream_is_asked_once_and_let_go_last(open_house: OpenHouse) -> None:
+    """However many hosts want it, in whatever era; a host that leaves without a word wants nothing any more."""
+    library = Library("box")
+    house = open_house({"box": local(library, protocol="legacy")})
+    uri = "file://box//notes/a.txt"
+    async with AsyncExitStack() as hosts:
+        for door, version in (("sse", "2025-11-25"), ("http", MODERN), ("http", "2025-11-25")):
+            host = await hosts.enter_async_context(house.host(door, version))
+            await hosts.enter_async_context(hearing(host, resourceSubscriptions=[uri]))
+            if door == "sse":
+                assert await host.ask("resources/subscribe", {"uri": uri}).result() == {}
+            await host.call("box.touch", {"uri": FILE}).result()
+            await told(host, uri)
+        assert library.journal == [f"subscribe {FILE}"]
+    await until(lambda: library.journal == [f"subscribe {FILE}", f"unsubscribe {FILE}"])
+
+
+async def test_a_part_of_a_resource_is_told_to_who_subscribed_to_the_whole(open_house: OpenHouse) -> None:
+    """The URI that was told is the part's (S/server/resources, Subscriptions); a name that begins alike is no part."""
+    house = open_house({"box": local(Library("box"), protocol="legacy")})
+    async with (
+        house.host("sse", "2025-11-25") as host,
+        hearing(host, resourceSubscriptions=["file://box//notes/a.txt"]),
+    ):
+        await host.call("box.touch", {"uri": f"{FILE}/page/1"}).result()
+        await told(host, "file://box//notes/a.txt/page/1")
+        assert len(updates(host)) == 1
+
+
+@every_era
+async def test_hosts_that_normalise_uris(open_house: OpenHouse, version: str) -> None:
+    """The prefix is found in lower case too, and what comes back is spelled as the host spelled it."""
+    house = open_house({"Box": local(Library("Box"))})
+    asked = "file://box//notes/a.txt"
+    async with house.host("sse", version) as host, hearing(host, resourceSubscriptions=[asked]):
+        result = await host.ask("resources/read", {"uri": asked}).result()
+        assert result["contents"][0]["uri"] == asked
+        assert result["contents"][0]["text"] == f"Box: {FILE}"
+        await host.call("Box.touch", {"uri": FILE}).result()
+        await told(host, asked)
+
+
+async def test_what_cannot_be_subscribed_to(open_house: OpenHouse) -> None:
+    """An error in the handshake eras, left out of what is acknowledged in 2026-07-28."""
+    house = open_house(
+        {
+            "box": local(Library("box"), protocol="legacy"),
+            "mute": local(Library("mute", tells=False)),
+        }
+    )
+    refused, mute, nobody = "file://box//refused", "file://mute//notes/a.txt", "file://nobody//x"
+    async with house.host("sse", "2025-11-25") as host:
+        for uri, code in ((refused, -32602), (mute, -32601), (nobody, -32002)):
+            error = await host.ask("resources/subscribe", {"uri": uri}).error()
+            assert error["code"] == code, error
+        assert await host.ask("resources/unsubscribe", {"uri": nobody}).result() == {}
+    async with (
+        house.host("sse", MODERN) as host,
+        hearing(host, resourceSubscriptions=[mute, nobody, 7, "file://box//a"], tools=True) as honoured,
+    ):
+        assert honoured == {"resourceSubscriptions": ["file://box//a"]}
+        for method in ("resources/subscribe", "resources/unsubscribe"):
+            assert (await host.ask(method, {"uri": "file://box//a"}).error())["code"] == -32601
+        assert (await host.ask("subscriptions/listen", {"notifications": []}).error())["code"] == -32602
+    await until(lambda: watch_of(house, "box") == "0 of 0")
+
+
+async def test_after_a_reconnect_it_is_subscribed_again(open_house: OpenHouse, background: Background) -> None:
+    """The upstream dies and comes back: who subscribed is told that it may have changed, and hears on."""
+    every = entries(background)
+    house = open_house({name: every[name] for name in ("stdio_legacy", "stdio_modern")})
+    uris = {name: f"file://{name}//notes/a.txt" for name in house.app.links}
+    async with (
+        house.host("sse", "2025-11-25") as one,
+        house.host("http", MODERN) as two,
+        hearing(one, resourceSubscriptions=list(uris.values())),
+        hearing(two, resourceSubscriptions=list(uris.values())),
+    ):
+        await until(lambda: all(watch_of(house, name) == "1 of 1" for name in uris))
+        for name in uris:
+            assert "error" in await one.call(f"{name}.die").message() or True
+        for host in (one, two):
+            for uri in uris.values():
+                await told(host, uri)
+        for host in (one, two):
+            host.inbox.messages.clear()
+        for name, uri in uris.items():
+            await one.call(f"{name}.touch", {"uri": FILE}).result()
+            await told(one, uri)
+            await told(two, uri)
+
+
+async def test_a_stream_ends_gracefully(open_house: OpenHouse) -> None:
+    """When we stop: the listen is answered, under its own id, after what it was to hear."""
+    house = open_house({"box": local(Library("box"))})
+    async with house.host("stdio", MODERN) as host:
+        listening = host.ask("subscriptions/listen", {"notifications": ALL})
+        await host.inbox.named("notifications/subscriptions/acknowledged")
+
+        async def close() -> None:
+            house.app.gateway.changes.close()
+
+        await house.background.elsewhere(close())
+        result: Json = await listening.result()
+        assert result["_meta"]["io.modelcontextprotocol/subscriptionId"] == listening.id
+        assert result["resultType"] == "complete"
+
+
+async def test_a_silent_host_hears_nothing(open_house: OpenHouse) -> None:
+    """Neither what it did not subscribe to, nor in 2026-07-28 what it did not listen for."""
+    library = Library("box")
+    house = open_house({"box": local(library)})
+    wanted = {"resourcesListChanged": True, "resourceSubscriptions": ["file://box//notes/a.txt"]}
+    async with (
+        house.host("sse", MODERN) as silent,
+        house.host("sse", MODERN) as other,
+        hearing(other, **wanted),
+    ):
+        await other.call("box.touch", {"uri": FILE}).result()
+        await told(other, "file://box//notes/a.txt")
+        await other.call("box.add", {"kind": "resource", "name": "r"}).result()
+        await other.inbox.named(changed("resources"))
+        await listed(silent, next(iter(LISTS)))
+        assert silent.inbox.messages == []

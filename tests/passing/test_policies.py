@@ -1,0 +1,282 @@
+"""What an agent sees listed is what it may read and get: by any policy, for every spelling, and for nobody else."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from aggregator.domain.uris import aliased, wrapped
+from aggregator.gateway.host import Host
+from aggregator.upstream.negotiate import Greeting
+from aggregator.upstream.way_in import Session
+from tests.access.desk import LEGACY, MODERN, Desk, Way, configured
+from tests.access.rooms import Room
+from tests.passing.shelves import hearing, listed, local, told, updates
+from tests.peers.library import FILE, Library
+from tests.peers.serving import Background
+from tests.peers.toolbox import Json
+from tests.policy.test_properties import AGENTS, belonging, documents, with_tenants
+
+SERVERS: Final = ("a", "b", "a_b", "A")
+URIS: Final = ("file:///get", "https://h/get", "urn:x.y", "demo://a/delete_x", "get", "ui://b/查")
+NAMES: Final = ("get", "delete_x", "x.y", "Get", "x__y", "b/get", "b.get")
+World = Mapping[str, tuple[list[str], list[str]]]
+
+worlds: st.SearchStrategy[World] = st.dictionaries(
+    st.sampled_from(SERVERS),
+    st.tuples(
+        st.lists(st.sampled_from(URIS), max_size=3, unique=True),
+        st.lists(st.sampled_from(NAMES), max_size=3, unique=True),
+    ),
+    min_size=1,
+    max_size=4,
+)
+# Without shrinking: a failure takes as long as a success.
+quick = settings(
+    max_examples=40,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+
+class Reader:
+    """An upstream of a desk: it reads and gets whatever it is asked for, and keeps what that was."""
+
+    def __init__(self, server: str, log: list[tuple[str, str]]) -> None:
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._server, self._log = server, log
+
+    async def request(self, method: str, params: Json, *rest: Any, **more: Any) -> Json:
+        if method == "resources/read":
+            self._log.append((self._server, params["uri"]))
+            return {"contents": [{"uri": params["uri"], "text": "x"}]}
+        assert method == "prompts/get"
+        self._log.append((self._server, params["name"]))
+        return {"messages": []}
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Nobody listens."""
+
+    def speak(self, version: str) -> None:
+        """Nothing depends on it."""
+
+
+class Counter(Desk):
+    """A desk whose upstreams have resources and prompts, and no tools."""
+
+    def __init__(self, folder: Path, world: World, policies: object) -> None:
+        super().__init__(configured(folder, {name: {"command": "played"} for name in SERVERS}), {}, policies)
+        greeting = Greeting(LEGACY, {}, {"resources": {}, "prompts": {}}, None)
+        for server, link in self.app.links.items():
+            uris, names = world.get(server, ([], []))
+            link.lists.put("resource", [{"uri": uri, "name": uri} for uri in uris])
+            link.lists.put("prompt", [{"name": name} for name in names])
+            link.greeting = greeting
+            reader: Any = Reader(server, self.sent)
+            link._session = Session(reader, greeting, "played", {})
+        self.app.gateway.restock()
+
+    async def found(self, host: Host, method: str, field: str) -> list[str]:
+        result = (await self.ask(host, method, {}))["result"]
+        (key,) = {"resources", "prompts"} & result.keys()
+        return [one[field] for one in result[key]]
+
+    async def reached(self, host: Host, method: str, params: Json) -> tuple[str, str] | None:
+        """What a read or a get reaches, or would once a person agreed."""
+        before = len(self.sent)
+        answer = await self.ask(host, method, params)
+        if sent := self.sent[before:]:
+            assert len(sent) == 1
+            assert "result" in answer
+            return sent[0]
+        data = answer["error"].get("data", {})
+        return ("?", "?") if data.get("code") == "not_confirmed" else None
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(work)
+
+
+@quick
+@given(documents, belonging, worlds, st.sampled_from([LEGACY, MODERN]))
+def test_what_is_listed_is_what_can_be_had(
+    tmp_path: Path, content: Any, belong: Any, world: World, version: str
+) -> None:
+    """Whatever leads to a resource or prompt that is not listed leads nowhere, and everything listed leads there."""
+
+    async def work() -> None:
+        counter = Counter(tmp_path, world, with_tenants(content, belong))
+        assert counter.live.rulebook is not None
+        for agent, rules in counter.live.rulebook.agents.items():
+            host = counter.host(agent, version)
+            uris = await counter.found(host, "resources/list", "uri")
+            by_list = {uri: await counter.reached(host, "resources/read", {"uri": uri}) for uri in uris}
+            assert None not in by_list.values()
+            assert len(uris) == len(set(uris))
+            had = set(by_list.values())
+            for server, (own_uris, _) in world.items():
+                for own in own_uris:
+                    for spelled in (wrapped(server, own), aliased(server, own)):
+                        found = await counter.reached(host, "resources/read", {"uri": spelled})
+                        assert found is None or found in had, spelled
+                    # This may read as another server's, and then that is what the policy decides about.
+                    found = await counter.reached(host, "resources/read", {"uri": own})
+                    assert found is None or found == ("?", "?") or rules.decide_resource(*found).visible
+            names = await counter.found(host, "prompts/list", "name")
+            gotten = {name: await counter.reached(host, "prompts/get", {"name": name}) for name in names}
+            assert None not in gotten.values()
+            for server, (_, own_names) in world.items():
+                for own in own_names:
+                    for by in (".", "__", "/", ":"):
+                        found = await counter.reached(host, "prompts/get", {"name": f"{server}{by}{own}"})
+                        assert found is None or found in gotten.values()
+
+    run(work())
+
+
+@quick
+@given(documents, belonging, worlds)
+def test_what_an_agent_may_not_have_changes_nothing_for_it(
+    tmp_path: Path, content: Any, belong: Any, world: World
+) -> None:
+    """With hidden denials every list is that of a world with only what the agent may have."""
+    content = with_tenants(content, belong)
+    for body in (*content["agents"].values(), *content["roles"].values(), content["defaults"]):
+        body["denials"] = "hidden"
+
+    async def work() -> None:
+        whole = Counter(tmp_path, world, content)
+        for agent in AGENTS:
+            host = whole.host(agent)
+            rules = whole.live.rulebook
+            assert rules is not None
+            mine = rules.for_agent(agent)
+            assert mine is not None
+            less = {
+                server: (
+                    [uri for uri in uris if mine.decide_resource(server, uri).visible],
+                    [name for name in names if mine.decide_prompt(server, name).visible],
+                )
+                for server, (uris, names) in world.items()
+            }
+            part = Counter(tmp_path, less, content)
+            for method, field in (("resources/list", "uri"), ("prompts/list", "name")):
+                assert await whole.found(host, method, field) == await part.found(part.host(agent), method, field)
+            for server, (_, names) in world.items():
+                for own in names:
+                    asked = {"name": f"{server}.{own}"}
+                    answers = [await desk.ask(desk.host(agent), "prompts/get", asked) for desk in (whole, part)]
+                    assert answers[0] == answers[1]
+
+    run(work())
+
+
+POLICIES: Final[Json] = {
+    "agents": {
+        "one": {"allow": ["resource:shop.file:///notes/*", "prompt:shop.greet", "shop.*"], "denials": "hidden"},
+        "two": {"allow": ["server:shop", "server:mail"], "deny": ["resource:shop.https://*", "prompt:*.embed"]},
+    }
+}
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Two libraries and two agents."""
+    monkeypatch.setattr("aggregator.gateway.reload.EVERY", 0.05)
+    with Background() as running:
+        servers = {name: local(Library(name), protocol="legacy") for name in ("shop", "mail")}
+        yield Room(running, tmp_path, servers, POLICIES, ("one", "two"))
+
+
+async def test_two_agents_at_a_door(room: Room) -> None:
+    """Each sees its own: what is denied by name, what nothing allows, and what only another agent's list has first."""
+    page = "https://example.com/page"
+    async with room.guest(("http", LEGACY), "one") as one, room.guest(("http", MODERN), "two") as two:
+        assert [r["uri"] for r in await listed(one, "resources/list")] == ["file://shop//notes/a.txt"]
+        assert [p["name"] for p in await listed(one, "prompts/list")] == ["shop.greet"]
+        assert await listed(one, "resources/templates/list") == []
+        uris = [r["uri"] for r in await listed(two, "resources/list")]
+        assert page in uris
+        assert (await two.ask("resources/read", {"uri": page}).result())["contents"][0]["text"] == f"mail: {page}"
+        assert f"mcp://mail/{page}" not in uris, "whose it would be for others is not to be seen"
+        hidden = await one.ask("resources/read", {"uri": "file://mail//notes/a.txt"}).error()
+        nobody = await one.ask("resources/read", {"uri": "file://nope//notes/a.txt"}).error()
+        assert hidden["code"] == nobody["code"] == -32002
+        assert hidden["message"].replace("mail", "nope") == nobody["message"]
+        denied = await two.ask("resources/read", {"uri": f"mcp://shop/{page}"}).error()
+        assert (denied["code"], denied["data"]["code"], denied["data"]["status"]) == (-32602, "not_allowed", 403)
+        denied = await two.ask("prompts/get", {"name": "shop__embed", "arguments": {"uri": "a:b"}}).error()
+        assert denied["data"]["code"] == "not_allowed"
+        assert "resource_not_found" not in str(denied)
+        unknown = await one.ask("prompts/get", {"name": "mail.greet"}).error()
+        assert (unknown["code"], unknown["data"]["nearest"]) == (-32602, ["shop.greet"])
+        ref = {"ref": {"type": "ref/prompt", "name": "mail.greet"}, "argument": {"name": "who", "value": "p"}}
+        assert (await one.ask("completion/complete", ref).error())["code"] == -32602
+        listing = await two.ask("resources/list").result()
+        assert listing["cacheScope"] == "private"
+        reading = await two.ask("resources/read", {"uri": "file://mail//notes/a.txt"}).result()
+        assert reading["cacheScope"] == "private"
+
+
+async def test_who_may_no_longer_read_hears_no_more(room: Room) -> None:
+    """Rules change while hosts listen: they are told that their lists changed, and of resources they lost nothing."""
+    uri = "file://shop//notes/a.txt"
+    wanted = {"resourcesListChanged": True, "resourceSubscriptions": [uri, "https://example.com/page"]}
+    async with (
+        room.guest(("sse", LEGACY), "one") as one,
+        room.guest(("sse", MODERN), "two") as two,
+        hearing(one, resourceSubscriptions=[uri]),
+        hearing(two, **wanted) as honoured,
+    ):
+        assert honoured == wanted, "that page is the mail's for this agent"
+        await two.call("shop.touch", {"uri": FILE}).result()
+        for host in (one, two):
+            await told(host, uri)
+            host.inbox.messages.clear()
+        before = room.revision
+        agents: dict[str, Json] = POLICIES["agents"]
+        room.put({"agents": {**agents, "one": {**agents["one"], "deny": ["resource:*"]}}})
+        await room.until_in_force(before)
+        await one.inbox.named("notifications/resources/list_changed")
+        await two.call("shop.touch", {"uri": FILE}).result()
+        await told(two, uri)
+        assert updates(one) == []
+        assert not [m for m in two.inbox.messages if m["method"].endswith("list_changed")]
+
+
+async def test_a_person_agrees_to_a_read(tmp_path: Path) -> None:
+    """What a policy wants confirmed is asked for before it is read or got, in each era's way, and only then sent."""
+    policies = {"agents": {"one": {"allow": ["server:a"], "confirm": ["resource:a.*", "prompt:a.get"]}}}
+    counter = Counter(tmp_path, {"a": (["file:///get"], ["get"])}, policies)
+    asked: list[Json] = []
+
+    async def person(question: Json) -> Json:
+        asked.append(question)
+        return {"action": "accept", "content": {"allow": len(asked) > 1}}
+
+    forms: Json = {"elicitation": {}}
+    host, read = counter.host("one", LEGACY, forms), {"uri": "file://a//get"}
+    declined = await counter.ask(host, "resources/read", read, Way(person))
+    assert declined["error"]["data"]["code"] == "not_confirmed"
+    agreed = await counter.ask(host, "resources/read", read, Way(person))
+    assert agreed["result"]["contents"][0]["uri"] == "file://a//get"
+    nobody = await counter.ask(counter.host("one"), "prompts/get", {"name": "a.get"})
+    assert nobody["error"]["data"]["code"] == "not_confirmed"
+    modern = counter.host("one", MODERN)
+    modern.capabilities = forms
+    interim = (await counter.ask(modern, "prompts/get", {"name": "a.get"}))["result"]
+    assert interim["resultType"] == "input_required"
+    assert not {"ttlMs", "cacheScope"} & interim.keys()
+    back = {
+        "name": "a.get",
+        "inputResponses": {key: {"action": "accept", "content": {"allow": True}} for key in interim["inputRequests"]},
+        "requestState": interim["requestState"],
+    }
+    assert "result" in await counter.ask(modern, "prompts/get", back)
+    assert counter.sent == [("a", "file:///get"), ("a", "get")]
+    assert "resource:a.file:///get" in asked[0]["message"]
