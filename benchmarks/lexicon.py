@@ -1,7 +1,7 @@
-"""`python -m benchmarks.lexicon WORDNET FREQUENCIES`: writes the tables `frequency.txt` and `related.txt` of the search.
+"""`python -m benchmarks.lexicon WORDNET FREQUENCIES`: writes the tables `frequency.txt`, `related.txt` of the search.
 
-WORDNET is the folder of the database files of WordNet 3.0 (`data.noun`, `index.noun`, ...); FREQUENCIES a file of English
-words with how often they were counted, such as SymSpell's `frequency_dictionary_en_82_765.txt`.
+WORDNET is the folder of the database files of WordNet 3.0 (`data.noun`, `index.noun`, ...); FREQUENCIES a file of
+English words with how often they were counted, such as SymSpell's `frequency_dictionary_en_82_765.txt`.
 
 A word that `meanings.txt` and `subjects.txt` do not know is put under a line of theirs if its first sense in WordNet, a
 derived form, its topic or one step up has a word of that line, and the definitions of both share something; or if their
@@ -32,6 +32,8 @@ _NEIGHBOURS: Final = {"@": 1.0, "~": 0.5, "+": 1.0, "\\": 1.0, "=": 0.7, ";c": 1
 _OTHERS: Final = 0.3
 _UP: Final = ("@", "@i")
 _BESIDE: Final = (";c", "+", "\\", "&")
+# Words with such a sense are left out.
+_UNFIT: Final = frozenset(["disparagement", "ethnic_slur", "obscenity", "derogation", "slang", "vulgarism"])
 # Likeness of definitions that does by itself, and that is asked for where WordNet relates the words.
 _MUCH, _SOME, _NEAR_BEST, _LEAST = 0.1, 0.02, 0.7, 0.002
 _MARKS: Final = 3
@@ -56,9 +58,10 @@ def main() -> None:
     for line in frequencies.read_text(encoding="utf-8-sig").splitlines():
         word, count = line.split()
         counts[stem(word)] += int(count)
-    _write("frequency.txt", _frequency(counts))
     senses, orders = _read(wordnet)
-    _write("related.txt", _related(senses, orders, [word for word, _ in counts.most_common()]))
+    unfit = _unfit(senses)
+    _write("frequency.txt", _frequency(counts, unfit))
+    _write("related.txt", _related(senses, orders, [word for word, _ in counts.most_common() if word not in unfit]))
 
 
 def _write(name: str, lines: Iterable[str]) -> None:
@@ -67,12 +70,12 @@ def _write(name: str, lines: Iterable[str]) -> None:
     path.write_text("\n".join([*remarks, *lines]) + "\n", encoding="utf-8")
 
 
-def _frequency(counts: Counter[str]) -> Iterable[str]:
+def _frequency(counts: Counter[str], unfit: frozenset[str]) -> Iterable[str]:
     total = counts.total()
     steps: dict[float, list[str]] = defaultdict(list)
     for word, count in counts.items():
         rare = -math.log(count / total)
-        if rare <= _RAREST and word.isalpha():
+        if rare <= _RAREST and word.isalpha() and word not in unfit:
             steps[round(rare / _STEP) * _STEP].append(word)
     return (f"{step:g} {' '.join(sorted(steps[step]))}" for step in sorted(steps))
 
@@ -117,18 +120,35 @@ def _related(senses: Mapping[str, Sense], orders: Mapping[str, list[str]], stems
     candidates = [term for term in stems if term not in known and term not in unsaid and len(term) > 2]
     for term in [term for term in candidates if term in forms or term in likeness][:_CANDIDATES]:
         like = likeness.get(term, {})
-        scores = {mark: score for mark, score in like.items() if score >= max(_MUCH, _NEAR_BEST * max(like.values(), default=0.0))}
-        beside = [mark for word in forms.get(term, ()) for first in orders[word] for mark in _beside(first, senses, known, phrases)]
-        scores |= {mark: 1 + like[mark] for mark in beside if like.get(mark, 0.0) >= _SOME}
+        scores = {
+            mark: score
+            for mark, score in like.items()
+            if score >= max(_MUCH, _NEAR_BEST * max(like.values(), default=0.0))
+        }
+        firsts = [first for word in forms.get(term, ()) for first in orders[word]]
+        beside = dict.fromkeys(mark for first in firsts for mark in _beside(first, senses, known, phrases))
+        scores |= {mark: 1 + like[mark] for mark in list(beside)[:_MARKS] if like.get(mark, 0.0) >= _SOME}
         for mark in sorted(scores, key=lambda mark: (-scores[mark], mark))[:_MARKS]:
             found[mark].append(term)
     return (f"{head}: {' '.join(sorted(found[mark]))}" for head, mark in heads() if mark in found)
 
 
+def _unfit(senses: Mapping[str, Sense]) -> frozenset[str]:
+    return frozenset(
+        stem(word)
+        for sense in senses.values()
+        if any(sign == ";u" and _UNFIT & set(senses[other].words) for sign, other in sense.pointers if other in senses)
+        for word in sense.words
+    )
+
+
 def _beside(
-    first: str, senses: Mapping[str, Sense], known: Mapping[str, tuple[str, ...]], phrases: Mapping[tuple[str, str], str]
+    first: str,
+    senses: Mapping[str, Sense],
+    known: Mapping[str, tuple[str, ...]],
+    phrases: Mapping[tuple[str, str], str],
 ) -> list[str]:
-    """The marks of a sense's own words, of its topic, its derived forms, and of the nearest kind it is of that has any."""
+    """The marks of a sense's own words, of its topic, its derived forms, and of the nearest kind that has any."""
 
     def marks(near: Iterable[str]) -> list[str]:
         found: list[str] = []
@@ -142,12 +162,12 @@ def _beside(
         return [other for sense in near for sign, other in senses[sense].pointers if sign in signs and other in senses]
 
     kinds = there([first], _UP)
-    return marks([first, *there([first], _BESIDE)]) + (marks(kinds) or marks(there(kinds, _UP)))
+    return marks([*there([first], _BESIDE), first]) + (marks(kinds) or marks(there(kinds, _UP)))
 
 
 def _likeness(senses: Mapping[str, Sense], known: Mapping[str, tuple[str, ...]]) -> dict[str, dict[str, float]]:
-    """How much the definitions of a word have in common with those of the words of a line: by stem and mark, the mean of
-    the best two of the line's words."""
+    """How much the definitions of a word have in common with those of the words of a line: by stem and mark, the mean
+    of the best two of the line's words."""
     rows, columns = _vectors(senses)
     best: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for term, marks in known.items():
@@ -159,9 +179,7 @@ def _likeness(senses: Mapping[str, Sense], known: Mapping[str, tuple[str, ...]])
             if other not in known and like > _LEAST:
                 for mark in marks:
                     best[other][mark] = sorted([*best[other][mark], like], reverse=True)[:_ALIKE]
-    return {
-        term: {mark: sum(likes) / _ALIKE for mark, likes in marks.items()} for term, marks in best.items()
-    }
+    return {term: {mark: sum(likes) / _ALIKE for mark, likes in marks.items()} for term, marks in best.items()}
 
 
 def _vectors(senses: Mapping[str, Sense]) -> tuple[dict[str, Vector], list[dict[str, float]]]:

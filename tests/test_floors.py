@@ -32,6 +32,9 @@ ENTRANCE: Final = f"{HOUSE}.__main__"
 INSIDE_FUNCTIONS: Final = {
     (f"{HOUSE}.cli.__init__", f"{HOUSE}.cli.commands"): "importing the package must not load the command line",
     (f"{HOUSE}.cli.setup", "uvloop"): "an optional dependency",
+    (f"{HOUSE}.catalog.semantic", "numpy"): "an optional dependency",
+    (f"{HOUSE}.catalog.semantic", "safetensors.numpy"): "an optional dependency",
+    (f"{HOUSE}.catalog.semantic", "tokenizers"): "an optional dependency",
     (f"{HOUSE}.config.report", "difflib"): "only when something is wrong: every start would pay for it",
 }
 # What `--help` and the stdio handshake must not wait for.

@@ -71,8 +71,8 @@ class Metrics:
         places = self._places.get((record.server, record.tool, record.agent_id, record.status)) or self._find(record)
         places.count.value += 1
         places.total.observe(record.duration)
-        places.own.observe(max(record.own_seconds, 0.0))
-        in_upstream = record.upstream_seconds
+        in_upstream, own = record.split()
+        places.own.observe(max(own, 0.0))
         if in_upstream:
             places.upstream.observe(in_upstream)
         if record.retries:

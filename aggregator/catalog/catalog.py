@@ -14,6 +14,9 @@ class Catalog(Listing):
         super().__init__(tools)
         self._spelled = Spelled(self.tools)
         self._by_server = {(tool.server, tool.own_name): tool for tool in self.tools}
+        listed = tuple(tool for tool in self.tools if not tool.only_for_apps)
+        # What is listed where nobody is denied anything.
+        self.listed: Listing = self if len(listed) == len(self.tools) else Listing(listed)
 
     def readings(self, name: str) -> Iterator[ToolRecord]:
         """The tools a called name may mean, the likeliest first: as listed, then in every other spelling."""

@@ -1,11 +1,13 @@
 """The resources, templates and prompts that somebody may have, in order, and what each URI and name means. Frozen.
 
 Rule 1: a URI that stays as it is (`https:`) belongs to the first server that has it; another's is listed as
-`mcp://server/https://...`, and both spellings of it lead to the same.
+`mcp://server/https://...`.
+Rule 2: a server's own URI, as it may stand in a text, means that server's resource where only one server has it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from aggregator.catalog.items import NAMED_BY
 from aggregator.catalog.pages import Pages
@@ -13,6 +15,9 @@ from aggregator.catalog.spelled import Spelled
 from aggregator.catalog.templates import fits
 from aggregator.domain.records import ItemKind, ItemRecord
 from aggregator.domain.uris import aliased, unwrapped
+
+# A look at one takes a microsecond: a miss must not hold up everybody else.
+_TEMPLATES_TRIED: Final = 2_000
 
 
 class Offer:
@@ -30,6 +35,9 @@ class Offer:
         self._by_template = {record.listed["canonical"]: record for record in self.templates.records}
         # The others say whose they are.
         self._open = [record for uri, record in self._by_template.items() if unwrapped(uri) is None]
+        self._by_own: dict[str, ItemRecord | None] = {}
+        for record in self.resources.records:
+            self._by_own[record.own_name] = None if record.own_name in self._by_own else record
         self._prompts = Spelled(self.prompts.records)
 
     def __repr__(self) -> str:
@@ -42,7 +50,15 @@ class Offer:
 
     def fitting(self, uri: str) -> ItemRecord | None:
         """The first template without a server's name in it that the URI may come from."""
-        return next((record for record in self._open if fits(record.listed["canonical"], uri)), None)
+        tried = self._open[:_TEMPLATES_TRIED]
+        return next((record for record in tried if fits(record.listed["canonical"], uri)), None)
+
+    def owner(self, uri: str) -> ItemRecord | None:
+        """The only server's resource, or template that it may come from, with this for its own URI."""
+        if uri in self._by_own:
+            return self._by_own[uri]
+        found = [record for record in self.templates.records[:_TEMPLATES_TRIED] if fits(record.own_name, uri)]
+        return found[0] if len({record.server for record in found}) == 1 else None
 
     def prompt(self, name: str) -> Iterator[ItemRecord]:
         """The prompts a name may mean, the likeliest first."""

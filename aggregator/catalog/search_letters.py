@@ -1,7 +1,8 @@
 """How alike two texts are spelled: the runs of four letters of their words, as the bits of a number."""
 
 import math
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Final
 from zlib import crc32
 
@@ -13,10 +14,7 @@ _LENGTH: Final = 4
 
 def letters(text: str) -> int:
     """The runs of four in each word, its two ends included; the pairs of signs in Chinese."""
-    found = 0
-    for chunk in chunks(text):
-        found |= _word(chunk.lower())
-    return found
+    return reduce(or_, map(_word, set(chunks(text.lower()))), 0)
 
 
 def alike(asked: int, text: int) -> float:

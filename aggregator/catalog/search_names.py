@@ -15,7 +15,7 @@ _NAME_WORDS: Final = 12
 
 def named(sight: Sight, query: Query) -> dict[int, int]:
     """The tools whose name the query is, or begins: 4 the full name, 3 the own name, 2 its first words or the server's
-    name and what follows it, 1 the own name's first letters, where these are no word of a tool."""
+    name and what follows it, 1 the own name's first letters, where it is written like a name or ends in no known word."""
     if not query.key or not query.name:
         return {}
     found: dict[int, int] = {}
@@ -28,9 +28,13 @@ def named(sight: Sight, query: Query) -> dict[int, int]:
             found[slot] = 3
         elif document.words[: len(query.name)] == query.name or _goes_on(document, query.key):
             found[slot] = 2
-        elif document.own.startswith(query.key) and not sight.frequency(query.name[-1]):
+        elif document.own.startswith(query.key) and _may_be_begun(sight, query):
             found[slot] = 1
     return found
+
+
+def _may_be_begun(sight: Sight, query: Query) -> bool:
+    return not sight.frequency(query.name[-1]) or (query.joined and len(query.name) > 1)
 
 
 def _goes_on(document: Document, key: str) -> bool:
@@ -40,14 +44,14 @@ def _goes_on(document: Document, key: str) -> bool:
 def _candidates(sight: Sight, query: Query) -> Iterator[tuple[int, Document]]:
     """The tools that may have such a name."""
     documents, lists = sight.postings.documents, sight.postings.lists
-    last = query.name[-1]
-    if len(query.name) == 1 and not sight.frequency(last):
+    begun = _may_be_begun(sight, query)
+    # A letter alone and a word that says nothing are in names, but not in the lists; nor is a word that is begun.
+    whole = query.name[: len(query.name) - begun]
+    listed = [word for word in whole if len(word) > 1 and word not in plain().unsaid]
+    if begun and not listed:
         return ((slot, own) for slot, own in enumerate(documents) if own is not None and query.key in own.name)
     looked_up = [named_term(query.key)]
     if len(query.name) <= _NAME_WORDS:
-        # A letter alone and a word that says nothing are in names, but not in the lists; nor is a word that is begun.
-        listed = [word for word in query.name if len(word) > 1 and word not in plain().unsaid]
-        begun = {last} if not sight.frequency(last) else frozenset[str]()
-        looked_up += sorted((word for word in listed if word not in begun), key=sight.frequency)[:1]
+        looked_up += sorted(listed, key=sight.frequency)[:1]
     slots = {slot for term in looked_up if term in lists for slot in lists[term].slots}
     return ((slot, sight.document(slot)) for slot in slots if sight.mask[slot])

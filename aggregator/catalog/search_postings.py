@@ -11,6 +11,7 @@ from aggregator.catalog.words import unspaced
 # The slots of removed tools are taken back when they are as many as the tools, and more than a few.
 _FEW: Final = 256
 _ENDS: Final = 3
+_ONE: Final = ord("1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +27,29 @@ class Posting:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """`documents` by slot, None where a tool was; `ranges`: a server's slots; `ends`: terms by their first and last
-    three letters."""
+    """`documents` by slot, None where a tool was, and their canonical `names`, empty there; `ranges`: a server's slots;
+    `ends`: terms by their first and last three letters."""
 
     documents: Sequence[Document | None] = ()
+    names: Sequence[str] = ()
     lists: Mapping[str, Posting] = field(default_factory=dict)
     ranges: Mapping[str, range] = field(default_factory=dict)
     ends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    _bits: dict[str, int] = field(default_factory=dict)
+
+    def bits(self, term: str) -> int:
+        """The slots of a term that is there as a number, a bit for each; kept, since some are asked for often."""
+        found = self._bits.get(term)
+        if found is None:
+            digits = bytearray(b"0") * len(self.documents)
+            for slot in self.lists[term].slots:
+                digits[-1 - slot] = _ONE
+            found = self._bits[term] = int(digits, 2)
+        return found
 
     def added(self, servers: Mapping[str, Sequence[Document]]) -> "Postings":
         """With the tools of servers that have none here."""
-        documents = list(self.documents)
+        documents, names = list(self.documents), list(self.names)
         ranges = dict(self.ranges)
         found: dict[str, tuple[list[int], list[int]]] = {}
         for server, own in servers.items():
@@ -49,6 +62,7 @@ class Postings:
                     entry[0].append(slot)
                     entry[1].append(impact)
             documents += own
+            names += [document.canonical for document in own]
         lists = dict(self.lists)
         new: list[str] = []
         for term, (slots, impacts) in found.items():
@@ -57,7 +71,7 @@ class Postings:
             lists[term] = posting if before is None else before + posting
             if before is None:
                 new.append(term)
-        return Postings(documents, lists, ranges, _with_ends(self.ends, new))
+        return Postings(documents, names, lists, ranges, _with_ends(self.ends, new))
 
     def removed(self, server: str) -> "Postings":
         """Without a server's tools."""
@@ -74,10 +88,11 @@ class Postings:
             else:
                 del lists[term]
                 lost.append(term)
-        documents = list(self.documents)
+        documents, names = list(self.documents), list(self.names)
         documents[gone.start : gone.stop] = [None] * len(gone)
+        names[gone.start : gone.stop] = [""] * len(gone)
         ranges = {name: slots for name, slots in self.ranges.items() if name != server}
-        return Postings(documents, lists, ranges, _without_ends(self.ends, lost))._compact()
+        return Postings(documents, names, lists, ranges, _without_ends(self.ends, lost))._compact()
 
     def _compact(self) -> "Postings":
         living = sum(map(len, self.ranges.values()))
@@ -94,7 +109,8 @@ class Postings:
             term: Posting(array("I", map(moved.__getitem__, posting.slots)), posting.impacts)
             for term, posting in self.lists.items()
         }
-        return Postings(documents, lists, ranges, self.ends)
+        names = [document.canonical if document else "" for document in documents]
+        return Postings(documents, names, lists, ranges, self.ends)
 
 
 def _said(document: Document | None) -> Mapping[str, int]:

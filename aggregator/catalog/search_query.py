@@ -3,7 +3,6 @@
 Law: the weights come from the language alone; how rare a term is among the tools is the index's to know.
 """
 
-import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -22,11 +21,12 @@ TRANSLATED = 0.7
 LITTLE_ALONE = 0.7
 LITTLE = 0.3
 LONG = 6
-# Of a word as common as the first, and as rare as the second of these (`search_language.rarity`), this power of the share.
+# Of a word between as common as the first and as rare as the second of these (`search_language.rarity`), this power of
+# the share.
 COMMON, RARE = 4.0, 14.0
 RARENESS = 0.5
 # The meanings of a word beside the word itself: words for doing, words that stand for each other, subjects.
-MEANS = {"*": 0.5, "=": 1.5, "~": 1.3}
+MEANS = {"*": 0.8, "=": 1.5, "~": 1.5}
 # Two words in a row, also where the tool writes them as one.
 PAIR = 1.5
 JOINED = 0.8
@@ -44,7 +44,8 @@ Word = tuple[tuple[str, float], ...]
 @dataclass(frozen=True, slots=True)
 class Query:
     """`words`: as asked; `pairs`; `means`: the marks of their meanings; each with its worth. `actions`: by number, how
-    surely it is asked for. `letters`: see `search_letters`. `key`, `name`: the text read as a tool's name."""
+    surely it is asked for. `letters`: see `search_letters`. `key`, `name`: the text read as a tool's name; `joined`: it
+    is written like one, without a space."""
 
     words: dict[str, Word]
     pairs: dict[str, float]
@@ -53,6 +54,7 @@ class Query:
     letters: int
     key: str
     name: tuple[str, ...]
+    joined: bool
 
 
 @dataclass(slots=True)
@@ -90,13 +92,14 @@ def read(text: str) -> Query:
         letters(text) | reading.letters,
         folded(text),
         tuple(map(stem, split(text))),
+        len(text.split()) == 1,
     )
 
 
 def _worth(term: str, count: int) -> float:
     if term.isdigit():
         return NUMBER
-    rare = min(1.0, max(0.02, (rarity().get(term, RARE) - COMMON) / (RARE - COMMON))) ** RARENESS
+    rare: float = min(1.0, max(0.02, (rarity().get(term, RARE) - COMMON) / (RARE - COMMON))) ** RARENESS
     if term not in plain().little:
         return rare
     return rare * (LITTLE_ALONE - (LITTLE_ALONE - LITTLE) * min(1.0, count / LONG))

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from aggregator.catalog.search_language import plain
-from aggregator.catalog.search_meanings import widened
+from aggregator.catalog.search_language import plain, rarity
+from aggregator.catalog.search_meanings import meanings
 from aggregator.catalog.search_postings import Postings, ends
 from aggregator.catalog.search_query import Query, Word
 from aggregator.catalog.search_sight import Sight
@@ -27,8 +27,8 @@ _LONGER: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Terms that some tool in sight says, with the gain for each point of their impact: `words` as asked, the terms that
-    may stand for one word together; `beside`, their pairs and meanings."""
+    """Terms that some tool in sight says, with the gain for each point of their impact: `words` as asked, the terms
+    that may stand for one word together; `beside`, their pairs and meanings."""
 
     query: Query
     words: tuple[Word, ...]
@@ -52,8 +52,8 @@ def put(query: Query, sight: Sight) -> Question:
             words.append(known)
         else:
             unknown.append(word)
-    slips = [word for word in unknown if _may_be_a_slip(word[0][0])][:_MOST_UNKNOWN]
-    for (term, worth), *_ in slips:
+    others = [word for word in unknown if _may_be_another(word[0][0])][:_MOST_UNKNOWN]
+    for (term, worth), *_ in others:
         known = _gains(sight, tuple((other, worth * likeness) for other, likeness in _variants(sight, term)))
         if known:
             words.append(known)
@@ -69,16 +69,16 @@ def _rareness(sight: Sight, term: str) -> float:
     return math.log(1 + (sight.count - frequency + 0.5) / (frequency + 0.5))
 
 
-def _may_be_a_slip(term: str) -> bool:
-    known = term in widened().of or term in plain().little or term in plain().unsaid
-    return bool(ends(term)) and not known
+def _may_be_another(term: str) -> bool:
+    return bool(ends(term)) and term not in meanings().of and term not in plain().little and term not in plain().unsaid
 
 
 def _variants(sight: Sight, term: str) -> Iterator[tuple[str, float]]:
-    """Terms in sight that may have been meant, with how likely; the nearest only."""
+    """Terms in sight that may have been meant, with how likely; the nearest only. A common word is no slip."""
     near: list[tuple[int, int, str]] = []
+    most = 0 if term in rarity() else distance_allowed(term)
     for other in _neighbours(sight.postings, term):
-        slips = within(term, other, distance_allowed(term))
+        slips = within(term, other, most)
         longer = slips is None and compound(term, other)
         frequency = sight.frequency(other) if longer or slips is not None else 0
         if frequency:

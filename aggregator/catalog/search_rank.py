@@ -3,9 +3,10 @@
 Law: only the tools in sight count, in every number here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container
 from heapq import nlargest, nsmallest
 from itertools import compress
+from operator import mul
 from typing import Final
 
 from aggregator.catalog.search_document import Document
@@ -25,14 +26,20 @@ def ranked(sight: Sight, query: Query, limit: int) -> list[tuple[Document, float
     question = put(query, sight)
     sums = _sums(sight, question)
     asked_for = named(sight, query)
-    best = _best(sight, sums, asked_for)
+
+    def order(slot: int, score: float) -> tuple[int, float, str, str]:
+        return -asked_for.get(slot, 0), -score, *sight.document(slot).key
+
+    best = nsmallest(_BEST, asked_for, key=lambda slot: order(slot, sums[slot]))
+    if len(asked_for) <= _BEST:
+        best += _best(sight, sums, asked_for)
     scores = fits(question, {slot: sight.document(slot) for slot in best})
-    ordered = _in_order(sight, scores, asked_for)
+    ordered = sorted(scores, key=lambda slot: order(slot, scores[slot]))
     if limit > len(ordered):
-        rest = [slot for slot, score in enumerate(sums) if score and slot not in scores]
-        ordered += sorted(rest, key=lambda slot: (-sums[slot], *_name(sight, slot)))
+        rest = {slot for slot, score in enumerate(sums) if score} | asked_for.keys()
+        ordered += sorted(rest - scores.keys(), key=lambda slot: order(slot, sums[slot]))
         lowest = min(scores.values(), default=0.0)
-        scores |= {slot: min(lowest, sums[slot]) for slot in rest}
+        scores |= {slot: min(lowest, sums[slot]) for slot in rest - scores.keys()}
     return [(sight.document(slot), scores[slot]) for slot in ordered[:limit]]
 
 
@@ -41,30 +48,22 @@ def _sums(sight: Sight, question: Question) -> list[float]:
     sums = [0.0] * len(sight.mask)
     entries = 0
     for term, gain in question.terms().items():
-        posting = sight.postings.lists[term]
-        if entries and entries + len(posting.slots) > _ENTRIES:
+        frequency = sight.frequency(term)
+        if entries and entries + frequency > _ENTRIES:
             continue
-        entries += len(posting.slots)
+        entries += frequency
+        posting = sight.postings.lists[term]
         for slot, impact in zip(posting.slots, posting.impacts, strict=True):
             sums[slot] += gain * impact
-    return sight.hide(sums)
+    return sums if sight.whole else list(map(mul, sums, sight.mask))
 
 
-def _best(sight: Sight, sums: list[float], asked_for: Iterable[int]) -> list[int]:
-    """Those whose name was asked for, and the best; of those that are level the first by name."""
-    found = list(compress(range(len(sums)), sums))
+def _best(sight: Sight, sums: list[float], besides: Container[int]) -> list[int]:
+    """The best, and of those that are level the first by name."""
+    found = [slot for slot in compress(range(len(sums)), sums) if slot not in besides]
     if len(found) <= _BEST:
-        return list(dict.fromkeys((*asked_for, *found)))
+        return found
     least = nlargest(_BEST, map(sums.__getitem__, found))[-1]
-    best = [*asked_for, *(slot for slot in found if sums[slot] > least and slot not in set(asked_for))]
-    level = [slot for slot in found if sums[slot] == least and slot not in set(asked_for)]
-    return best + nsmallest(max(0, _BEST - len(best)), level, key=lambda slot: _name(sight, slot))
-
-
-def _in_order(sight: Sight, scores: Mapping[int, float], asked_for: Mapping[int, int]) -> list[int]:
-    return sorted(scores, key=lambda slot: (-asked_for.get(slot, 0), -scores[slot], *_name(sight, slot)))
-
-
-def _name(sight: Sight, slot: int) -> tuple[str, str]:
-    document = sight.document(slot)
-    return document.canonical, document.tool.server
+    best = [slot for slot in found if sums[slot] > least]
+    level = [slot for slot in found if sums[slot] == least]
+    return best + nsmallest(_BEST - len(best), level, key=lambda slot: sight.document(slot).key)

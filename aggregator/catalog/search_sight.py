@@ -1,7 +1,7 @@
 """What one agent may see of the index. Law: only the tools in sight count, in every number here."""
 
 from collections.abc import Callable, Container
-from operator import mul
+from typing import Final
 
 from aggregator.catalog.search_document import Document
 from aggregator.catalog.search_postings import Postings
@@ -9,6 +9,10 @@ from aggregator.domain.records import ToolRecord
 
 # Canonical names, or a verdict on each tool.
 Allowed = Container[str] | Callable[[ToolRecord], bool]
+
+_DIGITS: Final = bytes.maketrans(bytes((0, 1)), b"01")
+# Shorter lists are counted slot by slot.
+_SHORT: Final = 64
 
 
 class Sight:
@@ -18,12 +22,13 @@ class Sight:
         self.postings = postings
         documents = postings.documents
         if isinstance(allowed, Container):
-            self.mask = bytearray([document is not None and document.canonical in allowed for document in documents])
+            self.mask = bytearray(map(allowed.__contains__, postings.names))
         else:
             self.mask = bytearray([document is not None and allowed(document.tool) for document in documents])
         self.count = sum(self.mask)
-        self._whole = self.count == len(self.mask)
-        self._frequencies: dict[str, int] = {}
+        self.whole = self.count == len(self.mask)
+        # The mask as a number: a bit for each slot.
+        self._bits = int(self.mask[::-1].translate(_DIGITS) or b"0", 2)
 
     def __repr__(self) -> str:
         return f"<Sight {self.count} of {len(self.mask)} tools>"
@@ -33,16 +38,11 @@ class Sight:
         posting = self.postings.lists.get(term)
         if posting is None:
             return 0
-        if self._whole:
+        if self.whole:
             return len(posting.slots)
-        frequency = self._frequencies.get(term)
-        if frequency is None:
-            frequency = self._frequencies[term] = sum(map(self.mask.__getitem__, posting.slots))
-        return frequency
-
-    def hide(self, scores: list[float]) -> list[float]:
-        """The scores with 0 for what is not in sight."""
-        return scores if self._whole else list(map(mul, scores, self.mask))
+        if len(posting.slots) < _SHORT:
+            return sum(map(self.mask.__getitem__, posting.slots))
+        return (self.postings.bits(term) & self._bits).bit_count()
 
     def document(self, slot: int) -> Document:
         """The tool in a slot that is in sight."""

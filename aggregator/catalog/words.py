@@ -6,6 +6,7 @@ Law: one text has one list of terms, whoever asks and whatever else is indexed.
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 from aggregator.catalog.search_stem import stem
@@ -24,10 +25,10 @@ _CONTRACTION: Final = re.compile(r"(?<=\w)['’](?=\w)")
 
 def terms(text: str) -> list[str]:
     """All terms of `text` in its order; an identifier gives its parts and the whole."""
-    found: list[str] = []
-    for chunk in chunks(text):
-        found += _latin(chunk) if chunk.isascii() or not unspaced(chunk) else signs(chunk)
-    return found
+    found = chunks(text)
+    if text.isascii():
+        return list(chain.from_iterable(map(_latin, found)))
+    return [term for chunk in found for term in (signs(chunk) if unspaced(chunk) else _latin(chunk))]
 
 
 def chunks(text: str) -> list[str]:

@@ -147,7 +147,9 @@ class _Setup:
     @property
     def servers(self) -> Mapping[str, str]:
         """Server ids by prefix."""
-        return {server.prefix or server.id: server.id for server in self.config.servers} if self.config is not None else {}
+        return (
+            {server.prefix or server.id: server.id for server in self.config.servers} if self.config is not None else {}
+        )
 
     @property
     def trusted(self) -> Mapping[str, bool]:

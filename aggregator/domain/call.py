@@ -1,7 +1,6 @@
 """The stages of a call. Each is made from the one before, so that no step can be left out."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.names import Style
@@ -9,8 +8,7 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """`tools/call` as it came: `params` untouched, hop-local `_meta` in it.
 
     `version` is the revision it speaks, `style` how the host sees names, `conversation` what it belongs to,
@@ -51,8 +49,7 @@ class Asked:
         return arguments
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """It is known which tool of which upstream is meant."""
 
     asked: Asked

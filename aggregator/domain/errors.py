@@ -61,7 +61,9 @@ class UnknownTool(HostError):
         self, name: str, nearest: list[str], blame: Blame | None = None, meant: ToolRecord | None = None
     ) -> None:
         hint = f" Did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
-        super().__init__(INVALID_PARAMS, f"Unknown tool: {name!r}.{hint}", {"name": name, "nearest": nearest})
+        super().__init__(
+            INVALID_PARAMS, f"Unknown tool: {name!r:.200}.{hint}", {"name": name[:200], "nearest": nearest}
+        )
         self.blame = blame
         self.meant = meant
 

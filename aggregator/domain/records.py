@@ -31,6 +31,14 @@ class ToolRecord:
         """The canonical `server.tool`."""
         return canonical(self.prefix, self.own_name)
 
+    @property
+    def only_for_apps(self) -> bool:
+        """Whether its server keeps it from models (ext-apps, `_meta.ui.visibility`): it is called, not shown."""
+        meta = self.definition.get("_meta")
+        ui = meta.get("ui") if isinstance(meta, Mapping) else None
+        visibility = ui.get("visibility") if isinstance(ui, Mapping) else None
+        return isinstance(visibility, list) and bool(visibility) and "model" not in visibility
+
 
 ItemKind = Literal["resource", "template", "prompt"]
 

@@ -2,15 +2,14 @@
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Status = Literal[
     "ok", "error", "timeout", "denied", "invalid", "cancelled", "unavailable", "pending"
 ]  # `error`: an `isError` result or a JSON-RPC error; `pending`: a person has to agree, or answer, first
 
 
-@dataclass(frozen=True, slots=True)
-class TraceContext:
+class TraceContext(NamedTuple):
     """Where a call stands in its trace (W3C Trace Context): ids in lower-case hex, 32 and 16 digits.
 
     `parent_id` is the caller's span, None at the root. `sampled` is the caller's flag; without one, True.
@@ -44,8 +43,7 @@ class LogContext:
 current_call: ContextVar[LogContext | None] = ContextVar("current_call", default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A part of the road, for a child span: `policy`, `check`, `confirm`, `upstream`, `output`; in seconds."""
 
     name: str
@@ -99,12 +97,22 @@ class CallRecord:
     @property
     def upstream_seconds(self) -> float:
         """The time spent in upstreams, all attempts together."""
-        return sum(step.seconds for step in self.steps if step.name == "upstream")
+        return self.split()[0]
 
     @property
     def own_seconds(self) -> float:
         """The time that was ours: neither an upstream's nor a person's."""
-        return self.duration - sum(step.seconds for step in self.steps if step.name in ("upstream", "confirm"))
+        return self.split()[1]
+
+    def split(self) -> tuple[float, float]:
+        """Both of them."""
+        upstream = person = 0.0
+        for name, _, seconds in self.steps:
+            if name == "upstream":
+                upstream += seconds
+            elif name == "confirm":
+                person += seconds
+        return upstream, self.duration - upstream - person
 
 
 EventKind = Literal[

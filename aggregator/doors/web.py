@@ -50,7 +50,7 @@ class Web:
         self._sessions = Sessions(gateway.changes, self._tasks, http.max_sessions, http.session_idle_timeout)
         self._http = HttpDoor(gateway, http.names, http.max_body_bytes, self._sessions, self._tasks)
         self._sse = SseDoor(gateway, sse.names, MESSAGES_PATH, http.max_body_bytes, http.max_sessions)
-        self._changes = gateway.changes
+        self._gateway = gateway
         self._access = access
         self._http_path = http.path
         self._doors: dict[str, tuple[Door, Served]] = {}
@@ -79,10 +79,11 @@ class Web:
                 yield
             finally:
                 self._sessions.close()
+                await self._gateway.hang_up()
 
     def hang_up(self) -> None:
         """End what would otherwise stay open for ever, so that the rest can drain."""
-        self._changes.close()
+        self._gateway.changes.close()
         self._sessions.close_streams()
         self._sse.close()
 

@@ -1,7 +1,7 @@
 """Where a result is from: the server, when it was fetched, the tool's schema version, and how old its data are."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -37,19 +37,24 @@ def attributed(server: ServerConfig, tool: ToolRecord, result: Mapping[str, Any]
 
 def updated_at(result: Mapping[str, Any]) -> str | None:
     """The newest time the upstream itself gives for its data, as it wrote it."""
-    return max((said for said in _said(result) if 0 < len(said) <= _LONGEST), default=None)
-
-
-def _said(result: Mapping[str, Any]) -> Iterator[str]:
+    # Every result comes through here: loops, and nothing made for those that say nothing.
+    newest: str | None = None
     for part in (result.get("_meta"), result.get("structuredContent")):
         if isinstance(part, dict):
-            yield from (part[key] for key in _UPDATED if isinstance(part.get(key), str))
+            for key in _UPDATED:
+                if key in part:
+                    newest = _newer(newest, part[key])
     content = result.get("content")
     for block in content if isinstance(content, list) else ():
-        annotations = block.get("annotations") if isinstance(block, dict) else None
-        modified = annotations.get("lastModified") if isinstance(annotations, dict) else None
-        if isinstance(modified, str):
-            yield modified
+        if isinstance(block, dict) and isinstance(annotations := block.get("annotations"), dict):
+            newest = _newer(newest, annotations.get("lastModified"))
+    return newest
+
+
+def _newer(newest: str | None, said: Any) -> str | None:
+    if isinstance(said, str) and 0 < len(said) <= _LONGEST and (newest is None or said > newest):
+        return said
+    return newest
 
 
 @lru_cache(maxsize=4)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from aggregator.domain.abilities import ELICIT, Abilities, abilities_of, lacking
 from aggregator.domain.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
@@ -15,9 +15,6 @@ from aggregator.gateway.host import Ask, Host
 from aggregator.gateway.wording import answered, page_id, worded
 from aggregator.wire.peer import Channel, NoWayBack, PeerGone
 
-if TYPE_CHECKING:
-    from aggregator.gateway.parked import Parked
-
 log = logging.getLogger(__name__)
 
 _SAID: Final = "notifications/message"
@@ -25,7 +22,10 @@ _COMPLETED: Final = "notifications/elicitation/complete"
 
 
 class Behind:
-    """A `Caller`: one request of a host. Of a request that is parked the `channel` comes and goes."""
+    """A `Caller`: one request of a host. Of a request that is parked the `channel` comes and goes.
+
+    `parked` puts a question where the host finds it with the result of its request.
+    """
 
     __slots__ = ("abilities", "channel", "host", "level", "modern", "parked", "token")
 
@@ -33,7 +33,7 @@ class Behind:
         self.host = host
         self.channel: Channel | None = channel
         self.modern = version is not None and era_of(version) == "modern"
-        self.parked: Parked | None = None
+        self.parked: Ask | None = None
         meta = params.get("_meta")
         if not isinstance(meta, dict):
             meta = {}
@@ -67,7 +67,7 @@ class Behind:
             return await put(self.channel.ask if self.channel is not None else None, method, asked)
         if self.parked is None:
             raise RpcError(METHOD_NOT_FOUND, "This host can only be asked by the result of its request.")
-        return await self.parked.ask(method, asked)
+        return await self.parked(method, asked)
 
     def hear_log(self, server: str, params: Mapping[str, Any]) -> None:
         """See `Caller`. A host of 2026-07-28 gets what it asked for with the request, and nothing else."""

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from aggregator.catalog.intent import Intents, Match
     from aggregator.catalog.search import Index
     from aggregator.catalog.search_rank import Sight
+    from aggregator.catalog.semantic import Meanings
 
 log = logging.getLogger(__name__)
 
 # Their tables take a while to load: no start waits for them.
 _SEARCH: Final = "aggregator.catalog.search"
 _INTENT: Final = "aggregator.catalog.intent"
+_SEMANTIC: Final = "aggregator.catalog.semantic"
 # How long a search waits for the index of a catalog that has just changed; then the one before must do.
 _INDEX_WAIT: Final = 5.0
 _SIGHTS_KEPT: Final = 64
@@ -79,6 +81,9 @@ class Finder:
         self._fresh = asyncio.Event()
         self._sights: OrderedDict[str, _Sighted] = OrderedDict()
         self._intents: Intents | None = None
+        self._meanings: Meanings | None = None
+        if config.search.semantic:
+            resolve_name(f"{_SEMANTIC}:where_vectors_are")()
 
     def restock(self, catalog: Catalog) -> None:
         """From now on this is what there is."""
@@ -111,7 +116,12 @@ class Finder:
         if server is not None:
             names = {tool.name for tool in self.of_server(view, server)}
             sight = sighted.index.sight(names)
-        return _ranked(sighted, sight, query, limit)
+            sighted = replace(sighted, by_name={name: sighted.by_name[name] for name in names})
+        if self._meanings is None:
+            return _ranked(sighted, sight, query, limit)
+        hits = resolve_name(f"{_SEARCH}:search")(sight, query, len(sighted.by_name))
+        alike = self._meanings.likeness(query, sighted.by_name)
+        return [hit.tool for hit in resolve_name(f"{_SEMANTIC}:fused")(hits, alike, sighted.by_name, limit)]
 
     async def match(self, view: View, message: str, limit: int) -> "Match":
         """What a message of a person asks for (`catalog.intent`)."""
@@ -180,6 +190,10 @@ class Finder:
         for tool in catalog.tools:
             servers.setdefault(tool.server, []).append(tool)
         now = {server: tuple(tools) for server, tools in servers.items()}
+        if self._config.search.semantic:
+            if self._meanings is None:
+                self._meanings = resolve_name(f"{_SEMANTIC}:Meanings")(resolve_name(f"{_SEMANTIC}:open_vectors")())
+            self._meanings.learn(now)
         if self._index is None:
             self._index = resolve_name(f"{_SEARCH}:Index").of(
                 (server, self._text_of(server), tools) for server, tools in now.items()

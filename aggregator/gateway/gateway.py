@@ -115,6 +115,10 @@ class Gateway:
             await asyncio.to_thread(self._meta.load)
             await self._pipeline.keep_checks_ready()
 
+    async def hang_up(self) -> None:
+        """No host comes back any more: end what waits for one."""
+        await self._inquiries.parking.close()
+
     async def answer(self, host: Host, method: str, params: dict[str, Any], channel: Channel) -> Mapping[str, Any]:
         """The result of one request, shaped for the era it speaks.
 
@@ -259,7 +263,8 @@ class Gateway:
         result: dict[str, Any] = {field: page}
         if following is not None:
             result["nextCursor"] = following
-        return result | self._hints.of(self._offers.view(question), kind) if question.modern else result
+        hints = self._hints.of(self._offers.view(question), kind)
+        return result | hints if question.modern else result
 
     async def read_resource(self, question: Question) -> Mapping[str, Any]:
         return await self._resources.read(question)

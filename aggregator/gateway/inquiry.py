@@ -178,9 +178,10 @@ class Inquiries:
         result = await parked.attend()
         if result is not None:
             return result
-        now = asyncio.get_running_loop().time()
-        state = self._sealer.seal({**_bond(matter), "agreed": agreed, "parked": parked.id}, now + PATIENCE)
-        return {"resultType": "input_required", "inputRequests": parked.leave(PATIENCE), "requestState": state}
+        asked = parked.leave(PATIENCE)
+        expires = asyncio.get_running_loop().time() + PATIENCE
+        state = self._sealer.seal({**_bond(matter), "agreed": agreed, "parked": parked.id}, expires)
+        return {"resultType": "input_required", "inputRequests": asked, "requestState": state}
 
     async def carry(
         self, matter: Matter, behind: Behind, send: Send, more: dict[str, Any], *, agreed: bool = False

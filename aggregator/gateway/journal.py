@@ -5,7 +5,6 @@ Law: what is done with records never delays a call, unless the operator asked fo
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -26,7 +25,7 @@ from aggregator.domain.errors import (
 )
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace import CallRecord, LogContext, Step, TraceContext, current_call
-from aggregator.domain.trace_context import Sample, as_caller, begin, onward
+from aggregator.domain.trace_context import Sample, as_caller, begin, new_span_id, onward
 from aggregator.gateway.host import Host
 
 log = logging.getLogger(__name__)
@@ -100,7 +99,12 @@ class Journal:
         except Exception:
             await self.written(record)
             raise
-        await self.written(record)
+        try:
+            await self.written(record)
+        except NotRecorded:
+            # What was refused had no effect that would have to be withheld.
+            if any(step.name == "upstream" for step in record.steps):
+                raise
         return result
 
     def unclaimed(self, record: CallRecord, outcome: dict[str, Any] | Exception | None) -> None:
@@ -109,7 +113,7 @@ class Journal:
         `outcome` is None where the call had to be ended.
         """
         above = record.trace
-        trace = TraceContext(above.trace_id, os.urandom(8).hex(), above.span_id, above.sampled, above.tracestate)
+        trace = TraceContext(above.trace_id, new_span_id(), above.span_id, above.sampled, above.tracestate)
         late = replace(record, trace=trace, started=time.time(), began=perf_counter(), steps=[], result=None)
         if isinstance(outcome, dict):
             self._answered(late, outcome)

@@ -30,7 +30,7 @@ class Parked:
     """One call, from its first request to its result. Only one request at a time attends it."""
 
     def __init__(self, home: "Parking", behind: Behind, work: Work, unclaimed: Unclaimed) -> None:
-        self.id = secrets.token_urlsafe(16)
+        self.id = ""
         self.behind = behind
         self._home = home
         self._unclaimed = unclaimed
@@ -39,7 +39,7 @@ class Parked:
         self._outcome: dict[str, Any] | Exception | None = None
         self._news = asyncio.Event()
         self._expiry: asyncio.TimerHandle | None = None
-        behind.parked = self
+        behind.parked = self.ask
         self._task = home.tasks.start(self._run(work))
 
     def __repr__(self) -> str:
@@ -86,6 +86,7 @@ class Parked:
 
     def leave(self, patience: float) -> dict[str, Any]:
         """What the host is asked; it is expected back within `patience` seconds."""
+        self.id = self.id or secrets.token_urlsafe(16)
         self.behind.channel = self.behind.token = None
         self._home.keep(self)
         self._expiry = asyncio.get_running_loop().call_later(patience, self._expire)
@@ -138,8 +139,8 @@ class Parking:
         return self._kept.get(parked)
 
     def has_room(self, parked: Parked) -> bool:
-        """Whether one more may wait."""
-        if parked.id in self._kept:
+        """Whether one more may wait; one that has waited already may go on."""
+        if parked.id:
             return True
         agent = parked.behind.agent
         same = sum(kept.behind.agent == agent for kept in self._kept.values())

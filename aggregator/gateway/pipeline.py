@@ -8,9 +8,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.domain.call import Asked, Resolved
@@ -50,8 +49,7 @@ _RETRY_PAUSES: Final = (0.2, 0.6)
 _WORTH_A_RETRY: Final = frozenset({502, 503, 504})
 
 
-@dataclass(frozen=True, slots=True)
-class Permitted:
+class Permitted(NamedTuple):
     """The policy allows it, perhaps once a person has agreed. Only the pipeline makes one."""
 
     resolved: Resolved
@@ -59,8 +57,7 @@ class Permitted:
     record: CallRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(NamedTuple):
     """The arguments fit; they may have been put right. Only this can be forwarded."""
 
     permitted: Permitted
@@ -169,22 +166,22 @@ class Pipeline:
     async def _forward(self, checked: Checked, matter: Matter, behind: Behind, back: Back | None) -> dict[str, Any]:
         record = checked.permitted.record
         if back is not None and back.parked is not None:
+            record.upstream_version = _version(matter.link)
             with timed(record, "upstream"):
                 return await self._inquiries.resume(matter, behind, back)
         if not self._inquiries.parks(matter, behind):
             return await self._carry(checked, matter, behind, back)
         # What goes on when this request is answered must not write into its record.
-        apart = replace(record, steps=[])
-        work = partial(
-            self._carry, replace(checked, permitted=replace(checked.permitted, record=apart)), matter, behind
-        )
+        apart = CallRecord(record.trace, record.started, record.agent_id, record.asked_name, record.door, record.began)
+        permitted = Permitted(checked.permitted.resolved, checked.permitted.ruling, apart)
+        work = partial(self._carry, Checked(permitted, checked.arguments), matter, behind, back)
         try:
             with timed(record, "upstream"):
                 return await self._inquiries.park(
                     matter,
                     behind,
-                    partial(work, back),
-                    partial(self._journal.unclaimed, apart),
+                    work,
+                    partial(self._journal.unclaimed, record),
                     agreed=checked.permitted.ruling.decision.verdict == "confirm",
                 )
         finally:

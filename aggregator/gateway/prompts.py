@@ -54,23 +54,27 @@ class Prompts:
             ItemRefused: something that it may not have.
         """
         found = self._seen(view, name)
-        if found is None:
-            link = next((self._by_prefix[p] for p, _ in spellings(name) if p in self._by_prefix), None)
-            if link is None:
-                await self._offers.settled()
-            else:
-                await self._supervisor.tried(link, link.config.timeout)
-            found = self._seen(view, name)
-        if found is None:
-            nearest = self._offers.of(view).prompts.nearest(name, view.style(question.host.names))
-            for record in self._offers.all.prompt(name):
-                # There is one, so that this raises: with the reason, where the agent may know of it.
-                try:
-                    self._permission.check(Found("prompt", self._links[record.server], record.own_name, name), view)
-                except UnknownPrompt as hidden:
-                    raise UnknownPrompt(name, nearest, hidden.blame) from None
-            raise UnknownPrompt(name, nearest)
-        return found
+        if found is not None:
+            return found
+        named = ((self._by_prefix[prefix], own) for prefix, own in spellings(name) if prefix in self._by_prefix)
+        link, own = next(named, (self._by_prefix.get(""), name))
+        if link is None:
+            await self._offers.settled()
+        else:
+            await self._supervisor.tried(link, link.config.timeout)
+        found = self._seen(view, name)
+        if found is not None:
+            return found
+        nearest = self._offers.of(view).prompts.nearest(name, view.style(question.host.names))
+        for record in self._offers.all.prompt(name):
+            # There is one, so that this raises: with the reason, where the agent may know of it.
+            try:
+                self._permission.check(Found("prompt", self._links[record.server], record.own_name, name), view)
+            except UnknownPrompt as hidden:
+                raise UnknownPrompt(name, nearest, hidden.blame) from None
+        if link is not None and not link.shown and view.decide("prompt", link.config, own).visible:
+            raise link.away()
+        raise UnknownPrompt(name, nearest)
 
     def _seen(self, view: View, name: str) -> Found | None:
         record = next(self._offers.of(view).prompt(name), None)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 
 from aggregator.catalog.catalog import Catalog
-from aggregator.domain.errors import Blame, NotAllowed, UnknownTool, UpstreamUnavailable
+from aggregator.domain.errors import Blame, NotAllowed, UnknownTool
 from aggregator.domain.names import Style, spellings
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import View, Views
@@ -47,11 +47,11 @@ class Resolver:
         visible = self.called(view, name)
         if visible is not None:
             if to_call and self._is_starting(visible):
-                raise _away(self._links[visible.server])
+                raise self._links[visible.server].away()
             return visible
         readings = list(self._readings(view, name))
         if not readings and link is not None and not link.shown and _might_call(view, link, name):
-            raise _away(link)
+            raise link.away()
         blame: Blame | None = None
         meant: ToolRecord | None = None
         for tool in readings:
@@ -93,8 +93,3 @@ def _might_call(view: View, link: Link, name: str) -> bool:
     """Whether this agent could call that name if its server were there: else it must not learn of the server."""
     prefix = link.config.prefix
     return view.might_use(link.config, next((tool for known, tool in spellings(name) if known == prefix), name))
-
-
-def _away(link: Link) -> UpstreamUnavailable:
-    said = f"{link.config.id} is {link.state}" + (f": {link.reason}" if link.reason else "")
-    return UpstreamUnavailable(link.config.id, said.rstrip(".") + ".", state=link.state)

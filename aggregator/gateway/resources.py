@@ -18,8 +18,7 @@ from aggregator.upstream.supervisor import Supervisor
 
 
 class Resources:
-    """A URI of ours says whose it is. One that stays as it is (`https:`) belongs to whoever lists it first, or has a
-    template that it fits."""
+    """A URI of ours says whose it is. Another belongs to whoever lists it, or has a template that it fits (`Offer`)."""
 
     def __init__(self, supervisor: Supervisor, offers: Offers, permission: Permission) -> None:
         self._links = supervisor.links
@@ -53,8 +52,12 @@ class Resources:
         if not isinstance(result.get("contents"), list):
             raise UpstreamBadAnswer(server.id, f"{server.id} answered `resources/read` without contents.")
         result = in_contents(server.prefix, result, found.own, uri)
-        fresh = narrowed(said(result) or Freshness(0), view)
-        return {**result, **fresh.hints()} if question.modern else result
+        if not question.modern:
+            return result
+        # What somebody was asked about on the way is nobody else's (S/server/utilities/caching).
+        asked = "inputResponses" in question.params or "requestState" in question.params
+        fresh = Freshness(0) if asked else narrowed(said(result) or Freshness(0), view)
+        return {**result, **fresh.hints()}
 
     async def permitted(self, question: Question) -> Found:
         """What the `uri` of a request stands for, if the agent may read it.
@@ -91,8 +94,9 @@ class Resources:
         link = self._by_prefix.get(pair[0]) or self._by_folded.get(pair[0].lower()) if pair is not None else None
         if pair is not None and link is not None:
             return Found("resource", link, pair[1], uri)
-        fitting = offer.fitting(uri)
-        link = self._links[fitting.server] if fitting is not None else self._by_prefix.get("")
+        alone = self._by_prefix.get("")
+        owner = offer.fitting(uri) or (offer.owner(uri) if alone is None else None)
+        link = self._links[owner.server] if owner is not None else alone
         return Found("resource", link, uri, uri) if link is not None else None
 
 

@@ -25,6 +25,8 @@ from aggregator.wire.codec import encode
 
 # Agents whose list is kept ready; others' are made when they ask.
 _KEPT: Final = 256
+# Of one agent: what was decided about resources and prompts that may be gone by now.
+_REMEMBERED: Final = 50_000
 
 
 class View:
@@ -105,6 +107,7 @@ class Views:
         self._trusted = trusted
         self._listings: Kept[Listing] = Kept(_KEPT)
         self._offers: Kept[Offer] = Kept(_KEPT)
+        self._shown: Kept[dict[tuple[ItemKind, str, str], bool]] = Kept(_KEPT)
 
     @property
     def rulebook(self) -> Rulebook | None:
@@ -118,10 +121,10 @@ class Views:
     def listing(self, view: View, catalog: Catalog) -> Listing:
         """What this agent may call, as it is to be shown to it."""
         if view.open:
-            return catalog
+            return catalog.listed
 
         def make() -> Listing:
-            seen = ((tool, view.ruling(tool)) for tool in catalog.tools)
+            seen = ((tool, view.ruling(tool)) for tool in catalog.listed.tools)
             return Listing(tightened(tool, r.tightening) for tool, r in seen if r.decision.visible)
 
         return self._listings.get(view.principal.agent_id, (catalog, view.book), make)
@@ -130,7 +133,23 @@ class Views:
         """What this agent may read and get."""
         if view.open:
             return offer
-        return self._offers.get(view.principal.agent_id, (offer, view.book), lambda: offer.only(view.shows))
+        agent = view.principal.agent_id
+
+        def make() -> Offer:
+            # A list that grows by one entry is not all decided about again.
+            known = self._shown.get(agent, (view.book,), dict)
+            if len(known) > _REMEMBERED:
+                known.clear()
+
+            def shows(item: ItemRecord) -> bool:
+                key = item.kind, item.server, item.own_name
+                if key not in known:
+                    known[key] = view.shows(item)
+                return known[key]
+
+            return offer.only(shows)
+
+        return self._offers.get(agent, (offer, view.book), make)
 
 
 def tightened(tool: ToolRecord, rules: tuple[Tightening, ...]) -> ToolRecord:

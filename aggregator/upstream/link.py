@@ -264,11 +264,15 @@ class Link:
         except TimeoutError:
             pass
         if self._session is None:
-            why = f": {self.reason}" if self.reason else ""
-            raise UpstreamUnavailable(
-                self.config.id, f"{self.config.id} is {self.state}{why}".rstrip(".") + ".", state=self.state
-            )
+            raise self.away()
         return self._session
+
+    def away(self) -> UpstreamUnavailable:
+        """Why it cannot be asked anything now."""
+        why = f": {self.reason}" if self.reason else ""
+        return UpstreamUnavailable(
+            self.config.id, f"{self.config.id} is {self.state}{why}".rstrip(".") + ".", state=self.state
+        )
 
     async def _renew(self, session: Session, limit: float) -> Session:
         """A new session, initialized on the same connection, once however many calls ask for it."""

@@ -66,6 +66,7 @@ class Lists:
         self._items: dict[Kind, list[Any]] = {kind: [] for kind in WAYS}
         self._fresh: dict[Kind, tuple[Freshness | None, float]] = {}
         self._greeting: Greeting | None = None
+        self._mute = False
         self._stale = {kind: asyncio.Event() for kind in WAYS}
         self._unread: set[Kind] = set()
         self._all_read = asyncio.Event()
@@ -97,6 +98,8 @@ class Lists:
             self._stale[kind].set()
 
     def _tells(self, kind: Kind) -> bool:
+        if self._mute:
+            return False
         offered = self._greeting.capabilities.get(WAYS[kind].capability) if self._greeting is not None else None
         return isinstance(offered, dict) and bool(offered.get("listChanged"))
 
@@ -108,7 +111,7 @@ class Lists:
         Raises:
             RpcError, PeerGone, UpstreamError: there are none to be had.
         """
-        self._greeting = session.greeting
+        self._greeting, self._mute = session.greeting, False
         self._stale["tool"].clear()
         self._take("tool", await self._read(session, "tool"))
         self._unread = {kind for kind in WAYS if kind != "tool"}
@@ -213,6 +216,7 @@ class Lists:
                 await session.connection.request("subscriptions/listen", params)
             except RpcError as error:
                 log.info("%s does not tell of changes: %s", self._server.id, error)
+                self._mute = True
                 return
             except SessionExpired:
                 lose(session, "it no longer knows us")

@@ -32,8 +32,9 @@ class Supervisor:
 
     @property
     def by_prefix(self) -> Mapping[str, Link]:
-        """The links by the prefix of their names; of those without one, the one that is in use."""
-        return {link.config.prefix: link for link in sorted(self.links.values(), key=lambda link: link.config.enabled)}
+        """The links by the prefix of their names; without one only a link that is in use, since any name may be its."""
+        links = self.links.values()
+        return {link.config.prefix: link for link in links if link.config.prefix or link.config.enabled}
 
     def __repr__(self) -> str:
         states = [link.state for link in self.links.values()]

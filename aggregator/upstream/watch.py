@@ -92,6 +92,8 @@ class Watch:
         finally:
             if answer in (waiting := self._waiting.get(uri, [])):
                 waiting.remove(answer)
+                if not waiting:
+                    del self._waiting[uri]
 
     def forget(self) -> None:
         """The session is another one: nothing has been asked of it, and what changed before nobody told us."""

@@ -73,7 +73,6 @@ class Run:
     async def _servers(self) -> None:
         folders = {target: self._folder / target for target in self._targets}
         async with targets(folders, renaming=self._renaming) as addresses:
-
             # One suite after the other: they must not be two hosts at once.
             alone = {target: asyncio.Lock() for target in self._targets}
 

@@ -249,11 +249,11 @@ async def test_a_host_that_does_not_read_is_bounded(door: str, monkeypatch: pyte
                 message = json.dumps(call("s.large", number, size=200_000)).encode()
                 await hosts.visit("POST", target, message).done()
         else:
-            note = '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$ID,"m":"%s"}}' % (
-                "x" * 90_000
-            )
+            note = '{"jsonrpc":"2.0","method":"notifications/progress","params":%s}'
+            said = '{"progressToken":$ID,"progress":%d,"m":"%s"}'
+            notes = [note % (said % (step, "x" * 90_000)) for step in range(30)]
             good = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}'
-            params = modern(name="s.raw", arguments={"lines": [note] * 30 + [good]})
+            params = modern(name="s.raw", arguments={"lines": [*notes, good]})
             params["_meta"]["progressToken"] = 1
             slow = hosts.post_modern({**call("s.raw"), "params": params})
             slow.reading.clear()

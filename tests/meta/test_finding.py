@@ -165,6 +165,14 @@ async def test_bad_arguments_name_the_place(opened: Open, given_arguments: Json,
         assert error["problems"][0]["pointer"] == place
 
 
+async def test_a_misspelt_argument_is_told(opened: Open) -> None:
+    """Proves: D6, F5. What a meta tool does not know is refused, with what it takes."""
+    async with opened() as counter:
+        answer = await counter.call(counter.host("local"), "search_tools", {"querry": "weather"})
+        assert of_kind(answer)["code"] == "invalid_arguments"
+        assert "does not know querry: it takes query," in answer["result"]["content"][0]["text"]
+
+
 async def test_what_models_often_get_wrong_in_form_is_put_right(opened: Open) -> None:
     """Proves: F5. Numbers as texts, and one name where a list is due."""
     async with opened() as counter:

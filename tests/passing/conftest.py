@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from aggregator.upstream import lists
+from aggregator.gateway import changes, subscriptions
+from aggregator.upstream import backoff, lists
 from tests.journeys.house import House, written
 from tests.passing.shelves import UPSTREAMS, entries
 from tests.peers.serving import Background
@@ -17,9 +18,12 @@ OpenHouse = Callable[..., House]
 
 @pytest.fixture(scope="session", autouse=True)
 def _impatient() -> Iterator[None]:
-    """Lists that change again and again are read as often: the pause between is a matter of its own test."""
+    """Whatever waits for more of the same waits less here: the pauses are a matter of their own tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lists, "REFRESH_PAUSE", 0.05)
+        patch.setattr(changes, "COALESCE", 0.02)
+        patch.setattr(subscriptions, "COALESCE", 0.02)
+        patch.setattr(backoff, "FIRST", 0.05)
         yield
 
 
@@ -44,7 +48,7 @@ def restless(background: Background, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture
-def open_house(tmp_path: Path, background: Background) -> Iterator[OpenHouse]:
+def open_house(tmp_path: Path) -> Iterator[OpenHouse]:
     """Opens a house of its own for one test, in a background of its own."""
     with Background() as running:
 

@@ -87,6 +87,19 @@ def test_a_template_that_stays_as_it_is_owns_what_fits_it() -> None:
     assert offer.fitting("demo://one/x/1") is None, "that one says whose it is"
 
 
+def test_a_servers_own_uri_means_it_where_nobody_else_has_it() -> None:
+    """As it stands in texts; what two servers have in common says nothing."""
+    one = records("one", "resource", "file:///a", "file:///b"), records("one", "template", "demo://x/{id}")
+    two = records("two", "resource", "file:///b"), records("two", "template", "demo://y/{id}", "demo://z/{id}")
+    three = records("three", "template", "demo://z/{id}")
+    offer = Offer((*one[0], *one[1], *two[0], *two[1], *three))
+    assert offer.owner("file:///a") == one[0][0]
+    assert offer.owner("file:///b") is None
+    assert offer.owner("demo://y/7") == two[1][0]
+    assert offer.owner("demo://z/7") is None
+    assert offer.owner("demo://nobody/7") is None
+
+
 @pytest.mark.parametrize(
     "definition",
     [None, 7, [], {}, {"uri": None}, {"uri": 7}, {"uri": ""}],

@@ -2,7 +2,7 @@
 
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -10,9 +10,8 @@ from tests.access.waiting import until
 from tests.journeys.hosts import MODERN
 from tests.journeys.house import House
 from tests.passing.conftest import OpenHouse
-from tests.passing.shelves import LISTS, entries, hearing, listed, local, told, updates
+from tests.passing.shelves import LISTS, hearing, listed, local, told, updates
 from tests.peers.library import FILE, Library
-from tests.peers.serving import Background
 from tests.peers.toolbox import Json
 
 VERSIONS: Final = ("2025-11-25", MODERN)
@@ -34,7 +33,7 @@ def changed(kind: str) -> str:
 @by_web
 @every_era
 async def test_what_is_new_is_told_and_listed(restless: House, door: str, version: str) -> None:
-    """Each kind by its own notification, from upstreams of both eras over every transport."""
+    """Proves: F1, C5. Each kind by its own notification, from upstreams of both eras over every transport."""
     await grow(restless, door, version)
 
 
@@ -123,24 +122,33 @@ async def test_a_resource_that_changes_is_told_on_stdio(open_house: OpenHouse, v
 
 
 async def touch(house: House, door: str, version: str) -> None:
-    async with house.host(door, version) as one, house.host(door, version) as two:
-        for upstream in house.app.links:
-            uri, other = f"file://{upstream}//notes/a.txt", f"ui://{upstream}/view/main.html"
-            async with (
-                hearing(one, resourceSubscriptions=[uri]) as honoured,
-                hearing(two, resourceSubscriptions=[other]),
-            ):
-                assert honoured == {"resourceSubscriptions": [uri]}
-                for own in (FILE, "ui://view/main.html"):
-                    await one.call(f"{upstream}.touch", {"uri": own}).result()
-                await told(one, uri)
-                await told(two, other)
-                for host, subscribed in ((one, uri), (two, other)):
-                    assert set(updates(host)) == {subscribed}
-                    host.inbox.messages.clear()
-                    if not host.modern:
-                        await host.ask("resources/unsubscribe", {"uri": subscribed}).result()
-            await until(partial(nobody_watches, house, upstream))
+    upstreams = list(house.app.links)
+    uris = [f"file://{upstream}//notes/a.txt" for upstream in upstreams]
+    others = [f"ui://{upstream}/view/main.html" for upstream in upstreams]
+    async with (
+        house.host(door, version) as one,
+        house.host(door, version) as two,
+        hearing(one, resourceSubscriptions=uris) as honoured,
+        hearing(two, resourceSubscriptions=others),
+    ):
+        assert honoured == {"resourceSubscriptions": uris}
+        for upstream in upstreams:
+            for own in (FILE, "ui://view/main.html"):
+                await one.call(f"{upstream}.touch", {"uri": own}).result()
+        for host, subscribed in ((one, uris), (two, others)):
+            for uri in subscribed:
+                await told(host, uri)
+            assert set(updates(host)) == set(subscribed)
+        if not one.modern:
+            await one.ask("resources/unsubscribe", {"uri": uris[0]}).result()
+            host.inbox.messages.clear()
+            for _ in range(2):
+                await one.call(f"{upstreams[0]}.touch", {"uri": FILE}).result()
+                await one.call(f"{upstreams[1]}.touch", {"uri": FILE}).result()
+                await told(one, uris[1])
+            assert uris[0] not in updates(one)[len(uris) :]
+    for upstream in upstreams:
+        await until(partial(nobody_watches, house, upstream))
 
 
 def nobody_watches(house: House, upstream: str) -> bool:
@@ -218,29 +226,38 @@ async def test_what_cannot_be_subscribed_to(open_house: OpenHouse) -> None:
     await until(lambda: watch_of(house, "box") == "0 of 0")
 
 
-async def test_after_a_reconnect_it_is_subscribed_again(open_house: OpenHouse, background: Background) -> None:
-    """The upstream dies and comes back: who subscribed is told that it may have changed, and hears on."""
-    every = entries(background)
-    house = open_house({name: every[name] for name in ("stdio_legacy", "stdio_modern")})
-    uris = {name: f"file://{name}//notes/a.txt" for name in house.app.links}
+async def test_after_a_reconnect_it_is_subscribed_again(open_house: OpenHouse) -> None:
+    """The connection breaks and comes back: who subscribed is told that it may have changed, and hears on.
+
+    Proves: C11
+    """
+    libraries = {era: Library(era) for era in ("legacy", "modern")}
+    house = open_house({era: local(library, protocol=era) for era, library in libraries.items()})
+    uris = [f"file://{era}//notes/a.txt" for era in libraries]
     async with (
         house.host("sse", "2025-11-25") as one,
         house.host("http", MODERN) as two,
-        hearing(one, resourceSubscriptions=list(uris.values())),
-        hearing(two, resourceSubscriptions=list(uris.values())),
+        hearing(one, resourceSubscriptions=uris),
+        hearing(two, resourceSubscriptions=uris),
     ):
-        await until(lambda: all(watch_of(house, name) == "1 of 1" for name in uris))
-        for name in uris:
-            assert "error" in await one.call(f"{name}.die").message() or True
+
+        async def break_off() -> None:
+            for link in house.app.links.values():
+                assert link._session is not None
+                connection: Any = link._session.connection
+                connection.end("a test wants it")
+
+        await house.background.elsewhere(break_off())
         for host in (one, two):
-            for uri in uris.values():
+            for uri in uris:
                 await told(host, uri)
-        for host in (one, two):
             host.inbox.messages.clear()
-        for name, uri in uris.items():
-            await one.call(f"{name}.touch", {"uri": FILE}).result()
+        for era, uri in zip(libraries, uris, strict=True):
+            await one.call(f"{era}.touch", {"uri": FILE}).result()
             await told(one, uri)
             await told(two, uri)
+        assert libraries["legacy"].journal == [f"subscribe {FILE}"] * 2
+    assert [link.reconnects for link in house.app.links.values()] == [1, 1]
 
 
 async def test_a_stream_ends_gracefully(open_house: OpenHouse) -> None:

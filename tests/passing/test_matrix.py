@@ -48,7 +48,10 @@ def in_order(definitions: list[Json], field: str, first: set[str]) -> list[Json]
 @everywhere
 @every_era
 async def test_every_definition_is_listed_as_it_came(house: House, door: str, version: str) -> None:
-    """All resources, templates and prompts of all upstreams in config order: each its own JSON but for URI or name."""
+    """All resources, templates and prompts of all upstreams in config order: each its own JSON but for URI or name.
+
+    Proves: F1
+    """
     async with house.host(door, version) as host:
         found = {field: await listed(host, method) for method, field in LISTS.items()}
         capabilities = host.greeting["capabilities"]
@@ -91,7 +94,7 @@ def hints(upstream: str, version: str) -> Json:
 @everywhere
 @every_era
 async def test_a_resource_is_read_whole(house: House, door: str, version: str) -> None:
-    """Under our URI, from the right server, unknown fields and all; what comes back has URIs of ours."""
+    """Proves: F1. Under our URI, from the right server, unknown fields and all; what comes back has URIs of ours."""
     async with house.host(door, version) as host:
         for upstream in UPSTREAMS:
             for own in (FILE, PAGE, BOOK, ITEM.replace("{id}", "7")):
@@ -125,7 +128,7 @@ async def test_what_is_not_there(house: House, door: str, version: str) -> None:
 @everywhere
 @every_era
 async def test_prompts_under_every_spelling(house: House, door: str, version: str) -> None:
-    """The arguments arrive, the messages come back with URIs of ours, and nothing is lost."""
+    """Proves: F1, F2. The arguments arrive, the messages come back with URIs of ours, and nothing is lost."""
     async with house.host(door, version) as host:
         for upstream in UPSTREAMS:
             for by in (".", "__", "/", ":"):
@@ -144,7 +147,7 @@ async def test_prompts_under_every_spelling(house: House, door: str, version: st
 @everywhere
 @every_era
 async def test_links_in_results_can_be_read(house: House, door: str, version: str) -> None:
-    """Also what no list shows; `ui:` stays `ui:`, in the definition and in the result."""
+    """Proves: F1, C10. Also what no list shows; `ui:` stays `ui:`, in the definition and in the result."""
     bare = [{key: value for key, value in block.items() if key not in ("uri", "resource")} for block in LINKS]
     async with house.host(door, version) as host:
         definitions = [one for one in await host.list() if one["name"].endswith("links")]
@@ -170,7 +173,10 @@ async def text_of(host: Host, uri: str) -> Any:
 @everywhere
 @every_era
 async def test_arguments_are_completed(house: House, door: str, version: str) -> None:
-    """For prompts by any spelling and for templates; the context goes along, and no more than 100 values come back."""
+    """For prompts by any spelling and for templates; the context goes along, and no more than 100 values come back.
+
+    Proves: F1
+    """
     async with house.host(door, version) as host:
         for upstream in UPSTREAMS:
             refs: list[tuple[Json, str]] = [

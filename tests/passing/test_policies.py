@@ -37,7 +37,7 @@ worlds: st.SearchStrategy[World] = st.dictionaries(
 )
 # Without shrinking: a failure takes as long as a success.
 quick = settings(
-    max_examples=40,
+    max_examples=25,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
@@ -107,7 +107,10 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 def test_what_is_listed_is_what_can_be_had(
     tmp_path: Path, content: Any, belong: Any, world: World, version: str
 ) -> None:
-    """Whatever leads to a resource or prompt that is not listed leads nowhere, and everything listed leads there."""
+    """Whatever leads to a resource or prompt that is not listed leads nowhere, and everything listed leads there.
+
+    Proves: D4
+    """
 
     async def work() -> None:
         counter = Counter(tmp_path, world, with_tenants(content, belong))
@@ -144,7 +147,7 @@ def test_what_is_listed_is_what_can_be_had(
 def test_what_an_agent_may_not_have_changes_nothing_for_it(
     tmp_path: Path, content: Any, belong: Any, world: World
 ) -> None:
-    """With hidden denials every list is that of a world with only what the agent may have."""
+    """Proves: D4. With hidden denials every list is that of a world with only what the agent may have."""
     content = with_tenants(content, belong)
     for body in (*content["agents"].values(), *content["roles"].values(), content["defaults"]):
         body["denials"] = "hidden"
@@ -194,7 +197,10 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 async def test_two_agents_at_a_door(room: Room) -> None:
-    """Each sees its own: what is denied by name, what nothing allows, and what only another agent's list has first."""
+    """Each sees its own: what is denied by name, what nothing allows, and what only another agent's list has first.
+
+    Proves: D4, D5
+    """
     page = "https://example.com/page"
     async with room.guest(("http", LEGACY), "one") as one, room.guest(("http", MODERN), "two") as two:
         assert [r["uri"] for r in await listed(one, "resources/list")] == ["file://shop//notes/a.txt"]
@@ -250,7 +256,10 @@ async def test_who_may_no_longer_read_hears_no_more(room: Room) -> None:
 
 
 async def test_a_person_agrees_to_a_read(tmp_path: Path) -> None:
-    """What a policy wants confirmed is asked for before it is read or got, in each era's way, and only then sent."""
+    """What a policy wants confirmed is asked for before it is read or got, in each era's way, and only then sent.
+
+    Proves: B6
+    """
     policies = {"agents": {"one": {"allow": ["server:a"], "confirm": ["resource:a.*", "prompt:a.get"]}}}
     counter = Counter(tmp_path, {"a": (["file:///get"], ["get"])}, policies)
     asked: list[Json] = []

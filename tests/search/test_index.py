@@ -118,6 +118,6 @@ def test_names_verdicts_and_sights_agree() -> None:
 
 
 def test_a_name_nobody_may_see_is_no_hint_for_slips() -> None:
-    shelf = index(tool("a.zeppelin", "Secret."), tool("b.zeppelim", "Known."))
-    assert found(shelf, "zeppelix") == ["a.zeppelin", "b.zeppelim"]
-    assert names(shelf.search("zeppelin", frozenset({"b.zeppelim"}), 5)) == ["b.zeppelim"]
+    shelf = index(tool("a.zepqelin", "Secret."), tool("b.zepqelim", "Known."))
+    assert set(found(shelf, "zepqelix")) == {"a.zepqelin", "b.zepqelim"}
+    assert names(shelf.search("zepqelin", frozenset({"b.zepqelim"}), 5)) == ["b.zepqelim"]

@@ -26,7 +26,9 @@ from .strategies import ANY_TEXT, json_values
 MODERN = MODERN_VERSIONS[-1]
 ENVELOPE = {META_VERSION: MODERN, META_CLIENT_CAPABILITIES: {}}
 
-META_KEYS = ANY_TEXT | st.sampled_from([META_SERVER_INFO, META_VERSION, "progressToken", "traceparent", "vendor/x", "aggregator/error"])
+META_KEYS = ANY_TEXT | st.sampled_from(
+    [META_SERVER_INFO, META_VERSION, "progressToken", "traceparent", "vendor/x", "aggregator/error"]
+)
 METAS = st.dictionaries(META_KEYS, json_values(leaves=3), max_size=5)
 RESULTS = st.fixed_dictionaries(
     {},

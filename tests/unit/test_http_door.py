@@ -137,6 +137,6 @@ async def test_taking_a_batch_apart_is_linear_work() -> None:
     async def send(part: Message) -> None:
         assert part["type"].startswith("http.response")
 
-    await door.door._post_batch(door.session, [*requests, *notifications], send)
+    await door.door._post_batch(door.session, [*requests, *notifications], {}, send)
     assert door.gateway.heard == 100
     assert Counting.compared <= 200

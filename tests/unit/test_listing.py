@@ -29,6 +29,7 @@ class Pages:
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
+        origin: object = None,
     ) -> dict[str, Any]:
         assert method == "tools/list"
         self.asked.append(params)

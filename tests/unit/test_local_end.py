@@ -29,7 +29,10 @@ async def test_words_that_come_too_late_are_not_an_error(caplog: pytest.LogCaptu
             "description": "",
         }
     )
-    async with asyncio.timeout(20), open_local(server, Inbound(asked, lambda method, params, origin: None), Warden()) as peer:
+    async with (
+        asyncio.timeout(20),
+        open_local(server, Inbound(asked, lambda method, params, origin: None), Warden()) as peer,
+    ):
         assert "serverInfo" in await peer.request(
             "initialize",
             {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},

@@ -56,6 +56,7 @@ class Scripted:
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
+        origin: object = None,
     ) -> dict[str, Any]:
         self.asked.append((method, params))
         assert self._script, f"{method} was not expected"

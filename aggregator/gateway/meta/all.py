@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property, partial
 from pkgutil import resolve_name
 from typing import Any, Final
@@ -84,7 +83,7 @@ class MetaTools:
                     return await self._call_inner(asked, view, host, channel)
                 if tool.answer is not None:
                     return await self._journal.follow(asked, host, partial(self._answer, tool, asked, view))
-                asked = replace(asked, params=inner(asked.params), via=outer)
+                asked = asked._replace(params=inner(asked.params), via=outer)
             raise BadArguments(outer, f"{outer} was asked to call itself, again and again.")
         except BadArguments as refused:
             return await self._journal.follow(asked, host, partial(_refuse, self._tools[outer].record, refused))
@@ -116,8 +115,22 @@ class MetaTools:
         record.arguments = arguments
         if refusal is not None:
             return refusal
+        _refuse_unknown(tool.record, arguments)
         text = await tool.answer(Asking(asked, view, arguments, self._finder, self._resolver))
         return {"content": [{"type": "text", "text": text}]}
+
+
+def _refuse_unknown(tool: ToolRecord, arguments: Mapping[str, Any]) -> None:
+    """So that no argument is misspelt unnoticed; said here, since saying it in the schema costs every list tokens.
+
+    Raises:
+        BadArguments: one is not known.
+    """
+    known = tool.definition["inputSchema"]["properties"]
+    unknown = [f"{name:.80}" for name in arguments if name not in known]
+    if unknown:
+        takes = ", ".join(known) or "no arguments"
+        raise BadArguments(tool.own_name, f"{tool.own_name} does not know {', '.join(unknown)}: it takes {takes}.")
 
 
 async def _refuse(meant: ToolRecord, refused: BadArguments, record: CallRecord) -> dict[str, Any]:

@@ -19,7 +19,7 @@ _RECORD: Final = meta_record(
         "query": {"type": "string"},
         "level": {"enum": [1, 2, 3], "description": "1 line, 2 parameters, 3 schema"},
         "server": {"type": "string"},
-        "limit": {"type": "integer", "minimum": 1},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 100},
         "max_tokens": {"type": "integer"},
         "cursor": {"type": "string"},
     },

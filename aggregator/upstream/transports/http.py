@@ -126,6 +126,8 @@ class HttpConnection:
 
     async def _post(self, message: Mapping[str, Any]) -> None:
         """Send what has no answer; whether it arrived shows elsewhere."""
+        if self._http.closed:
+            return
         try:
             async with (
                 asyncio.timeout(NOTICE_TIMEOUT),

@@ -1,0 +1,1 @@
+"""Questions to the person, log lines and progress, between both eras, over every transport and by every door."""

@@ -1,0 +1,286 @@
+"""A server that asks: tools, a prompt and a resource, in plain JSON, so that any transport and either era can carry it.
+
+A call is begun once, however often it is asked about: `begun` counts, by the `key` of its arguments.
+"""
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from tests.peers.toolbox import Journal, Json, said, text
+
+META: Final = "io.modelcontextprotocol/"
+MODERN: Final = "2026-07-28"
+LEGACY: Final = "2025-11-25"
+# A state that only comes back as it was if nobody reads it.
+STRANGE: Final = ' {"b": 1.0, "a" : "\\u77e5 é\u2028"}\\'
+
+Say = Callable[[Json], None]
+
+_NAMES: Final = (
+    "ask", "log", "steps", "hold", "release", "witness", "seen", "visit", "visited", "lack", "flood", "late", "die",
+    "aside", "wait", "unasked", "header", "note",
+)  # fmt: skip
+_TASK: Final = {"name": "task", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
+_APP: Final = {"name": "app", "inputSchema": {"type": "object"}, "_meta": {"ui": {"visibility": ["app"]}}}
+
+
+class Failure(Exception):
+    """Answered as a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.error: Json = {"code": code, "message": message, **({} if data is None else {"data": data})}
+
+
+class Connection:
+    """What one side of a connection or session keeps: our own requests, and how to say what belongs to no request."""
+
+    def __init__(self) -> None:
+        self.declared: Json = {}
+        self.version = LEGACY
+        self.standing: Say | None = None
+        self.level: str | None = None
+        self.levels: list[str] = []
+        self.heard: list[str] = []
+        self.running: dict[Any, asyncio.Task[Any]] = {}
+        self._asked = 0
+        self._waiting: dict[Any, asyncio.Future[Json]] = {}
+
+    async def ask(self, say: Say, method: str, params: Json) -> Json:
+        """The result of a request of ours, or `{"error": ...}`; giving up takes it back."""
+        self._asked += 1
+        number = f"q{self._asked}"
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        say({"id": number, "method": method, "params": params})
+        try:
+            message = await answer
+        except asyncio.CancelledError:
+            say({"method": "notifications/cancelled", "params": {"requestId": number}})
+            raise
+        finally:
+            del self._waiting[number]
+        result: Json = message["result"] if "result" in message else {"error": message["error"]}
+        return result
+
+    def hear(self, message: Json) -> None:
+        """An answer to us, or a notification."""
+        if "method" not in message:
+            waiting = self._waiting.get(message.get("id"))
+            if waiting is not None and not waiting.done():
+                waiting.set_result(message)
+            return
+        self.heard.append(message["method"])
+        if message["method"] == "notifications/cancelled":
+            task = self.running.get(message["params"]["requestId"])
+            if task is not None:
+                task.cancel()
+
+
+class Asker:
+    """The server behind all its connections."""
+
+    def __init__(self, era: str) -> None:
+        self.modern = era == "modern"
+        self.journal = Journal()
+        self.begun: Counter[str] = Counter()
+        self.states: set[str] = set()
+        self._visited: set[str] = set()
+        self._header = "first"
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def respond(self, connection: Connection, message: Json, say: Say) -> Json:
+        """The response to a request; what it says on the way goes to `say`."""
+        try:
+            result = await self._answer(connection, message["method"], message.get("params") or {}, say)
+            if self.modern:
+                result = {"resultType": "complete", **result}
+            return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        except Failure as failure:
+            return {"jsonrpc": "2.0", "id": message["id"], "error": failure.error}
+
+    async def _answer(self, connection: Connection, method: str, params: Json, say: Say) -> Json:
+        capabilities: Json = {"tools": {}, "prompts": {}, "resources": {}, "logging": {}}
+        match method:
+            case "initialize" if not self.modern:
+                connection.declared = params["capabilities"]
+                return {
+                    "protocolVersion": connection.version,
+                    "capabilities": capabilities,
+                    "serverInfo": {"name": "asker", "version": "1"},
+                }
+            case "server/discover" if self.modern:
+                return {"supportedVersions": [MODERN], "capabilities": capabilities, "ttlMs": 0, "cacheScope": "public"}
+            case "tools/list":
+                tools = [{"name": name, "inputSchema": self._schema(name)} for name in _NAMES]
+                return {"tools": [*tools, _TASK, _APP]}
+            case "prompts/list":
+                return {"prompts": [{"name": "ask", "arguments": [{"name": "rounds"}, {"name": "key"}]}]}
+            case "resources/list":
+                return {"resources": [{"uri": "ask://one", "name": "one"}]}
+            case "resources/templates/list":
+                return {"resourceTemplates": []}
+            case "logging/setLevel" if not self.modern:
+                connection.level = params["level"]
+                connection.levels.append(params["level"])
+                return {}
+            case "tools/call":
+                return await self._call(connection, params, say)
+            case "prompts/get":
+                given = params.get("arguments") or {}
+                rounds = json.loads(given.get("rounds", "[]"))
+                done = await self._ask(connection, params, rounds, given.get("key", ""), say)
+                message = {"role": "user", "content": text(json.dumps(done))}
+                return done if "resultType" in done else {"messages": [message]}
+            case "resources/read":
+                form = {"method": "elicitation/create", "params": {"message": "Which?", "requestedSchema": _SCHEMA}}
+                done = await self._ask(connection, params, [[form]], params["uri"], say)
+                contents = [{"uri": params["uri"], "text": json.dumps(done)}]
+                return done if "resultType" in done else {"contents": contents, "ttlMs": 0, "cacheScope": "private"}
+            case "ping" if not self.modern:
+                return {}
+            case _:
+                raise Failure(-32601, "Method not found")
+
+    def _schema(self, name: str) -> Json:
+        if name != "header":
+            return {"type": "object"}
+        place = {"type": "string", "x-mcp-header": self._header}
+        return {"type": "object", "properties": {"place": place}}
+
+    async def _call(self, connection: Connection, params: Json, say: Say) -> Json:
+        name, given, meta = params["name"], params.get("arguments") or {}, params.get("_meta", {})
+        key = str(given.get("key", ""))
+        match name:
+            case "ask":
+                done = await self._ask(connection, params, given["rounds"], key, say)
+                return done if "resultType" in done else said(json.dumps(done))
+            case "log":
+                for line in given["lines"]:
+                    say({"method": "notifications/message", "params": line})
+                return said("logged")
+            case "steps":
+                token = meta.get("progressToken")
+                for step in given.get("steps") or range(1, given["count"] + 1):
+                    report = {"progressToken": token, "progress": step, "message": f"{key} {step}"}
+                    say({"method": "notifications/progress", "params": report})
+                if "hold" in given:
+                    await self.journal.until(f"released {key}")
+                return said("stepped")
+            case "hold":
+                self.begun[key] += 1
+                self.journal.note(f"started {key}")
+                try:
+                    await self.journal.until(f"released {key}")
+                except asyncio.CancelledError:
+                    self.journal.note(f"cancelled {key}")
+                    raise
+                return said(key)
+            case "release":
+                self.journal.note(f"released {key}")
+                return said("released")
+            case "note":
+                self.journal.note(given["entry"])
+                return said("noted")
+            case "witness":
+                await self.journal.until(given["entry"])
+                return said("seen")
+            case "seen":
+                now = meta.get(f"{META}clientCapabilities", {}) if self.modern else connection.declared
+                facts = {"declared": now, "level": connection.level, "levels": connection.levels, "pid": os.getpid()}
+                heard = {"heard": connection.heard, "begun": self.begun, "meta": meta, "params": sorted(params)}
+                return said(json.dumps({**facts, **heard, "connection": id(connection)}))
+            case "visit":
+                if key not in self._visited:
+                    page = {"mode": "url", "url": given["url"], "elicitationId": f"page-{key}", "message": "Log in."}
+                    raise Failure(-32042, "Log in first.", {"elicitations": [page]})
+                self.begun[key] += 1
+                return said("let in")
+            case "visited":
+                self._visited.add(key)
+                if connection.standing is not None:
+                    done = {"elicitationId": f"page-{key}"}
+                    connection.standing({"method": "notifications/elicitation/complete", "params": done})
+                return said("noted")
+            case "lack":
+                raise Failure(-32021, "Sampling is needed.", {"requiredCapabilities": {"sampling": {}}})
+            case "flood":
+                form = {"message": "?", "requestedSchema": _SCHEMA}
+                asked = (connection.ask(say, "elicitation/create", form) for _ in range(given["count"]))
+                answers = await asyncio.gather(*asked)
+                return said(json.dumps(["error" if "error" in answer else "answer" for answer in answers]))
+            case "late":
+                try:
+                    self.journal.note(f"started {key}")
+                    await self.journal.until(f"released {key}")
+                except asyncio.CancelledError:
+                    # It does not heed that, and asks all the same.
+                    task = asyncio.create_task(self._late(connection, key, say))
+                    self._tasks.add(task)
+                    raise
+                return said(key)
+            case "aside":
+                # Over HTTP: on the standing stream, as servers do that lost track of the request.
+                aside = connection.standing or say
+                return said(json.dumps(await connection.ask(aside, given["method"], given["params"])))
+            case "wait":
+                # Only to be asked again, at first.
+                count = int(params.get("requestState", "0"))
+                if count < given["count"]:
+                    return {"resultType": "input_required", "requestState": str(count + 1)}
+                return said(str(count))
+            case "unasked":
+                return {"resultType": "input_required", "inputRequests": {"x": given["request"]}}
+            case "die":
+                os._exit(7)
+            case "header":
+                return said(str(given.get("place")))
+            case "app":
+                return said("for an app")
+            case _:
+                raise Failure(-32602, f"Unknown tool {name}")
+
+    async def _late(self, connection: Connection, key: str, say: Say) -> None:
+        await self.journal.until(f"ask late {key}")
+        form = {"message": f"late {key}", "requestedSchema": _SCHEMA}
+        answer = await connection.ask(say, "elicitation/create", form)
+        self.journal.note(f"late {key}: {'error' if 'error' in answer else 'answer'}")
+
+    async def _ask(self, connection: Connection, params: Json, rounds: list[list[Json]], key: str, say: Say) -> Json:
+        """The answers of all rounds; of 2026-07-28 first the questions of the next one."""
+        if not self.modern:
+            self.begun[key] += 1
+            self.journal.note(f"asking {key}")
+            try:
+                answers = [
+                    await asyncio.gather(*(connection.ask(say, one["method"], one["params"]) for one in questions))
+                    for questions in rounds
+                ]
+            except asyncio.CancelledError:
+                self.journal.note(f"cancelled {key}")
+                raise
+            return {"answers": answers, "begun": self.begun[key]}
+        state = params.get("requestState")
+        if state is None:
+            self.begun[key] += 1
+        elif state not in self.states:
+            raise Failure(-32602, "That is no state of mine.")
+        done: list[Any] = json.loads(state.partition("\0")[0]) if state is not None else []
+        responses = params.get("inputResponses", {})
+        names = [f"{len(done)}/{at} é" for at, _ in enumerate(rounds[len(done)])] if len(done) < len(rounds) else []
+        if names and all(name in responses for name in names):
+            done.append([responses[name] for name in names])
+        if len(done) == len(rounds):
+            return {"answers": done, "begun": self.begun[key]}
+        state = f"{json.dumps(done)}\0{STRANGE}"
+        self.states.add(state)
+        asked = {f"{len(done)}/{at} é": one for at, one in enumerate(rounds[len(done)])}
+        return {"resultType": "input_required", "inputRequests": asked, "requestState": state}
+
+
+_SCHEMA: Final[Json] = {"type": "object", "properties": {"answer": {"type": "string"}}}
+
+Respond = Callable[[Connection, Json, Say], Awaitable[Json]]

