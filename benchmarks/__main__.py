@@ -1,4 +1,5 @@
-"""`python -m benchmarks`: calls, policies, start, memory; with a FOLDER: `catalogs`, `tokens`; a FILE: `retrieval`."""
+"""`python -m benchmarks`: calls, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`; a FILE:
+`retrieval`."""
 
 import argparse
 import os
@@ -6,10 +7,10 @@ import platform
 import tempfile
 from pathlib import Path
 
-from benchmarks import calls, catalogs, memory, policies, retrieval, start, tokens
+from benchmarks import calls, catalogs, memory, policies, retrieval, start, tokens, traces
 from benchmarks.systems import Rivals
 
-_ALL = ("calls", "policies", "start", "memory")
+_ALL = ("calls", "policies", "traces", "start", "memory")
 
 
 def main() -> None:
@@ -37,6 +38,9 @@ def main() -> None:
                 print(table, flush=True)
         if "policies" in what:
             for table in policies.measure(Path(folder), given.rounds, given.seconds):
+                print(table, flush=True)
+        if "traces" in what:
+            for table in traces.measure(Path(folder), given.rounds, given.seconds):
                 print(table, flush=True)
         if "start" in what:
             print(start.measure(Path(folder), rivals, given.rounds), flush=True)

@@ -6,6 +6,7 @@ Law 2: the answer depends on the tools and the question only, not on the order i
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from aggregator.catalog.search_document import document
 from aggregator.catalog.search_postings import Postings
@@ -14,13 +15,17 @@ from aggregator.catalog.search_rank import ranked
 from aggregator.catalog.search_sight import Allowed, Sight
 from aggregator.domain.records import ToolRecord
 
+_SIGHTS_KEPT: Final = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A tool and how well it fits; scores compare within one answer only."""
+    """A tool and how well it fits; scores compare within one answer only. `named`: how exactly its name was asked for,
+    from 0, not at all, to 4, whole; it goes before every score."""
 
     tool: ToolRecord
     score: float
+    named: int = 0
 
 
 class Index:
@@ -28,6 +33,7 @@ class Index:
 
     def __init__(self, postings: Postings | None = None) -> None:
         self._postings = postings or Postings()
+        self._sights: dict[frozenset[str], Sight] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._postings.ranges.values()))
@@ -53,8 +59,15 @@ class Index:
 
     def sight(self, allowed: Allowed) -> Sight:
         """The index as one agent sees it, to keep as long as index and rights stay the same: it saves each search
-        the look at every tool."""
-        return Sight(self._postings, allowed)
+        the look at every tool. For names that cannot change, some are kept here."""
+        if not isinstance(allowed, frozenset):
+            return Sight(self._postings, allowed)
+        sight = self._sights.get(allowed)
+        if sight is None:
+            if len(self._sights) == _SIGHTS_KEPT:
+                self._sights.clear()
+            sight = self._sights[allowed] = Sight(self._postings, allowed)
+        return sight
 
     def search(self, query: str, allowed: Allowed, limit: int) -> list[Hit]:
         """The best `limit` tools among those allowed, best first; none if no word of the query says anything."""
@@ -63,4 +76,4 @@ class Index:
 
 def search(sight: Sight, query: str, limit: int) -> list[Hit]:
     """The same as `Index.search`, with a sight that was kept."""
-    return [Hit(document.tool, score) for document, score in ranked(sight, read(query), max(0, limit))]
+    return [Hit(document.tool, score, named) for document, score, named in ranked(sight, read(query), max(0, limit))]

@@ -15,13 +15,11 @@ _NAME_WORDS: Final = 12
 
 def named(sight: Sight, query: Query) -> dict[int, int]:
     """The tools whose name the query is, or begins: 4 the full name, 3 the own name, 2 its first words or the server's
-    name and what follows it, 1 the own name's first letters, where it is written like a name or ends in no known word."""
+    name and what follows it, 1 the own name's first letters, if it is written like a name or ends in no known word."""
     if not query.key or not query.name:
         return {}
     found: dict[int, int] = {}
     for slot, document in _candidates(sight, query):
-        if not sight.mask[slot]:
-            continue
         if document.name == query.key:
             found[slot] = 4
         elif document.own == query.key:
@@ -42,16 +40,17 @@ def _goes_on(document: Document, key: str) -> bool:
 
 
 def _candidates(sight: Sight, query: Query) -> Iterator[tuple[int, Document]]:
-    """The tools that may have such a name."""
-    documents, lists = sight.postings.documents, sight.postings.lists
+    """The tools in sight that may have such a name."""
+    lists = sight.postings.lists
     begun = _may_be_begun(sight, query)
     # A letter alone and a word that says nothing are in names, but not in the lists; nor is a word that is begun.
     whole = query.name[: len(query.name) - begun]
     listed = [word for word in whole if len(word) > 1 and word not in plain().unsaid]
     if begun and not listed:
-        return ((slot, own) for slot, own in enumerate(documents) if own is not None and query.key in own.name)
-    looked_up = [named_term(query.key)]
-    if len(query.name) <= _NAME_WORDS:
-        looked_up += sorted(listed, key=sight.frequency)[:1]
-    slots = {slot for term in looked_up if term in lists for slot in lists[term].slots}
+        slots = set(sight.postings.named_with(query.key))
+    else:
+        looked_up = [named_term(query.key)]
+        if len(query.name) <= _NAME_WORDS:
+            looked_up += sorted(listed, key=sight.frequency)[:1]
+        slots = {slot for term in looked_up if term in lists for slot in lists[term].slots}
     return ((slot, sight.document(slot)) for slot in slots if sight.mask[slot])

@@ -1,8 +1,10 @@
 """Which tools say a term: frozen lists that grow and shrink by a server at a time; old snapshots stay as they were."""
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final
 
 from aggregator.catalog.search_document import Document
@@ -36,6 +38,7 @@ class Postings:
     ranges: Mapping[str, range] = field(default_factory=dict)
     ends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _bits: dict[str, int] = field(default_factory=dict)
+    _text: list[tuple[str, list[int]]] = field(default_factory=list)
 
     def bits(self, term: str) -> int:
         """The slots of a term that is there as a number, a bit for each; kept, since some are asked for often."""
@@ -45,6 +48,19 @@ class Postings:
             for slot in self.lists[term].slots:
                 digits[-1 - slot] = _ONE
             found = self._bits[term] = int(digits, 2)
+        return found
+
+    def named_with(self, key: str) -> list[int]:
+        """The slots of the tools whose folded name has `key` in it."""
+        if not self._text:
+            folded = [document.name if document else "" for document in self.documents]
+            self._text.append(("\n".join(folded), list(accumulate((len(name) + 1 for name in folded), initial=0))))
+        text, starts = self._text[0]
+        found: list[int] = []
+        at = text.find(key)
+        while at >= 0:
+            found.append(bisect_right(starts, at) - 1)
+            at = text.find(key, starts[found[-1] + 1])
         return found
 
     def added(self, servers: Mapping[str, Sequence[Document]]) -> "Postings":

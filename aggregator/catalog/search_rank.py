@@ -21,8 +21,9 @@ _ENTRIES: Final = 6_000
 _BEST: Final = 64
 
 
-def ranked(sight: Sight, query: Query, limit: int) -> list[tuple[Document, float]]:
-    """The best tools in sight that the query says anything about, best first, with their scores."""
+def ranked(sight: Sight, query: Query, limit: int) -> list[tuple[Document, float, int]]:
+    """The best tools in sight that the query says anything about, best first: each with its score, and how exactly its
+    name is asked for (`search_names.named`)."""
     question = put(query, sight)
     sums = _sums(sight, question)
     asked_for = named(sight, query)
@@ -40,7 +41,7 @@ def ranked(sight: Sight, query: Query, limit: int) -> list[tuple[Document, float
         ordered += sorted(rest - scores.keys(), key=lambda slot: order(slot, sums[slot]))
         lowest = min(scores.values(), default=0.0)
         scores |= {slot: min(lowest, sums[slot]) for slot in rest - scores.keys()}
-    return [(sight.document(slot), scores[slot]) for slot in ordered[:limit]]
+    return [(sight.document(slot), scores[slot], asked_for.get(slot, 0)) for slot in ordered[:limit]]
 
 
 def _sums(sight: Sight, question: Question) -> list[float]:

@@ -3,22 +3,25 @@
 The vectors are those that the package `wordllama` ships; nothing is fetched, and its own code is not run.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from heapq import nsmallest
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from aggregator.catalog.search import Hit
+from aggregator.catalog.words import split
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
 
-# How much likeness counts beside the best keyword score, and from where on it counts alone; measured in docs/search.md.
-WEIGHT: Final = 0.8
+# What the most alike of all gains, as a share of the best keyword score; how alike a tool must be that no keyword
+# finds, and how many of these there may be. Measured in docs/search.md.
+WEIGHT: Final = 0.5
 ALIKE: Final = 0.35
+_NEAREST: Final = 64
 
-_READ: Final = 400
-_HUMPS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|[_.-]")
+# Of a description: what tools say further on is more like what others say.
+_READ: Final = 200
 
 
 class Vectors(Protocol):
@@ -27,47 +30,53 @@ class Vectors(Protocol):
     def of(self, texts: Sequence[str]) -> Any:
         """A matrix with a row for each text."""
 
+    def alike(self, rows: Any, row: Any) -> Sequence[float]:
+        """The product of each row of a matrix and another row."""
+
 
 class Meanings:
     """What tools mean, a server at a time. `learn` takes some 50 microseconds a tool: call it in a thread."""
 
     def __init__(self, vectors: Vectors) -> None:
         self._vectors = vectors
-        self._known: dict[str, tuple[tuple[ToolRecord, ...], Any]] = {}
+        self._known: dict[str, tuple[tuple[ToolRecord, ...], list[str], Any]] = {}
 
     def learn(self, servers: Mapping[str, tuple[ToolRecord, ...]]) -> None:
         """From now on these are the tools there are."""
         before, now = self._known, {}
         for server, tools in servers.items():
             known = before.get(server)
-            now[server] = known if known is not None and known[0] == tools else (tools, self._rows(tools))
+            if known is None or known[0] != tools:
+                known = (tools, [tool.name for tool in tools], self._vectors.of([_said(tool) for tool in tools]))
+            now[server] = known
         self._known = now
 
-    def likeness(self, query: str, sighted: Mapping[str, ToolRecord]) -> dict[str, float]:
+    def likeness(self, query: str, sighted: Container[str]) -> dict[str, float]:
         """How alike each tool in sight is to a question, by canonical name: -1 to 1."""
         question = self._vectors.of([query])[0]
-        return {
-            tool.name: float(alike)
-            for tools, rows in self._known.values()
-            if tools
-            for tool, alike in zip(tools, rows @ question, strict=True)
-            if tool.name in sighted
-        }
-
-    def _rows(self, tools: Iterable[ToolRecord]) -> Any:
-        return self._vectors.of([_said(tool) for tool in tools])
+        found: dict[str, float] = {}
+        for _, names, rows in self._known.values():
+            if names:
+                found.update(zip(names, self._vectors.alike(rows, question), strict=True))
+        return {name: alike for name, alike in found.items() if name in sighted}
 
 
 def fused(
     hits: Sequence[Hit], likeness: Mapping[str, float], sighted: Mapping[str, ToolRecord], limit: int
 ) -> list[Hit]:
-    """The hits of the keywords and what is alike, best first; ties stay in the keywords' order."""
+    """The hits of the keywords and what is alike, best first; a tool asked for by its name stays in front.
+    `hits`: 64 are enough. `likeness`: of every tool in sight."""
+    usual = sum(likeness.values()) / max(1, len(likeness))
+    beyond = max(likeness.values(), default=0.0) - usual
     best = max((hit.score for hit in hits), default=1.0) or 1.0
-    scores = {hit.tool.name: hit.score / best for hit in hits}
-    for name, alike in likeness.items():
-        if name in scores or alike >= ALIKE:
-            scores[name] = scores.get(name, 0.0) + WEIGHT * alike
-    return [Hit(sighted[name], score) for name, score in sorted(scores.items(), key=lambda item: -item[1])[:limit]]
+    found = {hit.tool.name: (hit.named, hit.score / best) for hit in hits}
+    if beyond > 0:
+        nearest = nsmallest(_NEAREST, ((-alike, name) for name, alike in likeness.items() if alike >= ALIKE))
+        found.update((name, (0, 0.0)) for _, name in nearest if name not in found)
+        for name, (named, score) in found.items():
+            found[name] = named, score + WEIGHT * max(0.0, (likeness.get(name, usual) - usual) / beyond)
+    ordered = sorted(found, key=lambda name: (-found[name][0], -found[name][1], name))
+    return [Hit(sighted[name], found[name][1], found[name][0]) for name in ordered[:limit]]
 
 
 def where_vectors_are() -> Path:
@@ -114,7 +123,13 @@ class _Shipped:
         lengths[lengths == 0] = 1
         return rows / lengths
 
+    def alike(self, rows: Any, row: Any) -> Sequence[float]:
+        """See `Vectors`."""
+        products: list[float] = (rows @ row).tolist()
+        return products
+
 
 def _said(tool: ToolRecord) -> str:
     description = tool.definition.get("description")
-    return f"{_HUMPS.sub(' ', tool.own_name)}. {description if isinstance(description, str) else ''}"[:_READ]
+    text = description[:_READ] if isinstance(description, str) else ""
+    return f"{tool.prefix} {' '.join(split(tool.own_name))}. {text}"

@@ -100,7 +100,7 @@ async def test_only_the_host_that_was_asked_can_answer(house: House, door: str, 
         assert not [message for message in stranger.inbox.messages if is_question(message)]
 
 
-@everywhere
+@pytest.mark.parametrize("door", ["sse", "http"])
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_a_host_that_goes_away_while_it_is_asked(
     background: Background, open_house: OpenHouse, door: str, era: str, key: str

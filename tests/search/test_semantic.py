@@ -17,18 +17,7 @@ CAR = tool("maps.drive", "Plans a road trip by automobile.")
 PAY = tool("shop.pay", "Settles an invoice.")
 
 
-class Row(tuple[float, ...]):
-    """A vector with the one operation that is needed."""
-
-    def __matmul__(self, other: "Row") -> float:
-        return sum(a * b for a, b in zip(self, other, strict=True))
-
-
-class Matrix(list[Row]):
-    """Rows, and their products with a vector."""
-
-    def __matmul__(self, other: Row) -> list[float]:
-        return [row @ other for row in self]
+Row = tuple[float, ...]
 
 
 class ByHand:
@@ -36,10 +25,13 @@ class ByHand:
 
     SUBJECTS = (("rain", "umbrella", "sunshine"), ("road", "trip", "journey"), ("invoice", "bill", "debt"))
 
-    def of(self, texts: Sequence[str]) -> Matrix:
+    def of(self, texts: Sequence[str]) -> list[Row]:
         counts = [[float(sum(word in text.lower() for word in words)) for words in self.SUBJECTS] for text in texts]
         lengths = [sum(count * count for count in row) ** 0.5 or 1.0 for row in counts]
-        return Matrix(Row(count / length for count in row) for row, length in zip(counts, lengths, strict=True))
+        return [tuple(count / length for count in row) for row, length in zip(counts, lengths, strict=True)]
+
+    def alike(self, rows: Sequence[Row], row: Row) -> list[float]:
+        return [sum(a * b for a, b in zip(other, row, strict=True)) for other in rows]
 
 
 def found(query: str, *sighted: str) -> list[str]:
@@ -64,12 +56,23 @@ def test_what_is_not_in_sight_has_no_part() -> None:
     assert found("invoice", "maps.drive") == []
 
 
+def test_a_name_that_is_asked_for_stays_in_front() -> None:
+    """Proves: F5. However alike another tool is."""
+    shelf = index(SUN, CAR, tool("a.umbrella", "Nothing else."))
+    hits = search(shelf.sight({each.name for each in (SUN, CAR)} | {"a.umbrella"}), "umbrella", 10)
+    by_name = {each.name: each for each in (SUN, CAR, *(hit.tool for hit in hits))}
+    likeness = {"maps.forecast": 1.0, "maps.drive": 0.0, "a.umbrella": 0.0}
+    answer = fused(hits, likeness, by_name, 10)
+    assert [hit.tool.name for hit in answer] == ["a.umbrella", "maps.forecast"]
+    assert [hit.named for hit in answer] == [3, 0]
+
+
 def test_servers_come_and_go() -> None:
     """Proves: C5, F5. What is gone is not found any more, and what stays is not worked out again."""
     worked_out: list[str] = []
 
     class Counting(ByHand):
-        def of(self, texts: Sequence[str]) -> Matrix:
+        def of(self, texts: Sequence[str]) -> list[Row]:
             worked_out.extend(texts)
             return super().of(texts)
 
