@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from aggregator.upstream.backoff import CAP, FIRST, REFUSED_CAP, REFUSED_FIRST, delay
+from aggregator.upstream import backoff
+from aggregator.upstream.backoff import delay
 from aggregator.upstream.states import SHOWN, TABLE, Event, State, after
 
 STATES: tuple[State, ...] = get_args(State)
@@ -77,7 +78,7 @@ TestLife = Life.TestCase
 
 @given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True), st.booleans())
 def test_a_delay_is_bounded_and_never_nothing(failures: int, chance: float, refused: bool) -> None:
-    first, cap = (REFUSED_FIRST, REFUSED_CAP) if refused else (FIRST, CAP)
+    first, cap = (backoff.REFUSED_FIRST, backoff.REFUSED_CAP) if refused else (backoff.FIRST, backoff.CAP)
     assert first / 2 <= delay(failures, chance, refused=refused) <= cap
 
 
@@ -86,7 +87,7 @@ def test_delays_grow_up_to_the_cap(chance: float, refused: bool) -> None:
     delays = [delay(failures, chance, refused=refused) for failures in range(1, 40)]
     assert all(earlier <= later for earlier, later in pairwise(delays))
     assert delays[0] < delays[3]
-    assert delays[-1] == (REFUSED_CAP if refused else CAP) * (0.5 + chance / 2)
+    assert delays[-1] == (backoff.REFUSED_CAP if refused else backoff.CAP) * (0.5 + chance / 2)
 
 
 @given(st.integers(1, 50), st.floats(0, 1, exclude_max=True))
