@@ -55,6 +55,10 @@ async def test_only_tools_of_servers_that_are_up(enter: Enter) -> None:
     """A1, A9: one that is not there has none, and the servers say why; each has a description."""
     async with enter("one") as api:
         assert (await api.get("tools", server="down")).body["tools"] == []
+        unknown = await api.get("tools", server="nope")
+        assert (unknown.status, unknown.body["error"]["field"]) == (400, "server")
+        assert "there are: " in unknown.body["error"]["message"]
+        assert "weather" in unknown.body["error"]["message"]
         assert (await api.get("tools", message="what is in the basement?")).body["tools"] == []
         servers = {server["name"]: server for server in (await api.get("servers")).body["servers"]}
         assert (servers["weather"]["state"], servers["weather"]["tools"]) == ("ready", 7)

@@ -11,8 +11,9 @@ from typing import Any, Final
 from aggregator.config.settings import V1Config
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
+from aggregator.doors.bounds import CLOSE, BodyRefused, Bounds
 from aggregator.doors.context import headers_of
-from aggregator.doors.guard import BodyTooLarge, Receive, Scope, Send, header, read_body, respond
+from aggregator.doors.guard import Receive, Scope, Send, header, respond
 from aggregator.doors.v1.asked import BadRequest
 from aggregator.doors.v1.calls import Caller
 from aggregator.doors.v1.incoming import LONGEST_ID, read_order
@@ -21,6 +22,7 @@ from aggregator.doors.v1.outgoing import answer, retry_after
 from aggregator.doors.v1.question import read_intent, read_tools_question
 from aggregator.gateway.finder import ServerSeen
 from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.room import NoRoom
 from aggregator.identity.identify import Refused
 from aggregator.wire.codec import decode
 
@@ -53,9 +55,9 @@ class Reply:
 class V1Door:
     """ASGI for the paths in `ROUTES`."""
 
-    def __init__(self, gateway: Gateway, config: V1Config, max_body: int) -> None:
+    def __init__(self, gateway: Gateway, config: V1Config, bounds: Bounds) -> None:
         self._gateway = gateway
-        self._max_body = max_body
+        self._bounds = bounds
         self._most_calls = config.max_calls_per_request
         self._caller = Caller(gateway, config.max_calls_per_conversation)
         self._document = document(config)
@@ -68,9 +70,20 @@ class V1Door:
             await respond(send, 405, failure("method_not_allowed", said), {b"allow": method.encode()})
             return
         try:
-            body = await self._body(scope, receive) if method == "POST" else None
+            with self._bounds.room.seat("pending", principal):
+                await self._answer(route, principal, scope, receive, send)
+        except NoRoom as full:
+            refused = failure("too_many_requests", full.message)
+            await respond(send, full.code, refused, {b"retry-after": b"%d" % full.retry_after})
+
+    async def _answer(self, route: "Route", principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = await self._body(scope, receive) if scope["method"] == "POST" else None
         except BadRequest as bad:
             await respond(send, bad.status, failure("bad_request", bad.message, bad.field))
+            return
+        except BodyRefused as refused:
+            await respond(send, refused.status, failure("bad_request", str(refused)), CLOSE)
             return
         async with Tasks("a request of /v1") as tasks:
             work = tasks.start(self._reply(route, Request(principal, scope, body)))
@@ -94,9 +107,7 @@ class V1Door:
         if not (header(scope, b"content-type") or "").lower().startswith("application/json"):
             raise BadRequest("", "Content-Type must be application/json.", 415)
         try:
-            return decode(await read_body(scope, receive, self._max_body))
-        except BodyTooLarge:
-            raise BadRequest("", f"A body may have {self._max_body} bytes at most.", 413) from None
+            return decode(await self._bounds.read(scope, receive))
         except ValueError as error:
             raise BadRequest("", f"The body is not valid JSON: {error}.") from None
 
@@ -110,6 +121,8 @@ class V1Door:
             found = list(match.tools)
         else:
             found = await gateway.tools(principal, query=question.query, server=question.server, limit=question.limit)
+            if not found and question.server is not None:
+                _check_server(question.server, gateway.servers(principal))
         write = await _loaded("aggregator.doors.v1.shown:shown")
         return Reply(200, await write(question, found, gateway.views.of(principal).style("canonical"), match))
 
@@ -157,6 +170,12 @@ def failure(code: str, message: str, field: str = "") -> dict[str, Any]:
     """The body for a request of which nothing was done."""
     error = {"code": code, "message": message}
     return {"error": {**error, "field": field} if field else error}
+
+
+def _check_server(name: str, known: list[ServerSeen]) -> None:
+    if not any(name in (seen.config.id, seen.config.prefix) for seen in known):
+        there = ", ".join(seen.config.id for seen in known) or "none"
+        raise BadRequest("server", f"There is no server {name!r:.200}; there are: {there}.")
 
 
 def _server(seen: ServerSeen) -> dict[str, Any]:
