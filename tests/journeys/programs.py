@@ -4,16 +4,14 @@ import asyncio
 import json
 import os
 import re
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from tests.journeys.forked import Program, start_program
 from tests.journeys.hosts import BOUND
 from tests.journeys.house import ROOT
-
-COMMAND: Final = [sys.executable, "-W", "error::ResourceWarning", "-m", "aggregator"]
 
 
 class Ended(NamedTuple):
@@ -28,11 +26,9 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **more}
 
 
-async def start(*args: str, cwd: Path = ROOT, **more: str) -> asyncio.subprocess.Process:
-    pipe = asyncio.subprocess.PIPE
-    return await asyncio.create_subprocess_exec(
-        *COMMAND, *args, cwd=cwd, env=environment(**more), stdin=pipe, stdout=pipe, stderr=pipe, limit=2**26
-    )
+async def start(*args: str, cwd: Path = ROOT, **more: str) -> Program:
+    """`aggregator ARGS`, running."""
+    return await start_program(args, cwd, environment(**more))
 
 
 async def run(*args: str, cwd: Path = ROOT, stdin: bytes = b"", **more: str) -> Ended:
@@ -52,9 +48,6 @@ async def run(*args: str, cwd: Path = ROOT, stdin: bytes = b"", **more: str) -> 
 async def converse(*args: str, stdin: bytes, until: set[str]) -> Ended:
     """Start, feed, and close stdin once the requests with these ids are answered; `out` is all that was printed."""
     process = await start(*args)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
     log: list[str] = []
     reading = asyncio.create_task(_read(process.stderr, log))
     out, left = b"", set(until)
@@ -85,7 +78,7 @@ def message_id(line: bytes) -> str:
 
 
 class Serving(NamedTuple):
-    process: asyncio.subprocess.Process
+    process: Program
     url: str
     log: list[str]
 
@@ -94,7 +87,6 @@ class Serving(NamedTuple):
 async def serving(config: Path, *args: str) -> AsyncIterator[Serving]:
     """`aggregator serve` on a free port, which it tells in its log."""
     process = await start("serve", "--config", str(config), "--port", "0", *args)
-    assert process.stderr is not None
     log: list[str] = []
     try:
         found = None
