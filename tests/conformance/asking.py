@@ -3,6 +3,7 @@
 Who asks is a pure function of what is known: it returns a result, or an `Ask`, and is then called again.
 """
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -90,7 +91,8 @@ async def settle(ctx: Context, params: Mapping[str, Any], asker: Asker) -> Json:
         if ctx.protocol_version == MODERN:
             sealed_state = {} if outcome.state is None else {"requestState": sealed(outcome.state)}
             return {"resultType": "input_required", "inputRequests": dict(outcome.requests), **sealed_state}
-        responses = {key: await _put(ctx, request) for key, request in outcome.requests.items()}
+        answers = await asyncio.gather(*(_put(ctx, request) for request in outcome.requests.values()))
+        responses = dict(zip(outcome.requests, answers, strict=True))
         state = outcome.state
 
 

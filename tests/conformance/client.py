@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.conformance.person import ABLE, sample, settle
-from tests.conformance.world import PREFIX
+from tests.conformance.world import NAME
 from tests.journeys.hosts import Host
 from tests.journeys.house import House, written
 from tests.peers.serving import Background
@@ -41,7 +41,7 @@ async def _call_as_told(host: Host) -> None:
     for call in json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])["toolCalls"]:
         # A null does not fit the schema that the suite gives; left out it is the same to the check.
         arguments = {name: value for name, value in call["arguments"].items() if value is not None}
-        await _call(host, f"{PREFIX}.{call['name']}", arguments)
+        await _call(host, f"{NAME}.{call['name']}", arguments)
 
 
 async def _read_everything(host: Host) -> None:
@@ -53,9 +53,9 @@ async def _read_everything(host: Host) -> None:
 
 
 async def _echo_schema(host: Host) -> None:
-    tools = await host.named(f"{PREFIX}.json_schema_2020_12_tool", f"{PREFIX}.json_schema_echo")
-    schema = tools[f"{PREFIX}.json_schema_2020_12_tool"]["inputSchema"]
-    await _call(host, f"{PREFIX}.json_schema_echo", {"schema": schema})
+    tools = await host.named(f"{NAME}.json_schema_2020_12_tool", f"{NAME}.json_schema_echo")
+    schema = tools[f"{NAME}.json_schema_2020_12_tool"]["inputSchema"]
+    await _call(host, f"{NAME}.json_schema_echo", {"schema": schema})
 
 
 async def _list(host: Host) -> None:
@@ -85,7 +85,7 @@ def main(url: str) -> None:
     revision = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
     with tempfile.TemporaryDirectory() as folder, Background() as background:
         names = {"names": "canonical"}
-        path = written(Path(folder), {PREFIX: {"type": "http", "url": url}}, expose="all", stdio=names)
+        path = written(Path(folder), {NAME: {"type": "http", "url": url}}, expose="all", stdio=names)
         house = House(background, path)
         asyncio.run(_play(house, scenario, revision))
 

@@ -33,11 +33,11 @@ Results = Mapping[str, Mapping[str, Checks]]  # target -> scenario -> checks
 
 @dataclass
 class Report:
-    """The cells of a run; `used` are the exceptions that were needed."""
+    """The cells of a run; `used` are the exceptions that were needed, and where."""
 
     accepted: Sequence[Accepted]
     cells: dict[tuple[str, str, str], Cell] = field(default_factory=dict)  # (revision, target, scenario)
-    used: set[Accepted] = field(default_factory=set)
+    used: set[tuple[Accepted, str, str]] = field(default_factory=set)  # (which, revision, target)
 
     def add(self, revision: str, direct: Mapping[str, Checks], through: Results) -> None:
         """What a revision's scenarios came to, each target held against the direct run."""
@@ -54,15 +54,21 @@ class Report:
             for check in short
         ]
         covered = [reason for reason in reasons if reason is not None]
-        self.used.update(covered)
+        self.used.update((reason, revision, target) for reason in covered)
         self.cells[revision, target, scenario] = Cell(passed, short, len(covered) == len(short) and bool(short))
 
     def against_us(self) -> list[tuple[str, str, str]]:
         return [key for key, cell in self.cells.items() if cell.counts_against_us]
 
-    def needless(self) -> list[Accepted]:
-        """Exceptions for what passes."""
-        return [known for known in self.accepted if known not in self.used]
+    def needless(self) -> list[tuple[Accepted, str, str]]:
+        """Exceptions for what passes, with the revision and the target where it does."""
+        return [
+            (known, revision, target)
+            for (revision, target, scenario) in self.cells
+            for known in self.accepted
+            if target != "direct" and known.concerns(scenario, revision, target)
+            if (known, revision, target) not in self.used
+        ]
 
     def __str__(self) -> str:
         targets = list(dict.fromkeys(target for _, target, _ in self.cells))

@@ -68,14 +68,25 @@ def test_an_exception_explains_its_own_check_where_it_says() -> None:
 
 
 def test_a_cell_is_explained_only_when_all_of_it_is() -> None:
-    known, needless = Accepted("s", "so it is", checks=("b",)), Accepted("t", "for nothing")
-    report = Report([known, needless])
+    known = Accepted("s", "so it is", checks=("b",))
+    report = Report([known])
     direct = {"s": GOOD}
     less, worse = made(("a", "SUCCESS"), ("b", "WARNING")), made(("a", "WARNING"), ("b", "WARNING"))
     report.add("2026-07-28", direct, {"sse": {"s": less}, "http": {"s": worse}, "stdio": {"s": GOOD}, "none": {}})
     assert report.against_us() == [("2026-07-28", "http", "s"), ("2026-07-28", "none", "s")]
-    assert report.needless() == [needless]
     assert "| s | ok | (less) | less | ok | **fails** |" in str(report)
+
+
+def test_an_exception_for_what_passes_is_told_of() -> None:
+    """Wherever it is said to be needed and is not; where it was not tried, nothing is known."""
+    everywhere, one = Accepted("s", "so it is"), Accepted("t", "so it is", ("2026-07-28",), ("sse",), ("b",))
+    report = Report([everywhere, one])
+    bad = made(("a", "FAILURE"))
+    report.add("2026-07-28", {"s": GOOD}, {"sse": {"s": bad}, "http": {"s": GOOD}})
+    report.add("2025-11-25", {"t": GOOD}, {"sse": {"t": GOOD}})
+    assert report.needless() == [(everywhere, "2026-07-28", "http")]
+    report.add("2026-07-28", {"t": GOOD}, {"sse": {"t": GOOD}})
+    assert (one, "2026-07-28", "sse") in report.needless()
 
 
 def test_a_fixture_that_fails_counts_too() -> None:

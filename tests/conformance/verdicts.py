@@ -73,10 +73,14 @@ class Accepted:
     upstreams: Sequence[str] = ()
     checks: Sequence[str] = ()
 
+    def concerns(self, scenario: str, revision: str, upstream: str) -> bool:
+        """Whether it is about this."""
+        asked = ((self.revisions, revision), (self.upstreams, upstream))
+        return scenario == self.scenario and all(not among or which in among for among, which in asked)
+
     def covers(self, scenario: str, revision: str, upstream: str, check: str) -> bool:
         """Whether this is the reason."""
-        asked = ((self.revisions, revision), (self.upstreams, upstream), (self.checks, check))
-        return scenario == self.scenario and all(not among or which in among for among, which in asked)
+        return self.concerns(scenario, revision, upstream) and (not self.checks or check in self.checks)
 
 
 def read_accepted(path: Path) -> list[Accepted]:

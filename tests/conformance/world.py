@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.conformance.renaming import renamed
+from tests.journeys.hosts import MODERN, over_http
 from tests.journeys.house import ROOT
 from tests.journeys.programs import environment, serving
 from tests.peers.toolbox import Json
@@ -16,19 +16,21 @@ from tests.peers.toolbox import Json
 DIRECT: Final = "direct"
 # How the aggregator reaches the fixture; where it is not said, the fixture speaks both eras.
 UPSTREAMS: Final = ("stdio", "stdio-legacy", "sse", "http", "http-legacy")
-PREFIX: Final = "fx"
+NAME: Final = "fx"
 
 _BOUND: Final = 30.0
 _FIXTURE: Final = ("-m", "tests.conformance.fixture")
 
 
 @asynccontextmanager
-async def fixture() -> AsyncIterator[Mapping[str, str]]:
-    """The addresses of the fixture's web servers."""
+async def fixture(folder: Path) -> AsyncIterator[Mapping[str, str]]:
+    """The addresses of the fixture's web servers; what these say lies in `folder`."""
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *_FIXTURE, "web", cwd=ROOT, env=environment(), stdin=pipe, stdout=pipe
-    )
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    with (folder / "fixture.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *_FIXTURE, "web", cwd=ROOT, env=environment(), stdin=pipe, stdout=pipe, stderr=log
+        )
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -60,34 +62,37 @@ def entry(upstream: str, addresses: Mapping[str, str]) -> Json:
 
 
 @asynccontextmanager
-async def aggregator(folder: Path, server: Json, *, renaming: bool) -> AsyncIterator[str]:
-    """The address where the suite finds one upstream behind the aggregator, under the fixture's own names.
-
-    With `renaming` a proxy of ours takes the prefix away, else the aggregator is asked to give none.
-    """
+async def aggregator(folder: Path, server: Json) -> AsyncIterator[str]:
+    """The address where the suite finds one upstream behind the aggregator, under the fixture's own names."""
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     path = folder / "aggregator.json"
-    named = server if renaming else {**server, "prefix": ""}
     settings = {"expose": "all", "storage": f"sqlite:///{folder / 'data.db'}"}
-    path.write_text(json.dumps({"mcpServers": {PREFIX: named}, **settings}))
+    path.write_text(json.dumps({"mcpServers": {NAME: {**server, "prefix": ""}}, **settings}))
     async with AsyncExitStack() as stack:
         running = await stack.enter_async_context(serving(path))
         stack.callback(lambda: (folder / "aggregator.log").write_text("".join(running.log)))
-        base = await stack.enter_async_context(renamed(running.url, PREFIX)) if renaming else running.url
-        yield f"{base}/mcp"
+        if server.get("isolation") == "per_session":
+            await _one_call(running.url)
+        yield f"{running.url}/mcp"
+
+
+async def _one_call(url: str) -> None:
+    """So that there is a process for a host that can be asked: the suite waits 600 ms, which is what a start takes."""
+    async with over_http(url, MODERN, capabilities={"elicitation": {}}) as host:
+        await host.named("test_simple_text")
+        await host.call("test_simple_text").result()
 
 
 @asynccontextmanager
-async def targets(wanted: Mapping[str, Path], *, renaming: bool) -> AsyncIterator[Mapping[str, str]]:
+async def targets(wanted: Mapping[str, Path]) -> AsyncIterator[Mapping[str, str]]:
     """The address of each target; `wanted` says where the files of each may lie."""
     async with AsyncExitStack() as stack:
-        addresses = await stack.enter_async_context(fixture())
+        addresses = await stack.enter_async_context(fixture(wanted[DIRECT]))
 
         async def address(target: str, folder: Path) -> str:
             if target == DIRECT:
                 return addresses[DIRECT]
-            started = aggregator(folder, entry(target, addresses), renaming=renaming)
-            return await stack.enter_async_context(started)
+            return await stack.enter_async_context(aggregator(folder, entry(target, addresses)))
 
         async with asyncio.TaskGroup() as tasks:
             starting = {target: tasks.create_task(address(target, folder)) for target, folder in wanted.items()}

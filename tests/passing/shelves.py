@@ -8,6 +8,7 @@ from weakref import WeakSet
 
 from tests.journeys.hosts import META, Host, Posts
 from tests.journeys.house import ROOT
+from tests.passing.everything import Everything
 from tests.peers.library import Library, SseApp, http_app
 from tests.peers.sdk import LegacyOnly
 from tests.peers.serving import Background, serving
@@ -51,15 +52,17 @@ def local(library: Library, **fields: Any) -> Json:
 
 def entries(background: Background) -> dict[str, Json]:
     """One entry for each of UPSTREAMS."""
-    program = {"command": sys.executable, "args": ["-m", "tests.peers.library", "stdio"], "cwd": str(ROOT)}
+    program = {"command": sys.executable, "args": ["-m", "tests.passing.everything"], "cwd": str(ROOT)}
+    local = {"target": "tests.passing.everything:Everything"}
+    modern, legacy = (http_app(Everything()) for _ in range(2))
     return {
-        "local_modern": {"target": "tests.peers.library:build"},
-        "local_legacy": {"target": "tests.peers.library:build", "protocol": "legacy"},
+        "local_modern": local,
+        "local_legacy": {**local, "protocol": "legacy"},
         "stdio_modern": program,
         "stdio_legacy": {**program, "protocol": "legacy"},
-        "http_modern": {"url": f"{background.open(serving(http_app()))}/mcp"},
-        "http_legacy": {"type": "http", "url": f"{background.open(serving(LegacyOnly(http_app())))}/mcp"},
-        "sse": {"type": "sse", "url": f"{background.open(serving(SseApp()))}/sse"},
+        "http_modern": {"url": f"{background.open(serving(modern))}/mcp"},
+        "http_legacy": {"type": "http", "url": f"{background.open(serving(LegacyOnly(legacy)))}/mcp"},
+        "sse": {"type": "sse", "url": f"{background.open(serving(SseApp(Everything())))}/sse"},
     }
 
 

@@ -8,61 +8,19 @@ import pytest
 
 from tests.access.waiting import until
 from tests.journeys.hosts import MODERN
-from tests.journeys.house import House
+from tests.journeys.house import DOORS, House
 from tests.passing.conftest import OpenHouse
 from tests.passing.shelves import LISTS, hearing, listed, local, told, updates
 from tests.peers.library import FILE, Library
 from tests.peers.toolbox import Json
 
 VERSIONS: Final = ("2025-11-25", MODERN)
-# What is added: what is told, and how one hears of it in 2026-07-28.
-KINDS: Final = {
-    "resource": ("resources", "resources/list"),
-    "template": ("resources", "resources/templates/list"),
-    "prompt": ("prompts", "prompts/list"),
-}
-by_web = pytest.mark.parametrize("door", ["sse", "http"])
 every_era = pytest.mark.parametrize("version", VERSIONS)
 ALL: Final = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
 
 
 def changed(kind: str) -> str:
     return f"notifications/{kind}/list_changed"
-
-
-@by_web
-@every_era
-async def test_what_is_new_is_told_and_listed(restless: House, door: str, version: str) -> None:
-    """Proves: F1, C5. Each kind by its own notification, from upstreams of both eras over every transport."""
-    await grow(restless, door, version)
-
-
-@every_era
-async def test_what_is_new_is_told_on_stdio(open_house: OpenHouse, version: str) -> None:
-    """The same; a stdio host that leaves ends all that there is to hear, so it has a house of its own."""
-    house = open_house({era: local(Library(era), protocol=era) for era in ("legacy", "modern")})
-    await grow(house, "stdio", version)
-
-
-async def grow(house: House, door: str, version: str) -> None:
-    by = "__" if door == "stdio" else "."
-    async with house.host(door, version) as host, hearing(host, **ALL) as acknowledged:
-        assert acknowledged == ALL
-        for kind, (told_as, method) in KINDS.items():
-            name = f"{kind}-{door}-{version}"
-            expected = {
-                f"{upstream}{by}{name}" if kind == "prompt" else f"file://{upstream}//{name}"
-                for upstream in house.app.links
-            }
-            for upstream in house.app.links:
-                await host.call(f"{upstream}.add", {"kind": kind, "name": name}).result()
-            while True:
-                host.inbox.messages.clear()
-                found = [one.get("uri") or one.get("uriTemplate") or one["name"] for one in await listed(host, method)]
-                if expected <= {str(one).removesuffix("/{x}") for one in found}:
-                    break
-                await host.inbox.named(changed(told_as))
-                assert {m["method"] for m in host.inbox.messages} <= {changed("resources"), changed("prompts")}
 
 
 @every_era
@@ -105,23 +63,11 @@ def prompts(house: House) -> set[str]:
     return {record.listed["canonical"] for record in house.app.gateway.offer.prompts.records}
 
 
-@by_web
+@pytest.mark.parametrize("door", DOORS)
 @every_era
-async def test_a_resource_that_changes_is_told_to_those_who_subscribed(
-    restless: House, door: str, version: str
-) -> None:
+async def test_who_subscribed_to_what(open_house: OpenHouse, door: str, version: str) -> None:
     """Two hosts, servers with the same URI: each hears of its own, under our URI, until it no longer wants to."""
-    await touch(restless, door, version)
-
-
-@every_era
-async def test_a_resource_that_changes_is_told_on_stdio(open_house: OpenHouse, version: str) -> None:
-    """The same; see above."""
     house = open_house({era: local(Library(era), protocol=era) for era in ("legacy", "modern")})
-    await touch(house, "stdio", version)
-
-
-async def touch(house: House, door: str, version: str) -> None:
     upstreams = list(house.app.links)
     uris = [f"file://{upstream}//notes/a.txt" for upstream in upstreams]
     others = [f"ui://{upstream}/view/main.html" for upstream in upstreams]

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.domain.links import in_contents, in_meta, in_prompt, in_result
@@ -33,6 +33,8 @@ odd = st.sampled_from(
         None,
     ]
 )
+# The slow parts are in making what is looked at.
+fewer = settings(max_examples=40)
 blocks = st.lists(st.one_of(links, embedded, odd, anything), max_size=5)
 prefixes = st.sampled_from(["p", "fs", "A_b-9"])
 
@@ -49,6 +51,7 @@ def exposed(value: Any, prefix: str) -> Any:
     return made
 
 
+@fewer
 @given(prefixes, blocks, anything)
 def test_blocks_of_a_result(prefix: str, content: list[Any], other: Any) -> None:
     """Links and embedded resources get the server's name, in place; everything else is as it came."""
@@ -59,6 +62,7 @@ def test_blocks_of_a_result(prefix: str, content: list[Any], other: Any) -> None
     assert made == {**result, "content": exposed(content, prefix)}
 
 
+@fewer
 @given(prefixes, st.lists(st.dictionaries(st.text(max_size=4), anything, max_size=3), max_size=4))
 def test_what_names_no_resource_is_the_same_object(prefix: str, content: list[Any]) -> None:
     """Nothing is copied for results without links, which are most."""
@@ -68,6 +72,7 @@ def test_what_names_no_resource_is_the_same_object(prefix: str, content: list[An
     assert in_prompt(prefix, prompt) is prompt
 
 
+@fewer
 @given(prefixes, blocks)
 def test_messages_of_a_prompt(prefix: str, content: list[Any]) -> None:
     """One block or several in a message."""

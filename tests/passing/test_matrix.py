@@ -1,210 +1,96 @@
-"""Every door x host era x kind of upstream: resources, templates, prompts and completion, there and back."""
+"""Every feature of the protocol x era of the host x era of the server x door x transport, from one table."""
 
+import inspect
+import itertools
+from collections.abc import AsyncIterator
+from pkgutil import resolve_name
 from typing import Any, Final
 
 import pytest
+import pytest_asyncio
 
-from aggregator.domain.uris import wrapped
-from tests.journeys.hosts import MODERN, Host
 from tests.journeys.house import DOORS, House
-from tests.passing.shelves import LISTS, UPSTREAMS, listed, read
-from tests.peers.library import (
-    BOOK,
-    DOCS,
-    FILE,
-    ITEM,
-    LINKS,
-    PAGE,
-    PROMPTS,
-    RESOURCES,
-    TEMPLATES,
-    VENDOR,
-    VIEW,
-    WORDS,
-)
-from tests.peers.toolbox import Json
+from tests.passing import drive_calls, drive_lists
+from tests.passing.shelves import UPSTREAMS
+from tests.passing.stage import DRIVES, INSTEAD, NEED_ANSWERS, At, Hosts
+from tests.passing.table import HANDSHAKE, PAGE, Cell, Feature, read, with_table
 
-VERSIONS: Final = ("2025-11-25", MODERN)
-
-everywhere = pytest.mark.parametrize("door", DOORS)
-every_era = pytest.mark.parametrize("version", VERSIONS)
+TABLE: Final = read()
+VERSIONS: Final = {HANDSHAKE: "2025-11-25", "2026-07-28": "2026-07-28"}
+DRIVEN: Final = [feature for feature in TABLE.features if feature.proved_by is None]
+_numbers: Final = itertools.count(1)
 
 
-def in_order(definitions: list[Json], field: str, first: set[str]) -> list[Json]:
-    """What is to be listed of every upstream: URIs with its name; an `https:` one as it is the first time."""
-    expected = []
-    for upstream in UPSTREAMS:
-        for definition in definitions:
-            uri = definition[field]
-            exposed = wrapped(upstream, uri)
-            if exposed in first:
-                exposed = f"mcp://{upstream}/{uri}"
-            elif exposed == uri:
-                first.add(uri)
-            expected.append({**definition, field: exposed})
-    return expected
+def cell_of(upstream: str, era: str, door: str) -> Cell:
+    transport = upstream.partition("_")[0]
+    return Cell(era, "2026-07-28" if UPSTREAMS[upstream] == "2026-07-28" else HANDSHAKE, door, transport)
 
 
-@everywhere
-@every_era
-async def test_every_definition_is_listed_as_it_came(house: House, door: str, version: str) -> None:
-    """All resources, templates and prompts of all upstreams in config order: each its own JSON but for URI or name.
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hosts(house: House) -> AsyncIterator[Hosts]:
+    """They stay for all these tests."""
+    made = Hosts(house)
+    yield made
+    await made.close()
 
-    Proves: F1
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("feature", DRIVEN, ids=lambda feature: feature.name)
+@pytest.mark.parametrize("era", VERSIONS)
+@pytest.mark.parametrize("door", DOORS)
+async def test_what_passes_and_what_cannot(house: House, hosts: Hosts, feature: Feature, era: str, door: str) -> None:
+    """With every kind of server: it passes, or what the table says happens instead.
+
+    Proves: F1, F2, C5, C6, C10, C17
     """
-    async with house.host(door, version) as host:
-        found = {field: await listed(host, method) for method, field in LISTS.items()}
-        capabilities = host.greeting["capabilities"]
-    assert found["resources"] == in_order(RESOURCES, "uri", set())
-    assert found["resourceTemplates"] == in_order(TEMPLATES, "uriTemplate", set())
-    names = [prompt.pop("name") for prompt in found["prompts"]]
-    by = "__" if door == "stdio" else "."
-    plain = [name for name in names if not name.rpartition("_")[2][:1].isdigit()]
-    assert set(plain) <= {f"{upstream}{by}{prompt['name']}" for upstream in UPSTREAMS for prompt in PROMPTS}
-    assert len(set(names)) == len(UPSTREAMS) * len(PROMPTS)
-    rest = [{key: value for key, value in prompt.items() if key != "name"} for prompt in PROMPTS]
-    assert found["prompts"] == rest * len(UPSTREAMS)
-    assert capabilities["resources"] == {"subscribe": True, "listChanged": True}
-    assert capabilities["prompts"] == {"listChanged": True}
-    assert capabilities["completions"] == {}
+    host = await hosts.host(door, VERSIONS[era], able=feature.name in NEED_ANSWERS)
+    cells = [At(host, upstream, cell_of(upstream, era, door), f"key-{next(_numbers)}") for upstream in UPSTREAMS]
+    passing = [at for at in cells if not feature.reasons(at.cell)]
+    others = [at for at in cells if feature.reasons(at.cell)]
+    if passing:
+        await DRIVES[feature.name](passing)
+    if others and feature.name in INSTEAD:
+        await INSTEAD[feature.name](others)
 
 
-def check_envelope(result: Json, version: str) -> Json:
-    """The result as the host's era has it; what is left is the upstream's own."""
-    rest = dict(result)
-    if version == MODERN:
-        assert rest.pop("resultType") == "complete"
-        meta = rest.pop("_meta")
-        assert meta.pop("io.modelcontextprotocol/serverInfo")["name"] == "aggregator"
-        if meta:
-            rest["_meta"] = meta
-    else:
-        assert "resultType" not in rest
-    return rest
+def test_every_combination_there_is_has_a_server() -> None:
+    """The servers of these tests are all that the axes of the table allow, at every door."""
+    there = {cell_of(upstream, era, door) for upstream in UPSTREAMS for era in VERSIONS for door in DOORS}
+    assert there == set(TABLE.cells())
 
 
-def hints(upstream: str, version: str) -> Json:
-    """Of a read: the upstream's own, where it gives any."""
-    if version != MODERN:
-        return {}
-    told = UPSTREAMS[upstream] == MODERN
-    return {"ttlMs": 60_000, "cacheScope": "public"} if told else {"ttlMs": 0, "cacheScope": "private"}
+def test_every_feature_is_driven_or_impossible() -> None:
+    """A drive for each that can pass anywhere, none for what is not in the table, one reason for a cell at most."""
+    cells = list(TABLE.cells())
+    names = [feature.name for feature in TABLE.features]
+    assert len(names) == len(set(names))
+    for feature in TABLE.features:
+        reasons = [feature.reasons(cell) for cell in cells]
+        assert all(len(found) <= 1 for found in reasons), feature.name
+        assert all(any(reason in found for found in reasons) for reason in feature.cannot), feature.name
+        passes = not all(reasons)
+        assert ((feature.name in DRIVES) != (feature.proved_by is not None)) if passes else feature.cannot, feature.name
+    driven = {feature.name for feature in DRIVEN}
+    assert DRIVES.keys() | INSTEAD.keys() <= driven
+    made = {name for module in (drive_calls, drive_lists) for name in vars(module)}
+    assert set(DRIVES) <= made
 
 
-@everywhere
-@every_era
-async def test_a_resource_is_read_whole(house: House, door: str, version: str) -> None:
-    """Proves: F1. Under our URI, from the right server, unknown fields and all; what comes back has URIs of ours."""
-    async with house.host(door, version) as host:
-        for upstream in UPSTREAMS:
-            for own in (FILE, PAGE, BOOK, ITEM.replace("{id}", "7")):
-                asked = wrapped(upstream, own) if own != PAGE else f"mcp://{upstream}/{own}"
-                result = await host.ask("resources/read", {"uri": asked}).result()
-                first = {"uri": asked, "mimeType": "text/plain", "text": f"library: {own}", **VENDOR}
-                more = [{"uri": f"{asked}/part", "blob": "AA=="}] if own == FILE else []
-                expected = {"contents": [first, *more], "x-vendor-result": "kept", **hints(upstream, version)}
-                assert check_envelope(result, version) == expected, upstream
+@pytest.mark.parametrize("feature", [f for f in TABLE.features if f.proved_by], ids=lambda feature: feature.name)
+def test_what_another_test_proves_is_proved_in_every_cell(feature: Feature) -> None:
+    """The test is there, and goes through every door, both eras and all these servers."""
+    assert feature.proved_by is not None
+    path, _, name = feature.proved_by.partition("::")
+    test: Any = resolve_name(f"{path.removesuffix('.py').replace('/', '.')}:{name}")
+    given = {mark.args[0]: set(mark.args[1]) for mark in test.pytestmark if mark.name == "parametrize"}
+    assert given["door"] >= set(DOORS)
+    assert given["version"] >= set(VERSIONS.values())
+    assert given["upstream"] >= UPSTREAMS.keys()
+    assert inspect.iscoroutinefunction(test)
+    assert feature.cannot == ()
 
 
-@everywhere
-@every_era
-async def test_what_is_not_there(house: House, door: str, version: str) -> None:
-    """-32602 in 2026-07-28 and -32002 before, whatever the upstream says, under the URI that was asked for."""
-    async with house.host(door, version) as host:
-        code = -32602 if host.modern else -32002
-        for uri in ("file://nobody//here", "nothing", "https://example.com/nobody"):
-            error = await host.ask("resources/read", {"uri": uri}).error()
-            assert (error["code"], error["data"]) == (code, {"uri": uri})
-        assert (await host.ask("completion/complete").error())["code"] == -32602
-        for upstream in UPSTREAMS:
-            uri = f"file://{upstream}//nothing"
-            error = await host.ask("resources/read", {"uri": uri}).error()
-            assert (error["code"], error["data"]) == (code, {"uri": uri, "com.example/hint": 1}), upstream
-            error = await host.ask("prompts/get", {"name": f"{upstream}.grete"}).error()
-            by = "__" if door == "stdio" else "."
-            assert (error["code"], error["data"]["nearest"][0]) == (-32602, f"{upstream}{by}greet")
-
-
-@everywhere
-@every_era
-async def test_prompts_under_every_spelling(house: House, door: str, version: str) -> None:
-    """Proves: F1, F2. The arguments arrive, the messages come back with URIs of ours, and nothing is lost."""
-    async with house.host(door, version) as host:
-        for upstream in UPSTREAMS:
-            for by in (".", "__", "/", ":"):
-                asked = {"name": f"{upstream}{by}greet", "arguments": {"who": "知"}, "_meta": {"com.example/x": 1}}
-                result = check_envelope(await host.ask("prompts/get", asked).result(), version)
-                assert result["messages"][0]["content"]["text"] == 'library greets {"who": "\\u77e5"}', upstream
-                assert result["x-vendor-result"] == "kept"
-            asked = {"name": f"{upstream}.embed", "arguments": {"uri": "file:///x"}}
-            embedded = await host.ask("prompts/get", asked).result()
-            assert [message["content"] for message in embedded["messages"]] == [
-                {"type": "resource", "resource": {"uri": f"file://{upstream}//x", "text": "inside"}},
-                {**LINKS[1], "uri": f"file://{upstream}//notes/a.txt"},
-            ]
-
-
-@everywhere
-@every_era
-async def test_links_in_results_can_be_read(house: House, door: str, version: str) -> None:
-    """Proves: F1, C10. Also what no list shows; `ui:` stays `ui:`, in the definition and in the result."""
-    bare = [{key: value for key, value in block.items() if key not in ("uri", "resource")} for block in LINKS]
-    async with house.host(door, version) as host:
-        definitions = [one for one in await host.list() if one["name"].endswith("links")]
-        for upstream, definition in zip(UPSTREAMS, definitions, strict=True):
-            result = await host.call(f"{upstream}.links").result()
-            uris = [block["uri"] if "uri" in block else block["resource"]["uri"] for block in result["content"][1:]]
-            assert uris == [f"file://{upstream}//notes/a.txt", f"file://{upstream}//not/listed", PAGE]
-            kept = [{k: v for k, v in block.items() if k not in ("uri", "resource")} for block in result["content"]]
-            assert kept == bare
-            view = result["_meta"]["ui"]["resourceUri"]
-            assert view == definition["_meta"]["ui"]["resourceUri"] == definition["_meta"]["ui/resourceUri"]
-            assert view == f"ui://{upstream}/view/main.html"
-            texts = [await text_of(host, uri) for uri in (*uris, view)]
-            assert texts == [f"library: {own}" for own in (FILE, "file:///not/listed", PAGE, VIEW)]
-
-
-async def text_of(host: Host, uri: str) -> Any:
-    part = await read(host, uri)
-    assert part["uri"] == uri
-    return part["text"]
-
-
-@everywhere
-@every_era
-async def test_arguments_are_completed(house: House, door: str, version: str) -> None:
-    """For prompts by any spelling and for templates; the context goes along, and no more than 100 values come back.
-
-    Proves: F1
-    """
-    async with house.host(door, version) as host:
-        for upstream in UPSTREAMS:
-            refs: list[tuple[Json, str]] = [
-                ({"type": "ref/prompt", "name": f"{upstream}__greet", "x": 1}, "greet"),
-                ({"type": "ref/resource", "uri": f"demo://{upstream}/item/{{id}}"}, ITEM),
-                ({"type": "ref/resource", "uri": f"mcp://{upstream}/{DOCS}"}, DOCS),
-            ]
-            for ref, own in refs:
-                argument, context = {"name": "who", "value": "par"}, {"arguments": {"before": "x"}}
-                completing = host.ask("completion/complete", {"ref": ref, "argument": argument, "context": context})
-                result = check_envelope(await completing.result(), version)
-                assert result == {"completion": {"values": [*WORDS, own, "x"], "hasMore": False}}, upstream
-            many = {"ref": refs[0][0], "argument": {"name": "who", "value": "many"}}
-            completion = (await host.ask("completion/complete", many).result())["completion"]
-            assert (len(completion["values"]), completion["total"], completion["hasMore"]) == (100, 150, True)
-
-
-@every_era
-async def test_references_that_lead_nowhere(house: House, version: str) -> None:
-    """What cannot be completed is an error, as what cannot be read or got is."""
-    async with house.host("http", version) as host:
-        for missing in (
-            {"type": "ref/prompt", "name": "local_modern.nothing"},
-            {"type": "ref/resource", "uri": "demo://nobody/x"},
-            {"type": "ref/tool", "name": "x"},
-            {"type": "ref/prompt"},
-            "greet",
-        ):
-            error = await host.ask("completion/complete", {"ref": missing, "argument": {"name": "a"}}).error()
-            unknown = isinstance(missing, dict) and missing["type"] == "ref/resource"
-            assert error["code"] == (-32002 if unknown and not host.modern else -32602)
+def test_the_page_shows_the_table() -> None:
+    """`python -m tests.passing.table` writes it."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_table(page, TABLE) == page
