@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
-from aggregator.domain.errors import to_wire
+from aggregator.domain.errors import ShuttingDown, to_wire
 from aggregator.domain.tasks import Tasks
 from aggregator.doors.guard import Receive, Send, respond_bytes
-from aggregator.doors.stream import KEEP_ALIVE_INTERVAL, EventStream
+from aggregator.doors.stream import KEEP_ALIVE_INTERVAL, EventStream, Unread
 from aggregator.wire.codec import encode
 from aggregator.wire.peer import NoWayBack, Peer, PeerGone, encode_error
 
@@ -42,8 +42,10 @@ class Exchange:
         *,
         modern: bool,
         peer: Peer | None = None,
+        unread: Unread | None = None,
     ) -> None:
         self.request_id = request_id
+        self._unread = unread or Unread()
         self._peer = peer
         self._receive = receive
         self._send = send
@@ -66,13 +68,14 @@ class Exchange:
         stream = self._open()
         if stream.ended:
             raise PeerGone("the host closed its stream")
-        return await self._peer.request(method, params, via=lambda data, _: stream.push(data))
+        return await self._peer.request(method, params, via=lambda data, _: stream.push(data), within=self.cancel)
 
-    def cancel(self) -> None:
-        """The host no longer wants the answer, and gets none."""
+    def cancel(self) -> bool:
+        """The host no longer wants the answer, and gets none; False if it is on its way."""
         if self._running is not None and not self._cancelled:
             self._cancelled = True
             self._running.cancel()
+        return self._running is not None
 
     async def run(self, answer: Awaitable[Any], headers: Mapping[bytes, bytes] | None = None) -> bool:
         """Carry out the request and send what comes of it; returns whether it was a result."""
@@ -90,7 +93,9 @@ class Exchange:
             running.uncancel()
         except Exception as error:
             body = encode_error(self.request_id, error)
-            if self._modern:
+            if isinstance(error, ShuttingDown):
+                status, headers = error.status, {b"retry-after": b"%d" % error.retry_after, b"connection": b"close"}
+            elif self._modern:
                 status = _STATUS.get(to_wire(error)["code"], 200)
         finally:
             self._running = None
@@ -113,7 +118,7 @@ class Exchange:
 
     def _open(self) -> EventStream:
         if self._stream is None:
-            self._stream = EventStream()
+            self._stream = self._unread.open()
             self._writing = self._tasks.start(self._stream.run(self._send))
         return self._stream
 

@@ -6,15 +6,16 @@ Law: nothing but messages is ever written to stdout; whatever else prints lands 
 import asyncio
 import logging
 import os
-import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Final
 
+from aggregator.config.settings import StdioConfig
 from aggregator.domain.errors import INVALID_REQUEST, PARSE_ERROR, RpcError
 from aggregator.domain.tasks import Tasks
+from aggregator.doors.outlet import is_pipe, outlet
 from aggregator.gateway.gateway import Gateway
 from aggregator.gateway.host import Host
 from aggregator.wire.codec import decode, encode
@@ -23,24 +24,29 @@ from aggregator.wire.peer import Channel, Peer, error_message
 
 log = logging.getLogger(__name__)
 
-# After stdin ended: how long calls that still run may take to answer.
+# After stdin ended: how long calls that still run may take to answer, and then what is left of them.
 DRAIN: Final = 5.0
-# Above this many requests in flight stdin is left unread until some are answered.
-IN_FLIGHT_LIMIT: Final = 1_000
-MESSAGE_LIMIT: Final = 64 * 1024 * 1024
+LAST_BYTES: Final = 1.0
+# While the host is asked something it is read from all the same; so many requests too many are taken then.
+_SPARE: Final = 1_000
 
 _READ_SIZE: Final = 256 * 1024
+# What is taken before a look at how many requests there are.
+_SLICE: Final = 16 * 1024
+_LEFT: Final = "the host closed stdin"
 
 
 class StdioDoor(LineReader):
     """One host on the two pipes we were started with."""
 
-    def __init__(self, gateway: Gateway, host: Host, tasks: Tasks, write: Callable[[bytes], None]) -> None:
-        super().__init__(MESSAGE_LIMIT)
+    def __init__(
+        self, gateway: Gateway, host: Host, tasks: Tasks, write: Callable[[bytes], None], limits: StdioConfig
+    ) -> None:
+        super().__init__(limits.max_message_bytes)
         self._gateway = gateway
         self._host = host
         self._write = write
-        self.peer = Peer(self._send, tasks, self._answer, self._hear)
+        self.peer = Peer(self._send, tasks, self._answer, self._hear, most=limits.max_pending + _SPARE)
         host.notify, host.ask = self.peer.notify, self.peer.request
 
     def take_line(self, line: bytes) -> None:
@@ -78,22 +84,48 @@ class StdioDoor(LineReader):
         self._gateway.hear(self._host, method, params)
 
 
-async def serve_stdio(gateway: Gateway, host: Host, stdin: BinaryIO, stdout: BinaryIO) -> None:
-    """Serve one host until its stdin ends and what runs has been answered."""
-    async with Tasks("the stdio door") as tasks, _writer(stdout) as write:
-        door = StdioDoor(gateway, host, tasks, write)
+async def serve_stdio(
+    gateway: Gateway,
+    host: Host,
+    stdin: BinaryIO,
+    stdout: BinaryIO,
+    limits: StdioConfig | None = None,
+    drain: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Serve one host until its stdin ends and what runs has been answered, or it does not read what it is sent.
+
+    `drain` waits for what runs; without it, that has `DRAIN` seconds.
+    """
+    limits = limits or StdioConfig()
+    out = outlet(stdout, limits.max_unread_bytes)
+    async with Tasks("the stdio door") as tasks, out.on(stdout):
+        door = StdioDoor(gateway, host, tasks, out.write, limits)
+
+        async def read() -> None:
+            async for data in _chunks(stdin):
+                for start in range(0, len(data), _SLICE):
+                    door.take(data[start : start + _SLICE])
+                    await door.peer.hears_more(limits.max_pending)
+                    await out.room()
+
+        reading = tasks.start(read())
         gateway.changes.attach(host)
         try:
-            async for data in _chunks(stdin):
-                door.take(data)
-                await door.peer.at_most(IN_FLIGHT_LIMIT)
+            await asyncio.wait({reading, out.choked}, return_when=asyncio.FIRST_COMPLETED)
+            if out.choked.done():
+                return
+            reading.result()
             gateway.changes.close()
+            # What waits for the host's answer waits for nothing now.
+            door.peer.deafen(_LEFT)
+            if drain is not None:
+                await drain()
             with suppress(TimeoutError):
-                async with asyncio.timeout(DRAIN):
+                async with asyncio.timeout(DRAIN if drain is None else LAST_BYTES):
                     await door.peer.at_most(0)
         finally:
             gateway.changes.detach(host)
-            door.peer.close("the host closed stdin")
+            door.peer.close(_LEFT)
 
 
 @contextmanager
@@ -113,7 +145,7 @@ def standard_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 async def _chunks(stdin: BinaryIO) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
-    if _is_pipe(stdin):
+    if is_pipe(stdin):
         reader = asyncio.StreamReader(limit=_READ_SIZE)
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdin)
         try:
@@ -137,37 +169,3 @@ async def _chunks(stdin: BinaryIO) -> AsyncIterator[bytes]:
     while data := await queue.get():
         room.release()
         yield data
-
-
-@asynccontextmanager
-async def _writer(stdout: BinaryIO) -> AsyncIterator[Callable[[bytes], None]]:
-    if not _is_pipe(stdout):
-
-        def write(data: bytes) -> None:
-            stdout.write(data)
-
-        yield write
-        return
-    loop = asyncio.get_running_loop()
-    transport, protocol = await loop.connect_write_pipe(_Flushing, stdout)
-    try:
-        yield transport.write
-    finally:
-        transport.close()
-        await asyncio.wait([protocol.closed], timeout=DRAIN)
-
-
-class _Flushing(asyncio.BaseProtocol):
-    def __init__(self) -> None:
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self.closed.done():
-            self.closed.set_result(None)
-
-
-def _is_pipe(stream: BinaryIO) -> bool:
-    if os.name != "posix":
-        return False
-    mode = os.fstat(stream.fileno()).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

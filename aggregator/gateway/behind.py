@@ -24,16 +24,18 @@ _COMPLETED: Final = "notifications/elicitation/complete"
 class Behind:
     """A `Caller`: one request of a host. Of a request that is parked the `channel` comes and goes.
 
-    `parked` puts a question where the host finds it with the result of its request.
+    `parked` puts a question where the host finds it with the result of its request. `lacked` is what the host would
+    have had to declare to be asked what its upstream wanted to ask.
     """
 
-    __slots__ = ("abilities", "channel", "host", "level", "modern", "parked", "token")
+    __slots__ = ("abilities", "channel", "host", "lacked", "level", "modern", "parked", "token")
 
     def __init__(self, host: Host, version: str | None, params: Mapping[str, Any], channel: Channel) -> None:
         self.host = host
         self.channel: Channel | None = channel
         self.modern = version is not None and era_of(version) == "modern"
         self.parked: Ask | None = None
+        self.lacked: dict[str, Any] | None = None
         meta = params.get("_meta")
         if not isinstance(meta, dict):
             meta = {}
@@ -61,6 +63,7 @@ class Behind:
 
     async def ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """See `Caller`. A handshake-era host is asked while its call waits, another when that is answered."""
+        self.lacked = lacking(self.abilities, method, params) or self.lacked
         refuse_unable(self.abilities, method, params)
         asked = worded(server, method, params, modern=self.modern)
         if not self.modern:

@@ -1,9 +1,13 @@
 """`completion/complete`: values for an argument of a prompt or of a resource template, from its server."""
 
-from collections.abc import Mapping
+import asyncio
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
-from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, UpstreamRpcError
+from aggregator.domain.bucket import Bucket
+from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, OverLimit, UpstreamRpcError
+from aggregator.domain.missing import ItemRefused
 from aggregator.gateway.forward import Found, forward
 from aggregator.gateway.offers import Offers
 from aggregator.gateway.permission import Permission
@@ -13,6 +17,12 @@ from aggregator.gateway.resources import Resources
 
 # S/server/utilities/completion.
 MOST: Final = 100
+# Asked with every key that a person presses, and a server must limit them (S, Security Considerations): so many a
+# second in the long run, and at once, of one agent and one server. The limits of policies count what tools do.
+RATE: Final = 20.0
+BURST: Final = 60.0
+# Agents and servers that are remembered; the pair not heard of for longest is forgotten first.
+_PAIRS: Final = 10_000
 _NOTHING: Final[Mapping[str, Any]] = {"completion": {"values": [], "hasMore": False}}
 
 
@@ -24,22 +34,25 @@ class Completion:
         self._resources = resources
         self._prompts = prompts
         self._permission = permission
+        self._paces: OrderedDict[Hashable, Bucket] = OrderedDict()
 
     async def complete(self, question: Question) -> dict[str, Any]:
         """The result; no values from a server that completes nothing.
 
         Raises:
-            HostError: the reference leads nowhere this agent may go, or is none.
+            HostError: the reference leads nowhere this agent may go, or is none; or it asks too often.
             UpstreamRpcError, UpstreamError: its server's own error, or why there is no answer.
         """
         ref, argument = question.params.get("ref"), question.params.get("argument")
         if not isinstance(ref, dict) or not isinstance(argument, dict):
             raise HostError(INVALID_PARAMS, "`completion/complete` needs `ref` and `argument` as objects.")
         found, key = await self._find(ref, question)
+        question.about(found.link.config.id, found.own)
         self._permission.check(found, self._offers.view(question))
         greeting = found.link.greeting
         if greeting is not None and "completions" not in greeting.capabilities:
             return dict(_NOTHING)
+        self._pace(found, question)
         params = {**question.params, "ref": {**ref, key: found.own}}
         try:
             return _bounded(await forward(found, "completion/complete", params, question))
@@ -47,6 +60,18 @@ class Completion:
             if error.code == METHOD_NOT_FOUND:
                 return dict(_NOTHING)
             raise
+
+    def _pace(self, found: Found, question: Question) -> None:
+        server, principal = found.link.config.id, question.host.principal
+        pair = principal.tenant, principal.agent_id, server
+        bucket = self._paces.pop(pair, None) or Bucket(RATE, BURST)
+        self._paces[pair] = bucket
+        if len(self._paces) > _PAIRS:
+            self._paces.popitem(last=False)
+        if not bucket.allows(1.0, asyncio.get_running_loop().time()):
+            said = f"{server} is asked for completions {RATE:g} times a second at most."
+            over = OverLimit(found.name, said, limit="completions_per_second", most=int(RATE), retry_after=1)
+            raise ItemRefused.by(over)
 
     async def _find(self, ref: Mapping[str, Any], question: Question) -> tuple[Found, str]:
         view, name, uri = self._offers.view(question), ref.get("name"), ref.get("uri")

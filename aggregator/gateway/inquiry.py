@@ -200,6 +200,7 @@ class Inquiries:
             if result.get("resultType", "complete") == "complete":
                 return result
             requests = _requests(matter, behind, result)
+            matter.link.stay(STATE_LIFETIME)
             if behind.modern:
                 return self._passed_on(matter, result, requests, agreed)
             more = {"inputResponses": {key: await _put(matter, behind, asked) for key, asked in requests.items()}}
@@ -234,6 +235,12 @@ class Inquiries:
             CallRefused, RpcError: this host cannot do what is missing.
         """
         server = matter.link.config.id
+        if behind.modern and behind.lacked is not None:
+            # Its era has a word for what the server could only be refused (S/basic/index, Capabilities).
+            said = f"{server} had to ask something that this request does not declare: {error.message}"
+            raise RpcError(
+                MISSING_CAPABILITY, said, {"requiredCapabilities": behind.lacked, "error": error.to_wire()}
+            ) from error
         if error.code == MISSING_CAPABILITY and not behind.modern and matter.method == _CALL:
             needs = error.data.get("requiredCapabilities") if isinstance(error.data, dict) else None
             words = ", ".join(needs) if isinstance(needs, dict) and needs else "something"

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 # Calls that wait for their host to come back, all together and of one agent.
 AT_MOST: Final = 512
 OF_ONE_AGENT: Final = 32
+# Questions that a server asks at once reach the host at once: so long the others are waited for.
+TOGETHER: Final = 0.02
 
 Work = Callable[[], Awaitable[dict[str, Any]]]
 Unclaimed = Callable[[dict[str, Any] | Exception | None], None]
@@ -74,6 +76,8 @@ class Parked:
             while self._outcome is None and not self._open:
                 self._news.clear()
                 await self._news.wait()
+                if self._outcome is None:
+                    await asyncio.sleep(TOGETHER)
         except asyncio.CancelledError:
             self.end()
             raise

@@ -1,24 +1,28 @@
 """One request of a host, with everything an answer may depend on."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from aggregator.domain.call import Asked
 from aggregator.domain.errors import INVALID_PARAMS, HostError
+from aggregator.domain.names import Style
 from aggregator.domain.versions import LATEST_LEGACY, era_of
 from aggregator.gateway.host import Host
 from aggregator.gateway.inquiry import Inquiries
+from aggregator.gateway.journal import Trail
+from aggregator.gateway.limits import CONVERSATION_KEY
 from aggregator.wire.peer import Channel
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """`version` is the revision it speaks; None only before a handshake. `inquiries` is how it can be asked back."""
+class Question(NamedTuple):
+    """`version` is the revision it speaks; None only before a handshake. `inquiries` is how it can be asked back,
+    `trail` what is on record of it, where that is more than a line in the log."""
 
     host: Host
     params: dict[str, Any]
     channel: Channel
     version: str | None
     inquiries: Inquiries
+    trail: Trail | None = None
 
     @property
     def modern(self) -> bool:
@@ -30,6 +34,13 @@ class Question:
         """The revision that an answer is made for."""
         return self.version or LATEST_LEGACY
 
+    def asked(self, style: Style = "canonical") -> Asked:
+        """The same as the first stage of a call; it belongs to what the host names, else to its session."""
+        meta = self.params.get("_meta")
+        named = meta.get(CONVERSATION_KEY) if isinstance(meta, dict) else None
+        conversation = named if isinstance(named, str) and named else self.host.session
+        return Asked(self.host.principal, self.params, self.spoken, style, conversation)
+
     def text(self, key: str) -> str:
         """A parameter that must be there, as text.
 
@@ -40,3 +51,8 @@ class Question:
         if not isinstance(value, str) or not value:
             raise HostError(INVALID_PARAMS, f"`{key}` must be a string that is not empty.")
         return value
+
+    def about(self, server: str, own: str) -> None:
+        """It is known what is asked for, and of which server."""
+        if self.trail is not None:
+            self.trail.name(server, own)

@@ -13,7 +13,9 @@ from typing import Any, Final, Protocol
 
 from aggregator.domain.abilities import ELICIT, QUESTIONS, Abilities
 from aggregator.domain.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
+from aggregator.domain.redact import Redactor
 from aggregator.domain.tasks import Tasks
+from aggregator.upstream.discretion import Discretion
 
 log = logging.getLogger(__name__)
 
@@ -124,14 +126,16 @@ class Running:
 
 class Callers:
     """Those of one connection. `hear` gets the notifications that are no caller's, `owner` is who else may be asked:
-    the only host there can be behind the connection, if there is one."""
+    the only host there can be behind the connection, if there is one. `discreet` takes secrets out of log lines."""
 
     def __init__(
         self,
         server: str = "",
         hear: Callable[[str, dict[str, Any]], None] | None = None,
         owner: Callable[[], Caller | None] | None = None,
+        discreet: Discretion | None = None,
     ) -> None:
+        self._discreet = discreet or Discretion(Redactor(), Redactor())
         self.level: int | None = None
         self.owner = owner
         self._server = server
@@ -148,8 +152,13 @@ class Callers:
 
     @property
     def busy(self) -> bool:
-        """Whether any call is under way."""
-        return bool(self._running)
+        """Whether any call is under way, or anybody is being asked something."""
+        return bool(self._running or self._behind)
+
+    @property
+    def asking(self) -> bool:
+        """Whether the server waits for somebody's answer."""
+        return bool(self._behind)
 
     @property
     def haunted(self) -> bool:
@@ -241,7 +250,7 @@ class Callers:
         if method == _SAID:
             caller = origin.caller if origin is not None and origin in self._running else self._likely()[0]
             if caller is not None:
-                caller.hear_log(self._server, params)
+                caller.hear_log(self._server, self._discreet.relayed(params))
             else:
                 log.info("%s says: %.500s", self._server, params.get("data"))
         elif method == _COMPLETED:
@@ -271,7 +280,8 @@ class Callers:
         if all(call.caller is None for call in self._running):
             raise RpcError(METHOD_NOT_FOUND, "No host can be asked: no call is running that this could belong to.")
         said = (
-            "Several hosts use this connection, so it cannot be told whose question this is. Set `isolation` of "
+            "Several hosts use this connection, or did until a call was given up a moment ago, so it cannot be told "
+            "whose question this is. Set `isolation` of "
             f"the server {self._server!r} in the aggregator's configuration to `per_session` or `per_agent`."
         )
         if not self._warned:

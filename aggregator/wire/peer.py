@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any, Final, Protocol
 
 from aggregator.domain.errors import INVALID_REQUEST, RpcError, to_wire
@@ -48,6 +49,9 @@ Send = Callable[[bytes, int | None], None]
 OnRequest = Callable[[str, dict[str, Any], Channel], Awaitable[Any]]
 OnNotification = Callable[[str, dict[str, Any]], None]
 
+End = Callable[[], bool]
+"""Cancels the request that something belongs to; False if that is over."""
+
 
 class NoWayBack(Exception):
     """The wire, or its era, has no room for a request in this direction."""
@@ -58,7 +62,7 @@ class PeerGone(Exception):
 
 
 class Peer:
-    """Matches answers to requests, runs what the other side asks, and cancels what it cancels."""
+    """Matches answers to requests, runs what the other side asks, up to `most` at once, and cancels what it cancels."""
 
     def __init__(
         self,
@@ -66,16 +70,20 @@ class Peer:
         tasks: Tasks,
         on_request: OnRequest,
         on_notification: OnNotification,
+        most: float = inf,
     ) -> None:
+        self._most = most
         self._send = send
         self._tasks = tasks
         self._on_request = on_request
         self._on_notification = on_notification
         self._next_id = 0
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._within: dict[int, End] = {}
         self._progress: dict[int, OnProgress] = {}
         self._running: dict[str | int, asyncio.Task[None]] = {}
         self._answered = asyncio.Event()
+        self._deaf: str | None = None
         self._gone: str | None = None
 
     def __repr__(self) -> str:
@@ -85,6 +93,12 @@ class Peer:
     async def at_most(self, running: int) -> None:
         """Wait until no more than so many received requests are still being answered."""
         while len(self._running) > running:
+            self._answered.clear()
+            await self._answered.wait()
+
+    async def hears_more(self, running: int) -> None:
+        """The same, or until the other side is asked something: its answer has to be heard."""
+        while len(self._running) > running and not self._waiting:
             self._answered.clear()
             await self._answered.wait()
 
@@ -98,17 +112,19 @@ class Peer:
         *,
         cancellable: bool = True,
         via: Send | None = None,
+        within: End | None = None,
     ) -> dict[str, Any]:
         """Ask and wait; cancelling the wait tells the other side (`notifications/cancelled`).
 
         `via` sends this request another way than the rest (over HTTP, on the stream of the request it belongs to).
+        `within` ends that request: it is what ends when the other side can no longer answer this one.
 
         Raises:
             RpcError: the other side answered with an error.
             PeerGone: the connection ended first.
         """
-        if self._gone is not None:
-            raise PeerGone(self._gone)
+        if self._deaf is not None:
+            raise PeerGone(self._deaf)
         self._next_id = request_id = self._next_id + 1
         if on_progress is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
@@ -116,6 +132,9 @@ class Peer:
         message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = answer
+        self._answered.set()
+        if within is not None:
+            self._within[request_id] = within
         send = via or self._send
         try:
             send(encode(message), request_id)
@@ -126,11 +145,16 @@ class Peer:
             raise
         finally:
             del self._waiting[request_id]
+            self._within.pop(request_id, None)
             self._progress.pop(request_id, None)
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Say something that has no answer."""
         self._send(_notification(method, params), None)
+
+    def waits_for(self, request_id: Any) -> bool:
+        """Whether a message with this id would answer one of our requests."""
+        return self._waiting_for(request_id) is not None
 
     def fail(self, request_id: str | int, error: Exception) -> None:
         """End one waiting request with an error of our own."""
@@ -138,16 +162,29 @@ class Peer:
         if answer is not None and not answer.done():
             answer.set_exception(error)
 
+    def deafen(self, reason: str) -> None:
+        """The other side says nothing more: end every waiting request with `PeerGone`, or what it was asked within."""
+        if self._deaf is not None:
+            return
+        self._deaf = reason
+        for request_id, answer in self._waiting.items():
+            end = self._within.get(request_id)
+            if not answer.done() and not (end is not None and end()):
+                answer.set_exception(PeerGone(reason))
+
     def close(self, reason: str) -> None:
-        """End every waiting request with `PeerGone` and every running one by cancelling it. May be called twice."""
+        """The same, and cancel every running one. May be called twice."""
         if self._gone is not None:
             return
+        self.deafen(reason)
         self._gone = reason
-        for answer in self._waiting.values():
-            if not answer.done():
-                answer.set_exception(PeerGone(reason))
-        for task in self._running.values():
-            task.cancel()
+        for request_id in self._running:
+            self.cancel(request_id)
+
+    def cancel(self, request_id: str | int) -> bool:
+        """Cancel a request of the other side; False if it is not running."""
+        task = self._running.get(request_id)
+        return task is not None and (task.cancelling() > 0 or task.cancel())
 
     # -- inwards
 
@@ -193,6 +230,8 @@ class Peer:
             self._refuse(None, "`id` must be a string or an integer.")
         elif request_id in self._running:
             self._refuse(request_id, f"A request with id {request_id!r} is still running.")
+        elif len(self._running) >= self._most:
+            self._refuse(request_id, f"{self._most} requests are being worked on, as many as may be. Try again later.")
         else:
             task = self._tasks.start(self._run(request_id, method, params))
             self._running[request_id] = task
@@ -207,9 +246,8 @@ class Peer:
                 listener({key: value for key, value in params.items() if key != "progressToken"})
         elif method == "notifications/cancelled":
             request_id = sane_id(params.get("requestId"))
-            task = self._running.get(request_id) if request_id is not None else None
-            if task is not None:
-                task.cancel()
+            if request_id is not None:
+                self.cancel(request_id)
         else:
             self._on_notification(method, params)
 
@@ -242,7 +280,7 @@ class _PeerChannel:
         self.peer.notify(method, params)
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        return await self.peer.request(method, params)
+        return await self.peer.request(method, params, within=lambda: self.peer.cancel(self.request_id))
 
 
 def _notification(method: str, params: Mapping[str, Any] | None) -> bytes:

@@ -1,21 +1,18 @@
 """A server with resources, templates and prompts, on the real SDK: every transport, both eras, answers as plain JSON.
 
-`python -m tests.peers.library stdio`, or as a `local` upstream `tests.peers.library:build`. Tools change what there is:
-`add` (kind, name), `touch` (uri), and `watched` says which resources it was asked to tell of, in order.
+Tools change what there is: `add` (kind, name), `touch` (uri), and `watched` says which resources it was asked to tell
+of, in order.
 """
 
-import asyncio
 import json
 import os
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import mcp_types as types
-from mcp.server import NotificationOptions, Server
+from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.sse import SseServerTransport
-from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -81,6 +78,7 @@ class Library(Server[Any]):
             version="1.0",
             instructions=f"The {name} keeps notes. Ask it for a.txt first.",
             on_subscriptions_listen=ListenHandler(self.bus),
+            get_tool_input_schema=self._schema_of,
         )
         self.lists: dict[str, list[Json]] = {
             "tools": list(TOOLS),
@@ -114,8 +112,12 @@ class Library(Server[Any]):
         if ctx.protocol_version != MODERN:
             return made
         info = {"io.modelcontextprotocol/serverInfo": {"name": self.name, "version": "1.0"}}
-        hints = self.hints if ctx.method.endswith(("/list", "/read")) else {}
-        return {**made, "resultType": "complete", "_meta": {**made.get("_meta", {}), **info}, **hints}
+        holds = ctx.method.endswith(("/list", "/read")) and "resultType" not in made
+        hints = self.hints if holds else {}
+        return {"resultType": "complete", **made, "_meta": {**made.get("_meta", {}), **info}, **hints}
+
+    def _schema_of(self, name: str) -> Json | None:
+        return next((one["inputSchema"] for one in self.lists["tools"] if one["name"] == name), None)
 
     async def _made(self, ctx: Context, params: Json) -> Json | None:
         self.asked.append(ctx.method)
@@ -235,16 +237,11 @@ class Library(Server[Any]):
         return {}
 
 
-def build() -> Server[Any]:
-    """One of its own each time."""
-    return Library()
-
-
 class SseApp:
     """ASGI: HTTP+SSE, the stream at `/sse`."""
 
-    def __init__(self) -> None:
-        self._server = Library()
+    def __init__(self, library: Library) -> None:
+        self._server = library
         self._transport = SseServerTransport("/messages/")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -257,18 +254,6 @@ class SseApp:
             await self._server.run(incoming, outgoing, self._server.create_initialization_options())
 
 
-def http_app(library: Library | None = None) -> ASGIApp:
+def http_app(library: Library) -> ASGIApp:
     """Streamable HTTP at `/mcp`, both eras."""
-    return (library or Library()).streamable_http_app()
-
-
-async def _stdio() -> None:
-    library = Library()
-    async with stdio_server() as (incoming, outgoing):
-        everything = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
-        await library.run(incoming, outgoing, library.create_initialization_options(everything))
-
-
-if __name__ == "__main__":
-    assert sys.argv[1] == "stdio"
-    asyncio.run(_stdio())
+    return library.streamable_http_app()

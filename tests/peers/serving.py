@@ -18,11 +18,28 @@ BOUND: Final = 20.0
 
 
 class _Server(uvicorn.Server):
-    """Says when it is up, and leaves signals alone."""
+    """Says when it is up, leaves signals alone, and stops when it is told to: not at its next look, nor waiting."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.up = asyncio.Event()
+        self.leaving = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self.leaving.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        # Once round, so that what is answered already is on its way.
+        await asyncio.sleep(0)
+        tasks = list(self.server_state.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -35,9 +52,10 @@ class _Server(uvicorn.Server):
 @asynccontextmanager
 async def serving(app: ASGIApp) -> AsyncIterator[str]:
     """The app on a free port of loopback; yields `http://127.0.0.1:PORT`."""
-    config = uvicorn.Config(app, ws="none", log_config=None, access_log=False, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, ws="none", log_config=None, access_log=False)
     server = _Server(config)
-    with socket.socket() as bound:
+    # Said in so many words, or accepted connections wait for acknowledgements (no TCP_NODELAY in asyncio).
+    with socket.socket(proto=socket.IPPROTO_TCP) as bound:
         bound.bind(("127.0.0.1", 0))
         task = asyncio.create_task(server.serve(sockets=[bound]))
         try:
@@ -45,7 +63,7 @@ async def serving(app: ASGIApp) -> AsyncIterator[str]:
                 await server.up.wait()
             yield f"http://127.0.0.1:{bound.getsockname()[1]}"
         finally:
-            server.should_exit = True
+            server.leaving.set()
             async with asyncio.timeout(BOUND):
                 await task
 

@@ -7,7 +7,7 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from tests.peers.toolbox import Journal, Json, said, text
@@ -22,7 +22,7 @@ Say = Callable[[Json], None]
 
 _NAMES: Final = (
     "ask", "log", "steps", "hold", "release", "witness", "seen", "visit", "visited", "lack", "flood", "late", "die",
-    "aside", "wait", "unasked", "header", "note",
+    "aside", "wait", "unasked", "header", "note", "insist", "pester", "stray", "after",
 )  # fmt: skip
 _TASK: Final = {"name": "task", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
 _APP: Final = {"name": "app", "inputSchema": {"type": "object"}, "_meta": {"ui": {"visibility": ["app"]}}}
@@ -89,7 +89,7 @@ class Asker:
         self.begun: Counter[str] = Counter()
         self.states: set[str] = set()
         self._visited: set[str] = set()
-        self._header = "first"
+        self.header = "first"
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def respond(self, connection: Connection, message: Json, say: Say) -> Json:
@@ -103,7 +103,7 @@ class Asker:
             return {"jsonrpc": "2.0", "id": message["id"], "error": failure.error}
 
     async def _answer(self, connection: Connection, method: str, params: Json, say: Say) -> Json:
-        capabilities: Json = {"tools": {}, "prompts": {}, "resources": {}, "logging": {}}
+        capabilities: Json = {"tools": {}, "prompts": {}, "resources": {}, "logging": {}, "completions": {}}
         match method:
             case "initialize" if not self.modern:
                 connection.declared = params["capabilities"]
@@ -140,6 +140,11 @@ class Asker:
                 done = await self._ask(connection, params, [[form]], params["uri"], say)
                 contents = [{"uri": params["uri"], "text": json.dumps(done)}]
                 return done if "resultType" in done else {"contents": contents, "ttlMs": 0, "cacheScope": "private"}
+            case "completion/complete":
+                self.begun["completions"] += 1
+                if params["argument"]["value"] == "ask":
+                    return {"resultType": "input_required", "requestState": "never heard of"}
+                return {"completion": {"values": [params["argument"]["value"]]}}
             case "ping" if not self.modern:
                 return {}
             case _:
@@ -148,7 +153,7 @@ class Asker:
     def _schema(self, name: str) -> Json:
         if name != "header":
             return {"type": "object"}
-        place = {"type": "string", "x-mcp-header": self._header}
+        place = {"type": "string", "x-mcp-header": self.header}
         return {"type": "object", "properties": {"place": place}}
 
     async def _call(self, connection: Connection, params: Json, say: Say) -> Json:
@@ -173,6 +178,9 @@ class Asker:
             case "hold":
                 self.begun[key] += 1
                 self.journal.note(f"started {key}")
+                report = {"progressToken": meta.get("progressToken"), "progress": 1, "message": key}
+                if "progressToken" in meta:
+                    say({"method": "notifications/progress", "params": report})
                 try:
                     await self.journal.until(f"released {key}")
                 except asyncio.CancelledError:
@@ -208,18 +216,28 @@ class Asker:
             case "lack":
                 raise Failure(-32021, "Sampling is needed.", {"requiredCapabilities": {"sampling": {}}})
             case "flood":
-                form = {"message": "?", "requestedSchema": _SCHEMA}
-                asked = (connection.ask(say, "elicitation/create", form) for _ in range(given["count"]))
-                answers = await asyncio.gather(*asked)
-                return said(json.dumps(["error" if "error" in answer else "answer" for answer in answers]))
+                return said(json.dumps(await self._flood(connection, key, given["count"], say)))
+            case "insist":
+                answer = await connection.ask(say, given["method"], given["params"])
+                if "error" in answer:
+                    raise Failure(4711, "It cannot be done without an answer.", {"com.example/said": answer["error"]})
+                return said("done")
+            case "pester":
+                return said(json.dumps([await connection.ask(say, *request) for request in given["requests"]]))
+            case "stray":
+                for message in given["messages"]:
+                    say(message)
+                return said("still here")
+            case "after":
+                self._keep(self._late(connection, key, connection.standing or say))
+                return said("done already")
             case "late":
                 try:
                     self.journal.note(f"started {key}")
                     await self.journal.until(f"released {key}")
                 except asyncio.CancelledError:
                     # It does not heed that, and asks all the same.
-                    task = asyncio.create_task(self._late(connection, key, say))
-                    self._tasks.add(task)
+                    self._keep(self._late(connection, key, say))
                     raise
                 return said(key)
             case "aside":
@@ -242,6 +260,24 @@ class Asker:
                 return said("for an app")
             case _:
                 raise Failure(-32602, f"Unknown tool {name}")
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _flood(self, connection: Connection, key: str, count: int, say: Say) -> Json:
+        """What becomes of so many questions at once; every refusal is noted."""
+        outcomes = {"answer": 0, "error": 0}
+
+        async def ask() -> None:
+            form = {"message": "?", "requestedSchema": _SCHEMA}
+            outcome = "error" if "error" in await connection.ask(say, "elicitation/create", form) else "answer"
+            outcomes[outcome] += 1
+            self.journal.note(f"{outcome} {outcomes[outcome]} to {key}")
+
+        await asyncio.gather(*(ask() for _ in range(count)))
+        return outcomes
 
     async def _late(self, connection: Connection, key: str, say: Say) -> None:
         await self.journal.until(f"ask late {key}")

@@ -1,4 +1,7 @@
-"""The asker on its own pipes: `python -m tests.questions.asker_stdio legacy|modern [VERSION]`."""
+"""The asker on its own pipes: `python -m tests.questions.asker_stdio legacy|modern [asks-first]`.
+
+`asks-first`: it wants to know the roots as soon as it is greeted, as file servers do.
+"""
 
 import asyncio
 import json
@@ -16,10 +19,10 @@ def put(message: Json) -> None:
         line = line[os.write(1, line) :]
 
 
-async def main(era: str, version: str | None) -> None:
+async def main(era: str, *, asks_first: bool) -> None:
     asker, connection = Asker(era), Connection()
-    connection.version = version or connection.version
     connection.standing = put
+    asking: set[asyncio.Task[None]] = set()
     running: dict[Any, asyncio.Task[None]] = connection.running
     reader = asyncio.StreamReader(limit=2**26)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -30,8 +33,16 @@ async def main(era: str, version: str | None) -> None:
         finally:
             running.pop(message["id"], None)
 
+    async def ask_first() -> None:
+        answer = await connection.ask(put, "roots/list", {})
+        asker.journal.note("first refused" if "error" in answer else "first answered")
+
     while line := await reader.readline():
         message = json.loads(line)
+        if message.get("method") == "notifications/initialized" and asks_first:
+            asking.add(asyncio.create_task(ask_first()))
+        if "method" in message and "id" not in message:
+            asker.journal.note(f"heard {message['method']}")
         if "id" in message and "method" in message:
             running[message["id"]] = asyncio.create_task(run(message))
         else:
@@ -39,4 +50,4 @@ async def main(era: str, version: str | None) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None))
+    asyncio.run(main(sys.argv[1], asks_first="asks-first" in sys.argv))

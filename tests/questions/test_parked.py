@@ -1,7 +1,10 @@
-"""A running call of a handshake-era upstream waits for its 2026-07-28 host: never run twice, never somebody else's."""
+"""A running call of a handshake-era upstream waits for its 2026-07-28 host: never run twice, never somebody else's.
+
+So do the states that a 2026-07-28 upstream hands out: they are good for nobody else, and once.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -24,22 +27,39 @@ YES: Final = ANSWERS["form"]
 Change = Callable[[Host, Json, Json, Host], Awaitable[Json]]
 
 
-def asking(key: str, count: int = 1) -> Json:
-    return {"name": "web.ask", "arguments": {"key": key, "rounds": [[FORM]] * count}}
+every_era = pytest.mark.parametrize("upstream", ["web", "new"])
+
+
+def asking(key: str, count: int = 1, upstream: str = "web") -> Json:
+    return {"name": f"{upstream}.ask", "arguments": {"key": key, "rounds": [[FORM]] * count}}
 
 
 @pytest.fixture
-def asker(background: Background) -> WebAsker:
+def asker() -> WebAsker:
     return WebAsker("legacy")
 
 
 @pytest.fixture
-def room(background: Background, asker: WebAsker, tmp_path: Path) -> Iterator[Room]:
+def room(own_background: Background, asker: WebAsker, tmp_path: Path) -> Room:
     """Two agents with keys; the server is behind HTTP."""
-    with Background() as running:
-        url = running.open(serving(asker))
-        policies = {"agents": {"one": {"allow": ["server:web"]}, "two": {"allow": ["server:web"]}}}
-        yield Room(running, tmp_path, {"web": {"type": "http", "url": f"{url}/mcp"}}, policies, ("one", "two"))
+    url = own_background.open(serving(asker))
+    policies = {"agents": {"one": {"allow": ["server:web"]}, "two": {"allow": ["server:web"]}}}
+    return Room(own_background, tmp_path, {"web": {"type": "http", "url": f"{url}/mcp"}}, policies, ("one", "two"))
+
+
+@pytest.fixture(scope="module")
+def askers() -> dict[str, WebAsker]:
+    return {"web": WebAsker("legacy"), "new": WebAsker("modern")}
+
+
+@pytest.fixture(scope="module")
+def calm_room(background: Background, askers: dict[str, WebAsker], tmp_path_factory: pytest.TempPathFactory) -> Room:
+    """The same for tests that change no rules, with a server of either era."""
+    servers = {
+        name: {"type": "http", "url": f"{background.open(serving(asker))}/mcp"} for name, asker in askers.items()
+    }
+    policies = {"agents": {agent: {"allow": ["server:web", "server:new"]} for agent in ("one", "two")}}
+    return Room(background, tmp_path_factory.mktemp("calm"), servers, policies, ("one", "two"))
 
 
 @asynccontextmanager
@@ -61,11 +81,12 @@ async def with_other_arguments(host: Host, params: Json, interim: Json, other: H
 
 
 async def for_another_tool(host: Host, params: Json, interim: Json, other: Host) -> Json:
-    return await again(host, "tools/call", {**params, "name": "web.seen"}, interim, [YES]).message()
+    other_tool = params["name"].replace(".ask", ".seen")
+    return await again(host, "tools/call", {**params, "name": other_tool}, interim, [YES]).message()
 
 
 async def for_another_method(host: Host, params: Json, interim: Json, other: Host) -> Json:
-    asked = {"name": "web.ask", "arguments": {"key": params["arguments"]["key"]}}
+    asked = {"name": params["name"], "arguments": {"key": params["arguments"]["key"]}}
     return await again(host, "prompts/get", asked, interim, [YES]).message()
 
 
@@ -81,6 +102,11 @@ async def tampered(host: Host, params: Json, interim: Json, other: Host) -> Json
     return message
 
 
+async def for_another_server(host: Host, params: Json, interim: Json, other: Host) -> Json:
+    name = "new.ask" if params["name"] == "web.ask" else "web.ask"
+    return await again(host, "tools/call", {**params, "name": name}, interim, [YES]).message()
+
+
 async def of_nobody(host: Host, params: Json, interim: Json, other: Host) -> Json:
     message: Json = {}
     states: list[Any] = ["request.", "request.AAAA", "x", "", 5, {"a": 1}, [], True, "request." + "A" * 100_000]
@@ -90,29 +116,41 @@ async def of_nobody(host: Host, params: Json, interim: Json, other: Host) -> Jso
     return message
 
 
+@every_era
 @pytest.mark.parametrize(
     "change",
-    [of_another_agent, with_other_arguments, for_another_tool, for_another_method, tampered, of_nobody],
+    [
+        of_another_agent,
+        with_other_arguments,
+        for_another_tool,
+        for_another_server,
+        for_another_method,
+        tampered,
+        of_nobody,
+    ],
 )
-async def test_a_handle_is_good_for_its_own_call_only(room: Room, asker: WebAsker, change: Change, key: str) -> None:
+async def test_a_handle_is_good_for_its_own_call_only(
+    calm_room: Room, askers: dict[str, WebAsker], change: Change, upstream: str, key: str
+) -> None:
     """What is wrong with it is an error, and nothing is run; the call that it was for goes on where it is."""
-    async with guests(room) as (one, two):
-        params = asking(key)
+    async with guests(calm_room) as (one, two):
+        params = asking(key, upstream=upstream)
         interim = await one.ask("tools/call", params).result()
         message = await change(one, params, interim, two)
         assert message["error"]["code"] == -32602
         assert "requestState" in message["error"]["message"]
         assert "Nothing was run" in message["error"]["message"]
-        assert asker.asker.begun == {key: 1}
+        assert [asker.asker.begun[key] for asker in askers.values()] == [upstream == "web", upstream == "new"]
         # None of this has used it up.
         done = await again(one, "tools/call", params, interim, [YES]).result()
         assert words(done) == {"answers": [[YES]], "begun": 1}
 
 
-async def test_a_handle_is_good_once(room: Room, asker: WebAsker, key: str) -> None:
+@every_era
+async def test_a_handle_is_good_once(calm_room: Room, askers: dict[str, WebAsker], upstream: str, key: str) -> None:
     """Also while its first use is still under way, and after the end."""
-    async with guests(room) as (one, _):
-        params = asking(key, 2)
+    async with guests(calm_room) as (one, _):
+        params = asking(key, 2, upstream)
         first = await one.ask("tools/call", params).result()
         second = await again(one, "tools/call", params, first, [YES]).result()
         assert second["requestState"] != first["requestState"]
@@ -122,13 +160,29 @@ async def test_a_handle_is_good_once(room: Room, asker: WebAsker, key: str) -> N
         assert words(done) == {"answers": [[YES], [YES]], "begun": 1}
         for interim in (first, second):
             assert (await again(one, "tools/call", params, interim, [YES]).error())["code"] == -32602
-    assert asker.asker.begun == {key: 1}
+    assert askers[upstream].asker.begun[key] == 1
 
 
-async def test_what_is_not_answered_is_asked_again(room: Room, asker: WebAsker, key: str) -> None:
+async def test_a_state_grows_old(
+    calm_room: Room, askers: dict[str, WebAsker], monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """What its server would do with an old one is not tried."""
+    monkeypatch.setattr(inquiry, "STATE_LIFETIME", -1.0)
+    async with guests(calm_room) as (one, _):
+        params = asking(key, upstream="new")
+        interim = await one.ask("tools/call", params).result()
+        askers["new"].requests.clear()
+        late = await again(one, "tools/call", params, interim, [YES]).error()
+    assert late["code"] == -32602
+    assert "Nothing was run" in late["message"]
+    assert not askers["new"].requests
+
+
+@every_era
+async def test_what_is_not_answered_is_asked_again(calm_room: Room, upstream: str, key: str) -> None:
     """Unknown and senseless answers are ignored (S/basic/patterns/mrtr)."""
-    async with guests(room) as (one, _):
-        params = asking(key)
+    async with guests(calm_room) as (one, _):
+        params = asking(key, upstream=upstream)
         interim = await one.ask("tools/call", params).result()
         for answers in ({}, {"nobody": YES}, dict.fromkeys(interim["inputRequests"], "yes"), {"": None}):
             following = await again(one, "tools/call", params, interim, answers).result()

@@ -7,6 +7,8 @@ import pytest
 
 from tests.journeys.hosts import LEGACY, MODERN, Host
 from tests.journeys.house import DOORS, House, written
+from tests.passing.shelves import hearing, local, told, updates
+from tests.peers.library import FILE, Library
 from tests.peers.serving import Background, serving
 from tests.peers.toolbox import Json
 from tests.questions.asker_web import WebAsker
@@ -35,6 +37,7 @@ def crowd(background: Background, tmp_path_factory: pytest.TempPathFactory) -> H
         "modern": {"type": "http", "url": f"{modern}/mcp"},
         "sse": {"type": "sse", "url": f"{legacy}/sse"},
         "stdio": stdio_asker("legacy", isolation="per_session"),
+        "pipe": stdio_asker("legacy"),
     }
     return House(background, written(tmp_path_factory.mktemp("crowd"), servers))
 
@@ -69,6 +72,69 @@ async def test_each_is_asked_its_own(crowd: House, door: str, version: str, upst
             result = await calls[host].result()
             assert words(result) == {"answers": [[accept(who)]], "begun": 1}
             assert len([message for message in host.inbox.messages if is_question(message)]) == (version != MODERN)
+
+
+@pytest.mark.parametrize("upstream", ["http", "modern", "sse", "pipe"])
+@pytest.mark.parametrize(("door", "version"), DOORS_AND_ERAS)
+async def test_equal_ids_and_tokens_are_two(crowd: House, door: str, version: str, upstream: str, key: str) -> None:
+    """Progress, cancellation and results of two calls with the same id and token: each is its own host's."""
+    async with (
+        crowd.host(door, version) as one,
+        crowd.host(door, version) as two,
+    ):
+        doomed = one.call(f"{upstream}.hold", {"key": f"{key} one"}, progressToken="same")
+        kept = two.call(f"{upstream}.hold", {"key": f"{key} two"}, progressToken="same")
+        assert doomed.id == kept.id
+        for host in (one, two):
+            await host.inbox.named("notifications/progress")
+        await one.wire.cancel(doomed)
+        await one.call(f"{upstream}.witness", {"entry": f"cancelled {key} one"}).result()
+        assert not kept.done
+        await two.call(f"{upstream}.release", {"key": f"{key} two"}).result()
+        assert (await kept.result())["content"][0]["text"] == f"{key} two"
+        assert one.inbox.progress("same") == [f"{key} one"]
+        assert two.inbox.progress("same") == [f"{key} two"]
+        doomed.drop()
+
+
+@pytest.fixture(scope="module")
+def shelf(background: Background, tmp_path_factory: pytest.TempPathFactory) -> House:
+    """Two servers with resources of the same URIs."""
+    servers = {era: local(Library(era), protocol=era) for era in ("legacy", "modern")}
+    return House(background, written(tmp_path_factory.mktemp("shelf"), servers))
+
+
+@pytest.mark.parametrize("version", [VERSION, MODERN])
+@pytest.mark.parametrize("door", ["sse", "http"])
+async def test_equal_uris_are_each_hosts_own(shelf: House, door: str, version: str) -> None:
+    """Two hosts hear of one resource in subscriptions of the same id; whoever leaves, the other goes on."""
+    uris = [f"file://{upstream}//notes/a.txt" for upstream in shelf.app.links]
+
+    async def touch() -> None:
+        for upstream in shelf.app.links:
+            await two.call(f"{upstream}.touch", {"uri": FILE}).result()
+
+    async with (
+        shelf.host(door, version) as one,
+        shelf.host(door, version) as two,
+        hearing(two, resourceSubscriptions=uris),
+    ):
+        async with hearing(one, resourceSubscriptions=uris):
+            await touch()
+            for host in (one, two):
+                for uri in uris:
+                    await told(host, uri)
+        if version != MODERN:
+            for uri in uris:
+                await one.ask("resources/unsubscribe", {"uri": uri}).result()
+        assert sorted(updates(one)) == sorted(updates(two)) == sorted(uris)
+        for host in (one, two):
+            host.inbox.messages.clear()
+        await touch()
+        for uri in uris:
+            await told(two, uri)
+        await one.ask("resources/list").result()
+        assert not updates(one)
 
 
 @pytest.mark.parametrize(("door", "version"), DOORS_AND_ERAS)

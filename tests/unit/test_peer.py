@@ -50,6 +50,12 @@ class End:
             return {}
         if method == "ask":
             return {"asked": await channel.ask("echo", params)}
+        if method == "ask in vain":
+            try:
+                return {"asked": await channel.ask("wait", params)}
+            except asyncio.CancelledError:
+                self.cancelled.append(params)
+                raise
         if method == "bug":
             raise KeyError("inner secret")
         raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
@@ -83,7 +89,11 @@ class Pair:
 
     def at_rest(self) -> bool:
         """Whether no table holds anything."""
-        tables = [table for peer in (self.near, self.far) for table in (peer._waiting, peer._progress, peer._running)]
+        tables = [
+            table
+            for peer in (self.near, self.far)
+            for table in (peer._waiting, peer._within, peer._progress, peer._running)
+        ]
         return not any(tables)
 
 
@@ -273,6 +283,38 @@ async def test_close_ends_waiters_and_what_runs() -> None:
         await both.far.at_most(0)
         assert both.far_end.cancelled == [{"n": 1}]
         assert both.answered == []
+
+
+@pytest.mark.parametrize("end", [Peer.deafen, Peer.close])
+async def test_what_was_asked_for_a_request_ends_with_it(end: Callable[[Peer, str], None]) -> None:
+    """It is not told that there is no answer: its request is cancelled, and nothing goes on without one."""
+    async with pair() as both:
+        asked = asyncio.ensure_future(both.near.request("ask in vain", {"n": 1}))
+        await both.near_end.started.wait()
+        end(both.far, "the other side left")
+        await both.far.at_most(0)
+        assert both.far_end.cancelled == [{"n": 1}]
+        await both.settle()
+        assert [message for message in both.answered if "method" not in message] == []
+        both.near_end.go_on.set()
+        asked.cancel()
+
+
+async def test_who_hears_nothing_still_answers() -> None:
+    """What runs goes on; only what waits for an answer, and what would, ends."""
+    async with pair() as both:
+        running = asyncio.ensure_future(both.near.request("wait", {"n": 1}))
+        await both.far_end.started.wait()
+        asked = asyncio.ensure_future(both.far.request("wait", {}))
+        await both.near_end.started.wait()
+        both.far.deafen("the other side said its last word")
+        with pytest.raises(PeerGone, match="last word"):
+            await asked
+        with pytest.raises(PeerGone, match="last word"):
+            await both.far.request("echo", {})
+        both.far_end.go_on.set()
+        assert await running == {"waited": {"n": 1}}
+        both.near_end.go_on.set()
 
 
 async def test_one_waiter_can_be_failed_alone() -> None:

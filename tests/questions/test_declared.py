@@ -1,0 +1,183 @@
+"""What servers are told of the hosts behind a connection, and who gets a connection of its own."""
+
+import json
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from aggregator.upstream import apart
+from tests.access.rooms import Room
+from tests.access.waiting import until
+from tests.journeys.hosts import MODERN, Host
+from tests.journeys.house import written
+from tests.peers.serving import Background, serving
+from tests.peers.toolbox import Json
+from tests.questions.asker_web import WebAsker
+from tests.questions.conftest import OpenHouse
+from tests.questions.entries import ABLE, ANSWERS, FORM, stdio_asker
+from tests.questions.one_host import OneHostHouse
+from tests.questions.people import asked, is_question, reply, words
+
+LEGACY: Final = "2025-11-25"
+
+
+async def seen(host: Host, upstream: str = "one") -> Json:
+    facts: Json = words(await host.call(f"{upstream}.seen").result())
+    return facts
+
+
+@pytest.mark.parametrize(("transport", "sessions"), [("http", 2), ("sse", 3)])
+async def test_who_can_be_asked_nothing_shares(
+    background: Background, open_house: OpenHouse, transport: str, sessions: int
+) -> None:
+    """What declared something has a session that is told exactly that: over HTTP one for all that can do the same,
+    over SSE, where nothing tells whose a question is, one of its own.
+    """
+    asker = WebAsker("legacy")
+    base = background.open(serving(asker))
+    url = f"{base}/mcp" if transport == "http" else f"{base}/sse"
+    house = open_house({"one": {"type": transport, "url": url}})
+    async with (
+        house.host("sse", LEGACY) as plain,
+        house.host("http", MODERN) as modern,
+        house.host("sse", LEGACY, capabilities={"roots": {}}) as rooted,
+        house.host("http", MODERN, capabilities={"roots": {}}) as rooted_too,
+    ):
+        facts = [await seen(host) for host in (plain, modern, rooted, rooted, rooted_too, rooted_too)]
+    assert [fact["declared"] for fact in facts] == [{}, {}, *([{"roots": {}}] * 4)]
+    places = [fact["connection"] for fact in facts]
+    assert places[0] == places[1]
+    assert places[2] == places[3]
+    assert places[4] == places[5]
+    assert len(set(places)) == sessions
+    assert len(asker.sessions) == sessions
+
+
+async def test_a_server_with_one_session_is_used_all_the_same(background: Background, open_house: OpenHouse) -> None:
+    """It refuses a second one: then nobody behind it can be asked, and its tools work."""
+    asker = WebAsker("legacy", one_session=True)
+    house = open_house({"one": {"type": "http", "url": f"{background.open(serving(asker))}/mcp"}})
+    async with house.host("sse", LEGACY, capabilities=ABLE) as host:
+        for _ in range(2):
+            assert (await seen(host))["declared"] == {}
+    assert len(asker.sessions) == 1
+    tries = [request for request in asker.requests if "mcp-session-id" not in request]
+    assert len(tries) <= 4, "it is not tried again and again"
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_isolation_gives_processes_of_their_own(tmp_path: Path, own_background: Background, era: str) -> None:
+    """`shared`: one; `per_agent`: one for each agent; `per_session`: one for each host session."""
+    servers = {kind: stdio_asker(era, isolation=kind) for kind in ("shared", "per_agent", "per_session")}
+    everything = {"allow": ["*.*"]}
+    room = Room(own_background, tmp_path, servers, {"agents": {"one": everything, "two": everything}}, ("one", "two"))
+    async with (
+        room.guest(("sse", LEGACY), "one") as first,
+        room.guest(("http", LEGACY), "one") as second,
+        room.guest(("sse", LEGACY), "two") as third,
+    ):
+        pids = {kind: [(await seen(host, kind))["pid"] for host in (first, second, third, first)] for kind in servers}
+    assert len(set(pids["shared"])) == 1
+    one, again, two, once_more = pids["per_agent"]
+    assert one == again == once_more != two
+    one, again, two, once_more = pids["per_session"]
+    assert one == once_more
+    assert len({one, again, two}) == 3
+    base = set(pids["shared"])
+    assert not base & set(pids["per_agent"])
+
+
+async def test_hosts_without_a_session_take_turns(open_house: OpenHouse, key: str) -> None:
+    """`per_session`: no two of their calls use one process at once, and one after the other use the same."""
+    house = open_house({"one": stdio_asker("legacy", isolation="per_session")})
+    async with house.host("http", MODERN, capabilities=ABLE) as host:
+        first = (await seen(host))["pid"]
+        assert (await seen(host))["pid"] == first
+        params = {"name": "one.ask", "arguments": {"key": key, "rounds": [[FORM]]}}
+        interim = await host.ask("tools/call", params).result()
+        assert interim["resultType"] == "input_required"
+        assert (await seen(host))["pid"] != first
+        assert (await host.ask("tools/call", params).result())["resultType"] == "input_required"
+
+
+async def test_what_nobody_uses_is_closed(open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while; the next call opens it anew."""
+    monkeypatch.setattr(apart, "IDLE_LIMIT", 0.2)
+    house = open_house({"one": stdio_asker("legacy", isolation="per_agent")})
+    async with house.host("sse", LEGACY) as host:
+        first = (await seen(host))["pid"]
+        link = house.app.links["one"]
+        await until(lambda: not link._apart._sides)
+        assert (await seen(host))["pid"] != first
+
+
+async def test_there_are_only_so_many(open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """The one that was not used for longest makes room; where all are in use, that is told."""
+    monkeypatch.setattr(apart, "AT_MOST", 2)
+    house = open_house({"one": stdio_asker("legacy", isolation="per_session")})
+    async with (
+        house.host("sse", LEGACY) as first,
+        house.host("sse", LEGACY) as second,
+        house.host("sse", LEGACY) as third,
+    ):
+        held = first.call("one.hold", {"key": key})
+        await first.call("one.witness", {"entry": f"started {key}"}).result()
+        before = (await seen(second))["pid"]
+        assert (await seen(third))["pid"] != before
+        both = third.call("one.hold", {"key": key})
+        await third.call("one.witness", {"entry": f"started {key}"}).result()
+        error = (await second.call("one.seen").result())["_meta"]["aggregator/error"]
+        assert error["code"] == "upstream_unavailable"
+        assert "all in use" in error["message"]
+        for host, call in ((first, held), (third, both)):
+            await host.call("one.release", {"key": key}).result()
+            await call.result()
+
+
+async def test_one_that_cannot_be_opened_costs_that_call(tmp_path: Path, open_house: OpenHouse) -> None:
+    """The reason is told; the others are served."""
+    gate = tmp_path / "open"
+    gate.touch()
+    script = (
+        f"import os, runpy, sys; os.path.exists({str(gate)!r}) or sys.exit('closed'); "
+        "runpy.run_module('tests.questions.asker_stdio', run_name='__main__')"
+    )
+    entry = stdio_asker("legacy", isolation="per_agent", protocol="legacy")
+    entry["args"] = ["-c", script, "legacy"]
+    house = open_house({"one": entry})
+    gate.unlink()
+    async with house.host("sse", LEGACY) as host:
+        error = (await host.call("one.seen").result())["_meta"]["aggregator/error"]
+        assert error["code"] == "upstream_unavailable"
+        assert "closed" in error["message"]
+        gate.touch()
+        assert (await seen(host))["declared"] == {}
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"roots": {"listChanged": True}}, ABLE])
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+async def test_a_program_with_one_host_says_exactly_what_that_can(
+    tmp_path: Path, background: Background, own_background: Background, version: str, capabilities: Json
+) -> None:
+    """`aggregator stdio`: servers are greeted when the host has said what it can; what they ask first is answered."""
+    web = background.open(serving(WebAsker("legacy")))
+    servers = {"one": stdio_asker("legacy", "asks-first"), "web": {"type": "http", "url": f"{web}/mcp"}}
+    house = OneHostHouse(own_background, written(tmp_path, servers))
+    async with house.host("stdio", version, capabilities=capabilities) as host:
+        await host.named("one__seen", "web__seen")
+        if version == LEGACY and "roots" in capabilities:
+            question = await asked(host)
+            assert question["method"] == "roots/list"
+            await reply(host, question, ANSWERS["roots"])
+            await host.call("one__witness", {"entry": "first answered"}).result()
+            await host.wire.notify({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+            await host.call("one__witness", {"entry": "heard notifications/roots/list_changed"}).result()
+        for upstream in ("one", "web"):
+            declared = (await seen(host, upstream))["declared"]
+            expected = json.loads(json.dumps(capabilities))
+            if version == MODERN and "roots" in expected:
+                # Its changes cannot be told in its era.
+                expected["roots"] = {}
+            assert declared == expected
+        assert len([message for message in host.inbox.messages if is_question(message)]) <= 1

@@ -1,0 +1,125 @@
+"""Servers that ask, and answer, what they must not: that costs themselves, and reaches nobody else."""
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+
+from tests.journeys.hosts import BOUND, LEGACY, MODERN
+from tests.journeys.house import DOORS, House
+from tests.peers.serving import Background, serving
+from tests.peers.toolbox import Json
+from tests.questions.asker_web import WebAsker
+from tests.questions.conftest import OpenHouse
+from tests.questions.entries import ABLE, ANSWERS, FORM
+from tests.questions.people import again, asked, is_question, reply, words
+
+VERSION: Final = LEGACY[-1]
+EVERY_ERA: Final = (VERSION, MODERN)
+UPSTREAMS: Final = ("stdio_modern", "stdio_legacy", "http_modern", "http_legacy", "sse")
+YES: Final = ANSWERS["form"]
+
+everywhere = pytest.mark.parametrize("door", DOORS)
+every_era = pytest.mark.parametrize("version", EVERY_ERA)
+every_upstream = pytest.mark.parametrize("upstream", UPSTREAMS)
+
+
+@everywhere
+@every_era
+# Over HTTP a server of 2026-07-28 is given no answers at all.
+@pytest.mark.parametrize("upstream", ["stdio_modern", "stdio_legacy", "http_legacy", "sse"])
+async def test_requests_that_nobody_answers_a_server(house: House, door: str, version: str, upstream: str) -> None:
+    """Each is refused at once, a ping is answered, the call comes to its end, and the host hears of nothing."""
+    refused = ["tools/list", "tools/call", "resources/read", "initialize", "server/discover", "aggregator/policy", ""]
+    requests = [[method, {"name": "stdio_legacy.die"}] for method in refused] + [["ping", {}]]
+    async with house.host(door, version, capabilities=ABLE) as host:
+        answers = words(await host.call(f"{upstream}.pester", {"requests": requests}).result())
+        assert not [message for message in host.inbox.messages if "method" in message]
+    assert [answer["error"]["code"] for answer in answers[:-1]] == [-32601] * len(refused)
+    assert answers[-1] == {}
+
+
+@everywhere
+@every_era
+@every_upstream
+async def test_answers_to_what_nobody_asked(house: House, door: str, version: str, upstream: str) -> None:
+    """Whatever their id is, they move nothing, also while another call is under way."""
+    ids: list[Any] = [2**70, 10**9, -1, 0.5, True, "q1", "x", [], {}]
+    strays: list[Json] = [
+        *({"id": number, "result": {"content": []}} for number in ids),
+        {"id": 10**9, "error": {"code": -1, "message": "no"}},
+        {"id": 10**9},
+        {"method": "notifications/progress", "params": {"progressToken": 10**9, "progress": 1}},
+        {"method": "notifications/cancelled", "params": {"requestId": 10**9}},
+        {"method": "notifications/elicitation/complete", "params": {"elicitationId": "nobody's"}},
+        {"method": "notifications/resources/updated", "params": {"uri": "ask://nobody"}},
+        {"method": "notifications/unheard/of", "params": {}},
+    ]
+    async with house.host(door, version, capabilities=ABLE) as host:
+        params = {"name": f"{upstream}.stray", "arguments": {"messages": strays}}
+        result = await host.ask("tools/call", params, {"progressToken": 1}).result()
+        assert result["content"][0]["text"] == "still here"
+        assert not [message for message in host.inbox.messages if "method" in message]
+        assert words(await host.call(f"{upstream}.seen").result())["params"]
+
+
+@everywhere
+@every_era
+@pytest.mark.parametrize("upstream", ["stdio_modern", "http_modern"])
+async def test_questions_where_none_may_be(house: House, door: str, version: str, upstream: str) -> None:
+    """Only calls, prompts and reads may be answered with one (S/basic/patterns/mrtr)."""
+    prompt = f"{upstream}.ask"
+    async with house.host(door, version, capabilities=ABLE) as host:
+        params = {"ref": {"type": "ref/prompt", "name": prompt}, "argument": {"name": "key", "value": "ask"}}
+        error = await host.ask("completion/complete", params).error()
+        assert error["code"] == -32603
+        assert error["data"]["code"] == "upstream_bad_answer"
+        params["argument"] = {"name": "key", "value": "b"}
+        done = await host.ask("completion/complete", params).result()
+    assert done["completion"]["values"] == ["b"]
+
+
+@pytest.mark.parametrize("upstream", ["stdio_modern", "http_modern"])
+async def test_answers_that_a_host_gives_unasked(house: House, upstream: str, key: str) -> None:
+    """Others do not travel with those that were asked for; before any question they are for the server to take."""
+    params = {"name": f"{upstream}.ask", "arguments": {"key": key, "rounds": [[FORM], [FORM]]}}
+    async with house.host("http", MODERN, capabilities=ABLE) as host:
+        early = {**params, "inputResponses": {"0/0 é": YES, "x": YES, "y": 5}}
+        first = await host.ask("tools/call", early).result()
+        # It knew its own question in them.
+        assert list(first["inputRequests"]) == ["1/0 é"]
+        interim = await host.ask("tools/call", params).result()
+        more = {"0/0 é": YES, "1/0 é": {"action": "decline"}, "x": YES}
+        interim = await again(host, "tools/call", params, interim, more).result()
+        done = await again(host, "tools/call", params, interim, {"1/0 é": YES, "0/0 é": {"action": "decline"}}).result()
+    assert words(done)["answers"] == [[YES], [YES]]
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_question_after_the_end_of_its_call(
+    background: Background, open_house: OpenHouse, transport: str, key: str
+) -> None:
+    """On a connection of many hosts nobody is asked; on one's own that host is, and no other."""
+    asker = WebAsker("legacy")
+    base = background.open(serving(asker))
+    url = f"{base}/mcp" if transport == "http" else f"{base}/sse"
+    house = open_house({"one": {"type": transport, "url": url}})
+    async with (
+        house.host("sse", VERSION, capabilities=ABLE) as caller,
+        house.host("sse", VERSION, capabilities=ABLE) as other,
+    ):
+        for host in (other, caller):
+            await host.call("one.seen").result()
+        await caller.call("one.after", {"key": key}).result()
+        await background.elsewhere(noted(asker, f"ask late {key}"))
+        if transport == "sse":
+            await reply(caller, await asked(caller), YES)
+        outcome = f"late {key}: {'answer' if transport == 'sse' else 'error'}"
+        async with asyncio.timeout(BOUND):
+            await background.elsewhere(asker.asker.journal.until(outcome))
+        asked_of = [len([one for one in host.inbox.messages if is_question(one)]) for host in (caller, other)]
+    assert asked_of == [transport == "sse", 0]
+
+
+async def noted(asker: WebAsker, entry: str) -> None:
+    asker.asker.journal.note(entry)
