@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -59,6 +59,7 @@ class AuditLog:
         self._writer = Writer(open_rows, spill, self, clock, keep_for, keep_bytes)
         self._raw: deque[CallRecord | AuditEvent] = deque()
         self._recorded = asyncio.Event()
+        self._called = asyncio.Event()
         self._hurry = asyncio.Event()
         self._eased = asyncio.Event()
         self._making = asyncio.Lock()
@@ -88,6 +89,7 @@ class AuditLog:
 
     def record(self, call: CallRecord) -> None:
         """Take a closed call. Nobody may change it, or what it refers to, from here on."""
+        self._called.set()
         self._take(call)
 
     def event(self, event: AuditEvent) -> None:
@@ -133,10 +135,16 @@ class AuditLog:
         said = f"The audit log cannot be written, so the outcome of {tool} is withheld. It may have taken effect."
         raise NotRecorded(tool, said)
 
-    async def run(self) -> None:
-        """Make and write rows until cancelled; `close` does the rest."""
+    async def run(self, quiet: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+        """Make and write rows until cancelled; `close` does the rest.
+
+        Opening the database takes the machine for a while: until `quiet` returns, only a call is worth that.
+        """
         async with Tasks("the audit log") as tasks:
             tasks.start(self._make_for_ever())
+            if quiet is not None:
+                begins = tasks.start(quiet()), tasks.start(self._called.wait())
+                await asyncio.wait(begins, return_when=asyncio.FIRST_COMPLETED)
             await self._writer.run()
 
     async def close(self, bound: float = 5.0) -> None:

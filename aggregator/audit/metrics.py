@@ -63,6 +63,7 @@ class Metrics:
         self._calls = Series(lambda key: _Count(), CALLS_AT_MOST, lambda key: (key[0], OTHER, OTHER, key[3]))
         self._tools = Series(lambda key: Histogram(CALL_BOUNDS), TOOLS_AT_MOST, lambda key: (key[0], OTHER))
         self._servers = Series(lambda key: _Server(), SERVERS_AT_MOST, lambda key: (OTHER,))
+        self._others = Series(lambda key: _Count(), SERVERS_AT_MOST, lambda key: (OTHER, OTHER))
         # By the values as they stand in a record; as many as there may be rows.
         self._places: dict[tuple[str | None, str | None, str, str], _Places] = {}
 
@@ -79,6 +80,8 @@ class Metrics:
             places.server.retries += record.retries
         if record.queued:
             places.server.queued += record.queued
+        if record.answered_by is not None:
+            self._others.at((record.server or UNKNOWN, record.answered_by)).value += 1
 
     def page(self) -> Iterator[bytes]:
         """The text of the page, in pieces between which other work may run."""
@@ -128,6 +131,15 @@ class Metrics:
             ((labels, server.retries) for labels, server in servers),
         )
         yield Family(
+            "aggregator_call_fallbacks_total",
+            "counter",
+            "Calls that another server answered, or was the last to be asked.",
+            (
+                ({"server": key[0], "answered_by": key[1]}, count.value)
+                for key, count in list(self._others.rows.items())
+            ),
+        )
+        yield Family(
             "aggregator_call_queued_seconds_total",
             "counter",
             "Time that calls waited for their turn.",
@@ -146,14 +158,46 @@ def _state_families(now: Snapshot) -> Iterator[Family]:
     yield Family(
         "aggregator_upstream_up",
         "gauge",
-        "1 while the upstream is ready.",
-        ((labels, int(upstream.state == "ready")) for labels, upstream in upstreams),
+        "1 while the upstream is ready, or stopped until it is called.",
+        ((labels, int(upstream.state in ("ready", "stopped"))) for labels, upstream in upstreams),
     )
     yield Family(
         "aggregator_upstream_state",
         "gauge",
         "1 for the state the upstream is in.",
         (({**labels, "state": upstream.state}, 1) for labels, upstream in upstreams),
+    )
+    yield Family(
+        "aggregator_upstream_since_seconds",
+        "gauge",
+        "Since when the upstream is in its state, in seconds since 1970.",
+        ((labels, upstream.since) for labels, upstream in upstreams),
+    )
+    yield Family(
+        "aggregator_upstream_answers",
+        "gauge",
+        "0 while calls are refused because the upstream does not answer.",
+        ((labels, int(upstream.answers)) for labels, upstream in upstreams),
+    )
+    yield Family(
+        "aggregator_upstream_recent_seconds",
+        "gauge",
+        "How long the upstream took for its calls of the last five minutes, by quantile.",
+        (
+            ({**labels, "quantile": quantile}, seconds)
+            for labels, upstream in upstreams
+            for quantile, seconds in upstream.lately.times
+        ),
+    )
+    yield Family(
+        "aggregator_upstream_recent_failures",
+        "gauge",
+        "The part of these calls that was not answered.",
+        (
+            (labels, upstream.lately.failed / upstream.lately.calls)
+            for labels, upstream in upstreams
+            if upstream.lately.calls
+        ),
     )
     yield Family(
         "aggregator_upstream_reconnects_total",
@@ -172,6 +216,16 @@ def _state_families(now: Snapshot) -> Iterator[Family]:
         "gauge",
         "Tools in the catalog.",
         ((labels, upstream.tools) for labels, upstream in upstreams),
+    )
+    yield Family(
+        "aggregator_upstream_refused_total",
+        "counter",
+        "Calls refused because too many waited for the upstream.",
+        ((labels, upstream.refused) for labels, upstream in upstreams),
+    )
+    yield Family("aggregator_open", "gauge", "What hosts have open, by limit.", _by("limit", now.open.items()))
+    yield Family(
+        "aggregator_refused_total", "counter", "What hosts were refused, by limit.", _by("limit", now.refused.items())
     )
     yield Family("aggregator_sessions", "gauge", "Open sessions.", _by("door", now.sessions.items()))
     yield Family("aggregator_queue_depth", "gauge", "What waits to be worked off.", _by("queue", now.queues.items()))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aggregator.audit.capture import CUT, Capture
 from aggregator.audit.measure import measure
-from aggregator.domain.trace import AuditEvent, CallRecord
+from aggregator.domain.trace import TOOL_CALL, AuditEvent, CallRecord
 from aggregator.storage.audit_chain import CALL, Entry, entry
 from aggregator.storage.digest import canonical_json
 
@@ -46,7 +46,7 @@ def call_row(call: CallRecord, capture: Capture) -> Entry:
             "answered_by": _text(call.answered_by),
             "tool_name": _text(call.tool),
             "asked_name": _named(call.asked_name, capture),
-            "own_name": _text(call.own_name),
+            "own_name": _text(call.own_name) if call.method == TOOL_CALL else _named(call.own_name, capture),
             "schema_version": _text(call.schema_version),
             "door": _text(call.door),
             "via": _text(call.via),

@@ -57,7 +57,8 @@ class Exporter(Protocol):
 
 
 class Spans:
-    """A sink for call records. `sample` is what decides for new calls whether they are recorded."""
+    """A sink for call records. `sample` is what decides for new calls whether they are recorded, `captures` whether
+    what was sent and answered is in their spans."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Spans:
         self.sample = sample
         self._exporter = exporter
         self._redact, self._capture = redact, capture
-        self._room = _BEHIND if capture is None else _BEHIND_CAPTURING
+        self.captures = capture is not None
         self._limit = min(_CAPTURED, exporter.text_limit or _CAPTURED)
         self._outbox: Outbox[Any] = Outbox(exporter.send, limits.queue, limits.batch, limits.delay)
         # An event among the records is set when its turn comes: whatever was put down before it is made by then.
@@ -91,7 +92,7 @@ class Spans:
         if not record.trace.sampled:
             return
         waiting = len(self._waiting)
-        if waiting >= self._room or self._closing:
+        if waiting >= (_BEHIND_CAPTURING if self.captures else _BEHIND) or self._closing:
             self._dropped += 1 + len(record.steps)
             if not self._late and not self._closing:
                 # Told once, until they have been caught up with.
@@ -159,7 +160,7 @@ class Spans:
             log.exception("a call could not be made into spans")
 
     def _captured(self, record: CallRecord) -> Captured:
-        if self._capture is None:
+        if self._capture is None or not self.captures:
             return None, None
         arguments, result = self._capture(record)
         return arguments and arguments[: self._limit], result and result[: self._limit]

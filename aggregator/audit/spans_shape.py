@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from aggregator.domain.trace import CallRecord, Status, Step
+from aggregator.domain.trace import TOOL_CALL, CallRecord, Status, Step
 from aggregator.domain.trace_context import step_span_id, upstream_span_id
 
 Kind = Literal["server", "client", "internal"]
@@ -19,7 +19,12 @@ Value = str | int | float | list[str]
 Captured = tuple[str | None, str | None]
 """Arguments and result as text that may be shown; None where it may not."""
 
-METHOD: Final = "tools/call"
+# What is asked for where it is no tool, and whether there are so few that a span may be named after it.
+_ASKED_FOR: Final[Mapping[str, tuple[str, bool]]] = {
+    "prompts/get": ("gen_ai.prompt.name", True),
+    "resources/read": ("mcp.resource.uri", False),
+    "completion/complete": ("aggregator.completion.ref", False),
+}
 # What went wrong if the record has no code of its own. With None, nothing did: nobody is to be woken for it.
 FAILURES: Final[Mapping[Status, str | None]] = {
     "ok": None,
@@ -73,7 +78,7 @@ def spans_of(record: CallRecord, redact: Callable[[str], str], captured: Capture
     failure = _failure(record)
     message = redact(record.error_message)[:_MESSAGE] if failure and record.error_message else None
     whole = Span(
-        _name(record),
+        _name(record, "execute_tool" if record.door == _PLAIN else record.method, record.tool),
         "server",
         record.trace.span_id,
         record.trace.parent_id,
@@ -89,7 +94,7 @@ def spans_of(record: CallRecord, redact: Callable[[str], str], captured: Capture
     for index, step in enumerate(record.steps):
         if step.name == "upstream":
             last = attempt == attempts - 1
-            spans.append(_upstream(record, step, attempt, whole, last=last))
+            spans.append(_upstream(record, step, attempt, whole, redact, last=last))
             attempt += 1
         else:
             attributes = _present({"aggregator.rule": record.rule} if step.name == "policy" else {})
@@ -98,18 +103,19 @@ def spans_of(record: CallRecord, redact: Callable[[str], str], captured: Capture
     return spans
 
 
-def _upstream(record: CallRecord, step: Step, attempt: int, whole: Span, *, last: bool) -> Span:
+def _upstream(
+    record: CallRecord, step: Step, attempt: int, whole: Span, redact: Callable[[str], str], *, last: bool
+) -> Span:
     failure = (whole.error if record.status in _OF_UPSTREAM else None) if last else _SOME_FAILURE
     attributes: dict[str, Value | None] = {
-        "mcp.method.name": METHOD,
+        "mcp.method.name": record.method,
         "mcp.protocol.version": record.upstream_version,
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": record.own_name,
+        **_what(record, record.own_name, record.own_name, redact),
         "aggregator.server.id": (record.answered_by or record.server) if last else record.server,
         "aggregator.attempt": attempt + 1 if attempt else None,
     }
     return Span(
-        f"{METHOD} {record.own_name}" if record.own_name else METHOD,
+        _name(record, record.method, record.own_name),
         "client",
         upstream_span_id(record.trace, attempt),
         whole.span_id,
@@ -124,11 +130,10 @@ def _of_call(record: CallRecord, redact: Callable[[str], str]) -> dict[str, Valu
     transport, protocol = _NETWORK.get(record.door, ("tcp", "http"))
     session = _named(record.session_id, redact)
     return {
-        "mcp.method.name": None if record.door == _PLAIN else METHOD,
+        "mcp.method.name": None if record.door == _PLAIN else record.method,
         "mcp.protocol.version": record.host_version,
         "mcp.session.id": session,
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": record.tool,
+        **_what(record, record.tool, record.asked_name, redact),
         "gen_ai.agent.id": _short(record.agent_id),
         "gen_ai.conversation.id": _named(record.conversation_id, redact),
         "user.id": _named(record.user_id, redact),
@@ -185,9 +190,20 @@ def _present(attributes: Mapping[str, Value | None]) -> dict[str, Value]:
     return {key: value for key, value in attributes.items() if value is not None}
 
 
-def _name(record: CallRecord) -> str:
-    method = "execute_tool" if record.door == _PLAIN else METHOD
-    return f"{method} {record.tool}" if record.tool else method
+def _what(
+    record: CallRecord, tool: str | None, asked: str | None, redact: Callable[[str], str]
+) -> dict[str, Value | None]:
+    """What is asked for, as it is called on one hop."""
+    if record.method == TOOL_CALL:
+        return {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
+    return {_ASKED_FOR[record.method][0]: _named(asked, redact)}
+
+
+def _name(record: CallRecord, method: str, tool: str | None) -> str:
+    """Never after what a caller made up: names of spans have to stay few."""
+    if record.method == TOOL_CALL:
+        return f"{method} {tool}" if tool else method
+    return f"{method} {record.own_name}" if record.own_name and _ASKED_FOR[record.method][1] else method
 
 
 def _named(text: str | None, redact: Callable[[str], str]) -> str | None:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from aggregator.domain.redact import Redactor
+from aggregator.domain.redact_message import message_of
 from aggregator.domain.trace import current_call, current_trace
 
 _HOUSE: Final = "aggregator"
@@ -42,20 +43,24 @@ def start_logging(
     """
     handler = _Stderr(sys.stderr)
     handler.setFormatter(Lines(hide, as_json=as_json))
+    logging.getLogger().handlers[:] = [handler]
+    set_levels(level, levels or {})
+    _catch_the_rest()
+    return logging.getLogger(_HOUSE)
+
+
+def set_levels(level: str, levels: Mapping[str, str]) -> None:
+    """From now on log from these levels up."""
     root = logging.getLogger()
-    root.handlers[:] = [handler]
     root.setLevel(max(_LEVELS[level], logging.INFO))
     for name in list(root.manager.loggerDict):
         if name.startswith(f"{_HOUSE}."):
             logging.getLogger(name).setLevel(logging.NOTSET)
-    log = logging.getLogger(_HOUSE)
-    log.setLevel(_LEVELS[level])
-    for component, own in (levels or {}).items():
+    logging.getLogger(_HOUSE).setLevel(_LEVELS[level])
+    for component, own in levels.items():
         logging.getLogger(f"{_HOUSE}.{component}").setLevel(_LEVELS[own])
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    _catch_the_rest()
-    return log
 
 
 class Lines(logging.Formatter):
@@ -71,7 +76,7 @@ class Lines(logging.Formatter):
         self._redact = hide if isinstance(hide, Redactor) else Redactor(hide)
 
     def format(self, record: logging.LogRecord) -> str:
-        message = self._shown(record.getMessage())
+        message = self._shown(message_of(record, self._redact))
         trace = self._shown(self._below(record))
         at = time.localtime(record.created)
         if self._as_json:

@@ -52,6 +52,12 @@ class Redactor:
         if more != self._secrets:
             self._secrets, self._known = more, Known(more, self._shortest)
 
+    def follow(self, other: "Redactor") -> None:
+        """From now on what `other` hides is hidden; what was secret before may still turn up, and stays so."""
+        self.learn(other._secrets)
+        self._patterns, self._also = other._patterns, other._also
+        self._names, self._named = other._names, other._named
+
     def __call__(self, text: str) -> str:
         """A text for people (log lines, reasons): also without the query strings of addresses."""
         spans = self._spans(text)

@@ -2,7 +2,11 @@
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
+
+# What leaves a row, a span and a count: calls of tools, and what else makes an upstream do something for a host.
+TOOL_CALL: Final = "tools/call"
+ON_RECORD: Final = frozenset({TOOL_CALL, "resources/read", "prompts/get", "completion/complete"})
 
 Status = Literal[
     "ok", "error", "timeout", "denied", "invalid", "cancelled", "unavailable", "pending"
@@ -59,6 +63,7 @@ class CallRecord:
     `asked_name` is the name as it was called; `server`, `tool` (canonical), `own_name` and `schema_version` are None as
     long as it is not known which tool is meant. `answered_by` is the server that answered, where a fallback did.
     `door` is `stdio`, `sse`, `http`, `v1`, `inprocess` or `cli`; `via` the meta tool by which the call came, if it did.
+    What is no call of a tool has another `method`, which is its `tool` as well, and no `schema_version`.
     `arguments` and `result` are references to what was sent and answered; nobody may change them. `error` is what was
     raised, when there is no result.
     """
@@ -93,6 +98,7 @@ class CallRecord:
     retries: int = 0
     arguments: Any = None
     result: Any = None
+    method: str = TOOL_CALL
 
     @property
     def upstream_seconds(self) -> float:
@@ -119,6 +125,8 @@ EventKind = Literal[
     "login_refused",
     "policy_reloaded",
     "policy_broken",
+    "config_reloaded",
+    "config_refused",
     "key_changed",
     "approval",
     "upstream_state",

@@ -52,16 +52,16 @@ def begin(
     `_meta` counts before the HTTP headers, which speak of the request that brought the message (SEP-414). `headers`
     are all values by name in lower case.
     """
-    found = meta.get(TRACEPARENT) if isinstance(meta, Mapping) else None
-    parent = _parse(found)
+    parent = _parse(meta[TRACEPARENT]) if isinstance(meta, dict) and TRACEPARENT in meta else None
     states: Sequence[Any] = (meta[TRACESTATE],) if parent is not None and TRACESTATE in meta else ()
     if parent is None and headers is not None:
         lines = headers.get(TRACEPARENT, ())
         parent = _parse(lines[0]) if len(lines) == 1 else None
         states = headers.get(TRACESTATE, ())
     if parent is None:
-        minted = f"{_random.getrandbits(192):048x}"
-        return TraceContext(minted[:32], minted[32:], None, sample(minted[:32], None))
+        minted = _random.randbytes(24).hex()
+        trace_id = minted[:32]
+        return TraceContext(trace_id, minted[32:], None, sample(trace_id, None))
     trace_id, parent_id, sampled = parent
     state = parse_tracestate(states) if states else ""
     return TraceContext(trace_id, new_span_id(), parent_id, sample(trace_id, sampled), state)

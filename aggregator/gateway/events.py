@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aggregator.catalog.difference import Difference
+from aggregator.catalog.difference import Difference as OtherTools
+from aggregator.config.difference import Difference
 from aggregator.gateway.observing import Observing
 from aggregator.identity.identify import Facts, Refused
 from aggregator.policy.live import Live, Reloaded
+from aggregator.storage.records import Approval
 from aggregator.upstream.link import Link
 
 # Who keeps knocking gets a row at once, and one with a count after so long: nobody can fill the log with them.
@@ -35,7 +37,7 @@ class Events:
     def __init__(self, observing: Observing, links: Mapping[str, Link]) -> None:
         self._observing = observing
         self._links = links
-        self._states: dict[str, str] = {name: link.state for name, link in links.items()}
+        self._states: dict[str, str] = {name: _state(link) for name, link in links.items()}
         self._knocks: dict[tuple[str, str], _Knocks] = {}
 
     def login_refused(self, facts: Facts, refused: Refused) -> None:
@@ -79,17 +81,45 @@ class Events:
             said = "the policy files have errors, so the rules that were in force stay"
             self._observing.note("policy_broken", said, details={"problems": problems[:_LINES]})
 
+    def approval_queued(self, approval: Approval) -> None:
+        """A call waits for a person."""
+        said = f"The call of {approval.tool} by {approval.agent_id} waits for a person."
+        details = {
+            "approval": approval.id,
+            "tool": approval.tool,
+            "answer": approval.status,
+            "arguments_digest": approval.digest,
+        }
+        self._observing.note("approval", said, agent=approval.agent_id, details=details)
+
     def links_changed(self) -> None:
         """An upstream may have another state."""
         for name, link in self._links.items():
-            before, now = self._states[name], link.state
+            before, now = self._states.get(name, "starting"), _state(link)
             # That we end is not what became of them.
-            if before != now and now != "stopped":
+            if before != now and not link.life.over:
                 self._states[name] = now
-                said = f"{name} is {now}" + (f": {link.reason}" if link.reason else "")
+                why = link.reason or ("" if link.health.answers else link.health.told())
+                said = f"{name} is {now}" + (f": {why}" if why else "")
                 self._observing.note("upstream_state", said, server=name, details={"from": before, "to": now})
 
-    def tools_changed(self, server: str, changes: Difference) -> None:
+    def config_read(self, taken: Difference | None, refused: tuple[str, ...]) -> None:
+        """The configuration was read again: what it means, or why it is not used."""
+        if taken is None:
+            said = "the configuration has errors, so the one in force stays"
+            self._observing.note("config_refused", said, details={"problems": list(refused[:_LINES])})
+            return
+        for name in taken.removed:
+            self._states.pop(name, None)
+        said = f"configuration: {'; '.join(taken.lines())}"
+        self._observing.note("config_reloaded", said, details=taken.details())
+
+    def tools_changed(self, server: str, changes: OtherTools) -> None:
         """A server has other tools than when it was last seen."""
         details = {"added": changes.added, "removed": changes.removed, "changed": changes.changed}
         self._observing.note("tools_changed", f"{server} has other tools: {changes}", server=server, details=details)
+
+
+def _state(link: Link) -> str:
+    """Its state, and whether there is anybody behind the connection."""
+    return "silent" if link.state == "ready" and not link.health.answers else link.state

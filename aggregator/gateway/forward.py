@@ -5,12 +5,14 @@ Law: nothing of these reaches an upstream but through `forward`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from aggregator.domain.records import ItemKind
 from aggregator.gateway.behind import Behind
 from aggregator.gateway.eras import onward, received
-from aggregator.gateway.inquiry import Matter
+from aggregator.gateway.inquiry import Matter, Send
+from aggregator.gateway.journal import timed
 from aggregator.gateway.progress import Progress
 from aggregator.gateway.question import Question
 from aggregator.upstream.link import Link
@@ -46,11 +48,14 @@ async def forward(
         UpstreamRpcError: the upstream's own error.
         UpstreamError: it is away, too slow, gone in the middle, or answered nonsense.
     """
-    link, inquiries = found.link, question.inquiries
+    assert question.trail is not None, "whatever gets here is on record"
+    link, inquiries, (journal, record) = found.link, question.inquiries, question.trail
     behind = Behind(question.host, question.version, params, question.channel)
     sent = {key: value for key, value in params.items() if key not in _NOT_FORWARDED}
-    if "_meta" in sent:
-        sent["_meta"] = onward(sent["_meta"], trusted=link.config.trusted)
+    meta = onward(sent.get("_meta"), trusted=link.config.trusted)
+    meta |= journal.carried(record, meta)
+    if meta or "_meta" in sent:
+        sent["_meta"] = meta
     arguments = params.get("arguments")
     matter = Matter(link, method, found.own, question.host.principal, arguments if isinstance(arguments, dict) else {})
     heard = Progress(behind) if behind.token is not None else None
@@ -59,7 +64,11 @@ async def forward(
         asked = {**sent, **more} if more else sent
         return received(await link.call(method, asked, link.config.timeout, heard, None, behind))
 
-    async def work() -> dict[str, Any]:
+    async def timed_send(more: dict[str, Any]) -> dict[str, Any]:
+        with timed(record, "upstream"):
+            return await send(more)
+
+    async def work(send: Send) -> dict[str, Any]:
         more = back.more if back is not None else inquiries.unasked(matter, behind, params)
         try:
             result = await inquiries.carry(matter, behind, send, more, agreed=confirm)
@@ -72,11 +81,18 @@ async def forward(
         return result
 
     back = inquiries.back(matter, behind, params, confirm=confirm)
-    if back is not None and back.parked is not None:
-        return await inquiries.resume(matter, behind, back)
-    if inquiries.parks(matter, behind):
-        return await inquiries.park(matter, behind, work, lambda outcome: None, agreed=confirm)
-    return await work()
+    try:
+        if back is not None and back.parked is not None:
+            with timed(record, "upstream"):
+                return await inquiries.resume(matter, behind, back)
+        if inquiries.parks(matter, behind):
+            # What goes on when this request is answered must not write into its record.
+            apart, unclaimed = partial(work, send), partial(journal.unclaimed, record)
+            with timed(record, "upstream"):
+                return await inquiries.park(matter, behind, apart, unclaimed, agreed=confirm)
+        return await work(timed_send)
+    finally:
+        record.upstream_version = link.greeting.version if link.greeting is not None else None
 
 
 def asks(result: Mapping[str, Any]) -> bool:

@@ -10,21 +10,26 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from aggregator.audit.unsaid import unsaid
 from aggregator.domain.call import Asked
 from aggregator.domain.errors import (
     ERROR_META_KEY,
     CallRefused,
     HostError,
     NotRecorded,
+    NotServed,
     RpcError,
+    ShuttingDown,
     UnknownTool,
     UpstreamError,
+    UpstreamRpcError,
     to_tool_result,
 )
+from aggregator.domain.missing import ItemRefused
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.trace import CallRecord, LogContext, Step, TraceContext, current_call
+from aggregator.domain.trace import TOOL_CALL, CallRecord, LogContext, Step, TraceContext, current_call
 from aggregator.domain.trace_context import Sample, as_caller, begin, new_span_id, onward
 from aggregator.gateway.host import Host
 
@@ -44,15 +49,11 @@ async def _at_once(tool: str) -> None:
     """There is always room."""
 
 
-async def _never_mind(record: CallRecord) -> None:
-    """Nobody waits for a record to be kept."""
-
-
 class Journal:
     """`sinks` get each record when its call is over. Until something is put in place of them, the rest does nothing.
 
     `sample` decides about a new trace, `exported` says that our spans can be looked up by others; `room` waits until
-    there is room for one more record, `written` until one is kept.
+    there is room for one more record, `written` until one is kept, where calls wait for that.
     """
 
     def __init__(self) -> None:
@@ -60,7 +61,7 @@ class Journal:
         self.sample: Sample = as_caller
         self.exported = False
         self.room: Callable[[str], Awaitable[None]] = _at_once
-        self.written: Callable[[CallRecord], Awaitable[None]] = _never_mind
+        self.written: Callable[[CallRecord], Awaitable[None]] | None = None
 
     async def follow(
         self, asked: Asked, host: Host, travel: Callable[[CallRecord], Awaitable[dict[str, Any]]]
@@ -79,6 +80,25 @@ class Journal:
         finally:
             current_call.reset(of_log)
 
+    async def attend(
+        self, method: str, asked: Asked, host: Host, travel: Callable[["Trail"], Awaitable[dict[str, Any]]]
+    ) -> dict[str, Any]:
+        """The same for a request that is no call of a tool: whatever goes wrong is raised as it is.
+
+        Raises:
+            RpcError, UpstreamError: why there is no result.
+        """
+        record = self._begin(asked, host)
+        record.method = record.tool = method
+        record.asked_name, record.arguments = _wanted(asked.params)
+        of_log = current_call.set(LogContext(record.trace, record.agent_id, tool=method))
+        try:
+            return await self._ended(record, lambda record: travel(Trail(self, record)))
+        except NotRecorded as refused:
+            raise ItemRefused.by(refused) from refused
+        finally:
+            current_call.reset(of_log)
+
     async def _ended(
         self, record: CallRecord, travel: Callable[[CallRecord], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
@@ -90,6 +110,8 @@ class Journal:
             except (CallRefused, UpstreamError) as error:
                 log.info("%s: %s: %s", record.agent_id, record.tool or record.asked_name, error)
                 self._failed(record, error)
+                if record.method != TOOL_CALL:
+                    raise
                 record.result = result = error.to_result() if isinstance(error, CallRefused) else to_tool_result(error)
             except BaseException as error:
                 self._failed(record, error)
@@ -97,15 +119,20 @@ class Journal:
             finally:
                 self._close(record)
         except Exception:
-            await self.written(record)
+            if self.written is not None:
+                await self._kept(record, self.written)
             raise
+        if self.written is not None:
+            await self._kept(record, self.written)
+        return result
+
+    async def _kept(self, record: CallRecord, written: Callable[[CallRecord], Awaitable[None]]) -> None:
         try:
-            await self.written(record)
+            await written(record)
         except NotRecorded:
             # What was refused had no effect that would have to be withheld.
             if any(step.name == "upstream" for step in record.steps):
                 raise
-        return result
 
     def unclaimed(self, record: CallRecord, outcome: dict[str, Any] | Exception | None) -> None:
         """The end of a call whose host did not come back to it, on record below the request that ended in a question.
@@ -127,21 +154,13 @@ class Journal:
         principal, meta = asked.principal, asked.params.get("_meta")
         trace = begin(meta, None, self.sample)
         name = asked.params.get("name")
-        record = CallRecord(
-            trace,
-            time.time(),
-            principal.agent_id,
-            name[:_NAMED] if isinstance(name, str) else "",
-            host.door,
-            began=perf_counter(),
-            host_version=asked.version if host.door != _PLAIN else None,
-            tenant=principal.tenant,
-            key_id=principal.key_id,
-            session_id=host.session,
-            conversation_id=asked.conversation,
-            via=asked.via,
-            arguments=asked.params.get("arguments"),
-        )
+        asked_name = name[:_NAMED] if isinstance(name, str) else ""
+        record = CallRecord(trace, time.time(), principal.agent_id, asked_name, host.door, perf_counter())
+        record.tenant, record.key_id = principal.tenant, principal.key_id
+        record.session_id, record.conversation_id, record.via = host.session, asked.conversation, asked.via
+        record.arguments = asked.params.get("arguments")
+        if host.door != _PLAIN:
+            record.host_version = asked.version
         if isinstance(meta, dict):
             record.user_id = _text(meta.get(USER_KEY))
             record.session_id = _text(meta.get(SESSION_KEY)) or host.session
@@ -151,7 +170,8 @@ class Journal:
         """The trace context for the request to the upstream: where the host began a trace, or ours are exported."""
         if not self.exported and "traceparent" not in meta:
             return {}
-        return onward(record.trace, record.retries, recorded=self.exported)
+        attempt = sum(step.name == "upstream" for step in record.steps)
+        return onward(record.trace, attempt, recorded=self.exported)
 
     def _answered(self, record: CallRecord, result: Mapping[str, Any]) -> None:
         """There is a result for the host, good or bad."""
@@ -170,18 +190,20 @@ class Journal:
         record.error_message = str(error)
         if isinstance(error, CallRefused | UpstreamError):
             record.status, record.error_code = error.outcome, error.code
-        elif isinstance(error, UnknownTool):
-            record.status, record.error_code = "invalid" if error.blame is None else "denied", "unknown_tool"
+        elif isinstance(error, NotServed | ShuttingDown):
+            record.status, record.error_code = error.outcome, error.word
         elif isinstance(error, RpcError):
+            if isinstance(error, UpstreamRpcError):
+                record.error_message = unsaid(error.message, record.arguments)
             record.status = "invalid" if isinstance(error, HostError) else "error"
             record.error_code = str(error.code)
         elif isinstance(error, asyncio.CancelledError):
             record.status, record.error_code, record.error_message = "cancelled", "cancelled", None
         else:
             record.status, record.error_code = "error", type(error).__name__
+        if isinstance(error, CallRefused | NotServed) and error.blame is not None:
+            record.rule, record.rule_source = error.blame
         if isinstance(error, CallRefused | UnknownTool):
-            if error.blame is not None:
-                record.rule, record.rule_source = error.blame
             if error.meant is not None:
                 name_tool(record, error.meant)
         elif isinstance(error, UpstreamError) and record.server is None:
@@ -192,6 +214,20 @@ class Journal:
         record.duration = perf_counter() - record.began
         for sink in self.sinks:
             sink(record)
+
+
+class Trail(NamedTuple):
+    """Where a request that is no call of a tool leaves what becomes of it."""
+
+    journal: Journal
+    record: CallRecord
+
+    def name(self, server: str, own: str) -> None:
+        """It is known what is asked for, and of which server."""
+        self.record.server, self.record.own_name = server, own
+        of_log = current_call.get()
+        if of_log is not None:
+            of_log.server = server
 
 
 class timed:
@@ -209,8 +245,9 @@ class timed:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        now = perf_counter()
-        self._record.steps.append(Step(self._name, self._began - self._record.began, now - self._began))
+        record, began = self._record, self._began
+        # Quicker than its constructor, which is written in Python.
+        record.steps.append(tuple.__new__(Step, (self._name, began - record.began, perf_counter() - began)))
 
 
 def name_tool(record: CallRecord, tool: ToolRecord) -> None:
@@ -233,6 +270,15 @@ def _said(error: Mapping[str, Any]) -> str | None:
     found = error["problems"]
     said = [f"{one['pointer'] or 'the whole'}: expected {one['expected']}" for one in found[:_PROBLEMS_TOLD]]
     return "; ".join(said + [f"and {len(found) - _PROBLEMS_TOLD} more"] * (len(found) > _PROBLEMS_TOLD))
+
+
+def _wanted(params: Mapping[str, Any]) -> tuple[str, Any]:
+    """What a request asks for, by whatever names it: a URI, or the name of a prompt; and what it is given."""
+    ref = params.get("ref")
+    holder = ref if isinstance(ref, dict) else params
+    named = holder.get("uri", holder.get("name"))
+    name = named[:_NAMED] if isinstance(named, str) else ""
+    return name, params.get("argument") if ref is not None else params.get("arguments")
 
 
 def _text(value: Any) -> str | None:

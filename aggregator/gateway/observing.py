@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from pkgutil import resolve_name
@@ -59,15 +59,17 @@ class Observing:
                 keep_bytes=config.keep_bytes,
             )
             journal.sinks += (self.audit.record,)
-            journal.room, journal.written = self.audit.room, self.audit.written
+            journal.room = self.audit.room
+            if config.durability == "strict":
+                journal.written = self.audit.written
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Records are kept inside; on the way out, the last of them too."""
+    async def running(self, quiet: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+        """Records are kept inside; on the way out, the last of them too. `quiet` returns when the start is over."""
         await self._trace()
         async with Tasks("the audit") as tasks:
             if self.audit is not None:
-                tasks.start(self.audit.run())
+                tasks.start(self.audit.run(quiet))
             try:
                 yield
             finally:
@@ -82,6 +84,12 @@ class Observing:
         metrics: Metrics = resolve_name("aggregator.audit.metrics:Metrics")(snapshot)
         self._journal.sinks += (metrics,)
         return metrics
+
+    def reconfigure(self, config: AuditConfig) -> None:
+        """From now on this much is kept of a call."""
+        self._capture.mode, self._capture.at_most = config.capture, config.max_captured_bytes
+        if self._spans is not None:
+            self._spans.captures = config.capture != "none"
 
     def note(
         self,
@@ -119,8 +127,8 @@ class Observing:
         def captured(record: Any) -> tuple[str | None, str | None]:
             return capture.arguments(record.arguments), capture.result(record.result)
 
-        keeps = capture.mode != "none"
-        self._spans = await asyncio.to_thread(open_spans, os.environ, capture.name, captured if keeps else None)
+        self._spans = await asyncio.to_thread(open_spans, os.environ, capture.name, captured)
         if self._spans is not None:
+            self._spans.captures = capture.mode != "none"
             self._journal.sinks += (self._spans,)
             self._journal.sample, self._journal.exported = self._spans.sample, True

@@ -4,7 +4,7 @@ from typing import Any, Final, get_args
 
 from hypothesis import strategies as st
 
-from aggregator.audit.metrics_snapshot import ListTokens, Snapshot, Upstream
+from aggregator.audit.metrics_snapshot import Lately, ListTokens, Snapshot, Upstream
 from aggregator.audit.spans_outbox import Figures
 from aggregator.domain.trace import CallRecord, Status, Step, TraceContext
 from aggregator.domain.trace_context import begin
@@ -52,6 +52,20 @@ def unknown_tool(name: str = "nobody.knows", **given: Any) -> CallRecord:
     return call("invalid", asked_name=name, error_code="unknown_tool", steps=[], **nothing, **given)
 
 
+ITEMS: Final = {
+    "resources/read": ("mcp.resource.uri", "note://weather/graz"),
+    "prompts/get": ("gen_ai.prompt.name", "weather.greet"),
+    "completion/complete": ("aggregator.completion.ref", "weather.greet"),
+}
+
+
+def item(method: str, **given: Any) -> CallRecord:
+    """A request that is no call of a tool."""
+    asked, steps = ITEMS[method][1], [Step("upstream", 0.001, 0.04)]
+    fields = {"tool": method, "asked_name": asked, "own_name": "own", "schema_version": None, "steps": steps}
+    return call(method=method, **(fields | given))
+
+
 NAMES: Final = st.text(st.sampled_from('abc._-"\\\n 天'), max_size=6)
 MOMENTS: Final = st.floats(-1.0, 400.0)
 
@@ -76,8 +90,13 @@ def calls(draw: st.DrawFn) -> CallRecord:
 
 
 SNAPSHOT: Final = Snapshot(
-    upstreams={"weather": Upstream("ready", 12, 3, 2), 'odd"\\\nname': Upstream("unavailable")},
+    upstreams={
+        "weather": Upstream("ready", 12, 3, 2, lately=Lately(4, 1, (("p50", 0.25),))),
+        'odd"\\\nname': Upstream("unavailable"),
+    },
     sessions={"http": 4, "sse": 1, "stdio": 0},
+    open={"sessions": 5, "streams": 1, "pending": 3},
+    refused={"pending": 2},
     queues={"audit": 17, "approvals": 2},
     lost={"audit": 0},
     lists={"shop": ListTokens(9_000, 350)},

@@ -13,7 +13,7 @@ from aggregator.audit import sampling, spans_settings
 from aggregator.audit.metrics import Metrics
 from aggregator.audit.spans_shape import FAILURES, spans_of
 from aggregator.domain.trace import Step
-from tests.telemetry.made import SNAPSHOT, STATUSES, call, unknown_tool
+from tests.telemetry.made import ITEMS, SNAPSHOT, STATUSES, call, item, unknown_tool
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 PAGE: Final = (DOCS / "observability.md").read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ _NAME: Final = re.compile(r"\baggregator_[a-z_]+\b")
 
 def families() -> dict[str, Metric]:
     metrics = Metrics(lambda: SNAPSHOT)
-    metrics(call())
+    metrics(call(answered_by="spare"))
     found = text_string_to_metric_families(b"".join(metrics.page()).decode())
     return {f"{f.name}_total" if f.type == "counter" else f.name: f for f in found}
 
@@ -76,6 +76,7 @@ def test_every_attribute_is_on_the_page() -> None:
         steps=[Step("policy", 0, 0), Step("upstream", 0, 0), Step("upstream", 0, 0)],
     )  # fmt: skip
     spans = [*spans_of(retried, str, ("{}", "{}")), *spans_of(unknown_tool(), str)]
+    spans += [span for method in ITEMS for span in spans_of(item(method), str)]
     named = {attribute for span in spans for attribute in span.attributes} - {"langfuse.observation.level"}
     assert {attribute for attribute in named if f"`{attribute}`" not in PAGE} == set()
 

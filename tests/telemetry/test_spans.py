@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from aggregator.audit.spans_shape import FAILURES, Span, spans_of
 from aggregator.domain.trace import CallRecord, Status, Step, TraceContext
 from aggregator.domain.trace_context import upstream_span_id
-from tests.telemetry.made import STATUSES, UNSENT, call, calls, unknown_tool
+from tests.telemetry.made import ITEMS, STATUSES, UNSENT, call, calls, item, unknown_tool
 
 
 def hide(text: str) -> str:
@@ -193,3 +193,19 @@ def test_spans_nest_whatever_the_clocks_say(record: CallRecord) -> None:
     for span in steps:
         assert whole.began <= span.began <= span.ended <= whole.ended
         assert span.parent_id == whole.span_id
+
+
+@pytest.mark.parametrize("method", ITEMS)
+def test_what_is_no_call_of_a_tool_is_named_by_its_method(method: str) -> None:
+    """Proves: D9. What is asked for has an attribute of its own; only prompts are few enough to name a span."""
+    attribute, asked = ITEMS[method]
+    whole, sent = made(item(method, asked_name=f"{asked} hunter2", own_name="own hunter2"))
+    named = " own hunter2" if method == "prompts/get" else ""
+    assert (whole.name, sent.name) == (f"{method}{named}", f"{method}{named}")
+    assert (whole.attributes["mcp.method.name"], sent.attributes["mcp.method.name"]) == (method, method)
+    assert (whole.attributes[attribute], sent.attributes[attribute]) == (f"{asked} [redacted]", "own [redacted]")
+    assert not [
+        key for span in (whole, sent) for key in span.attributes if key.startswith(("gen_ai.tool", "gen_ai.op"))
+    ]
+    (unknown,) = made(item(method, own_name=None, steps=[]))
+    assert unknown.name == method

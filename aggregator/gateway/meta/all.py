@@ -90,22 +90,22 @@ class MetaTools:
 
     async def _call_inner(self, asked: Asked, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         only_read = asked.via == READ
-        travel = partial(self._read, view) if only_read else self._pipeline.travel
+        travel = self._read if only_read else self._pipeline.travel
         try:
-            return await self._journal.follow(asked, host, partial(travel, asked, host, channel))
+            return await self._journal.follow(asked, host, partial(travel, asked, view, host, channel))
         except UnknownTool as error:
             # The name is an argument here, which a model can correct (SEP-1303).
             details = {"code": "unknown_tool", "status": 404, "message": error.message, **error.data}
             text = f"{error.message} Find names with search_tools."
             return {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META_KEY: details}}
 
-    async def _read(self, view: View, asked: Asked, host: Host, channel: Channel, record: CallRecord) -> dict[str, Any]:
+    async def _read(self, asked: Asked, view: View, host: Host, channel: Channel, record: CallRecord) -> dict[str, Any]:
         """What `read_tool` lets through: before a tool is called, it is known that it changes nothing."""
         tool = await self._resolver.find(view, asked.name, asked.style)
         if not view.read_only(tool):
             said = f"{tool.name} is not known to only read. Call it with call_tool."
             raise NotReadOnly(tool.name, said, meant=tool)
-        return await self._pipeline.travel(asked, host, channel, record)
+        return await self._pipeline.travel(asked, view, host, channel, record)
 
     async def _answer(self, tool: MetaTool, asked: Asked, view: View, record: CallRecord) -> dict[str, Any]:
         assert tool.answer is not None

@@ -30,6 +30,8 @@ async def describe_tools(asking: Asking) -> str:
     for name in dict.fromkeys(asking.arguments["names"]):
         try:
             tool = await asking.resolver.find(asking.view, name, "canonical", to_call=False)
+            if tool.only_for_apps:
+                raise UnknownTool(name, [])
         except (UnknownTool, CallRefused, UpstreamError) as error:
             missing[name] = error.message
         else:

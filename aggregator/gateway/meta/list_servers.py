@@ -1,9 +1,11 @@
 """`list_servers`: the servers an agent has tools of, and how each is; all about one of them, if it is named."""
 
+import time
 from typing import Final
 
 from aggregator.gateway.finder import ServerSeen
 from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
+from aggregator.upstream.states import about
 
 # What a server says of itself is somebody else's text, and costs the model its room.
 _LONGEST: Final = 20_000
@@ -27,12 +29,22 @@ async def list_servers(asking: Asking) -> str:
 
 def _line(seen: ServerSeen) -> str:
     config = seen.config
-    facts = [seen.state, *(["local"] if config.type == "local" else []), f"{seen.tools} tools"]
+    facts = [_state(seen), *(["local"] if config.type == "local" else []), f"{seen.tools} tools"]
     facts += [f"{count} {what}" for count, what in ((seen.resources, "resources"), (seen.prompts, "prompts")) if count]
     line = f"{seen.name} ({', '.join(facts)})"
     if config.description != config.key:
         line += f": {config.description}"
-    return line if seen.state == "ready" or not seen.reason else f"{line} [{seen.reason}]"
+    amiss = [seen.health.told() if seen.state == "ready" else seen.reason]
+    amiss += [f"calls go to {' and '.join(seen.answered_by)}"] if seen.answered_by else []
+    said = "; ".join(filter(None, amiss))
+    return f"{line} [{said}]" if said else line
+
+
+def _state(seen: ServerSeen) -> str:
+    """For how long it has been so is of interest where something is amiss; elsewhere the line stays the same."""
+    if seen.state not in ("reconnecting", "unavailable"):
+        return seen.state
+    return f"{seen.state} for {about(time.time() - seen.since)}"
 
 
 def _details(seen: ServerSeen) -> list[str]:
@@ -41,6 +53,8 @@ def _details(seen: ServerSeen) -> list[str]:
         lines.append(f"{seen.templates} resource templates")
     if seen.version is not None:
         lines.append(f"protocol {seen.version}")
+    if lately := seen.health.lately():
+        lines.append(lately)
     if seen.instructions:
         said = seen.instructions
         lines.append("It says of itself:")

@@ -1,0 +1,35 @@
+"""How an upstream is, for those who watch the program from outside: the health page and the metrics."""
+
+import time
+from typing import Any
+
+from aggregator.audit.metrics_snapshot import Lately, Upstream
+from aggregator.upstream.link import Link
+
+
+def condition(link: Link) -> dict[str, Any]:
+    """For `/readyz` and `aggregator status`; times in seconds since 1970."""
+    now = link.life.condition
+    return {
+        "state": now.state,
+        "reason": link.reason,
+        "since": round(now.since, 3),
+        "tools": len(link.definitions),
+        "in_flight": link.in_flight,
+        "next_try": round(now.next_try, 3) if now.next_try is not None else None,
+        "health": link.health.report(),
+    }
+
+
+def measured(link: Link) -> Upstream:
+    """For the metrics."""
+    return Upstream(
+        link.state,
+        len(link.definitions),
+        link.reconnects,
+        link.in_flight,
+        link.refused,
+        link.since,
+        link.health.answers,
+        Lately(*link.health.vitals.figures(time.monotonic())),
+    )

@@ -1,0 +1,87 @@
+"""When the log opens the database: not while the program starts, unless there is a call to write."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from aggregator.domain.tasks import Tasks
+from aggregator.domain.trace import AuditEvent
+from aggregator.storage.audit_log import AuditRows
+from aggregator.storage.opening import Database
+from tests.audit.logs import a_call, a_log, rows, until
+
+_EVENTS = "SELECT summary FROM audit_events ORDER BY seq"
+
+
+class _Start:
+    """A program that starts: `over` ends the start, `opened` counts how often the database was opened."""
+
+    def __init__(self, database: Database, *, strict: bool = False) -> None:
+        self.over = asyncio.Event()
+        self.opened = 0
+        self.log = a_log(database, strict=strict)
+        self.log._writer._open_rows = self._open
+        self._rows = database.audit
+
+    async def quiet(self) -> None:
+        await self.over.wait()
+
+    async def _open(self) -> AuditRows:
+        self.opened += 1
+        return self._rows
+
+
+async def _calls(start: _Start) -> None:
+    start.log.record(a_call(1))
+
+
+async def _is_over(start: _Start) -> None:
+    start.over.set()
+
+
+@pytest.mark.parametrize("ends", [_calls, _is_over])
+async def test_events_of_the_start_wait_for_a_call_or_its_end(
+    database: Database, path: Path, ends: Callable[[_Start], Awaitable[None]]
+) -> None:
+    """Proves: D9. None of them is lost, and the call is written at once, however long the start takes."""
+    start = _Start(database)
+    async with Tasks("a test") as tasks:
+        tasks.start(start.log.run(start.quiet))
+        start.log.event(AuditEvent("upstream_state", 1.0, "crm is starting"))
+        start.log.event(AuditEvent("upstream_state", 2.0, "crm is ready"))
+        await until(lambda: len(start.log._writer) == 2)
+        assert (start.opened, rows(path, _EVENTS)) == (0, [])
+        await ends(start)
+        await until(lambda: start.log.report()["waiting"] == 0)
+        await tasks.cancel()
+        await start.log.close()
+    assert (start.opened, rows(path, _EVENTS)) == (1, ["crm is starting", "crm is ready"])
+    assert len(rows(path)) == (ends is _calls)
+
+
+async def test_a_program_that_ends_while_it_starts_writes_what_happened(database: Database, path: Path) -> None:
+    """Proves: D9. The end does not wait for the start either."""
+    start = _Start(database)
+    async with Tasks("a test") as tasks:
+        tasks.start(start.log.run(start.quiet))
+        start.log.event(AuditEvent("login_refused", 1.0, "a key was wrong"))
+        await until(lambda: len(start.log._writer) == 1)
+        await tasks.cancel()
+        await start.log.close()
+    assert rows(path, _EVENTS) == ["a key was wrong"]
+
+
+async def test_strict_calls_wait_for_no_start(database: Database) -> None:
+    """Proves: D9. A call whose answer waits for its row gets it while the program still starts."""
+    start = _Start(database, strict=True)
+    async with Tasks("a test") as tasks, asyncio.timeout(5):
+        tasks.start(start.log.run(start.quiet))
+        call = a_call(1)
+        await start.log.room("crm.list_orders")
+        start.log.record(call)
+        await start.log.written(call)
+        assert start.log.report()["written"] == 1
+        await tasks.cancel()
+        await start.log.close()

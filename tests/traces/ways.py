@@ -1,0 +1,131 @@
+"""One visitor, whichever door it came in by: a call is started, answered or given up, and carries what a door lets it.
+
+Rule: what is expected of the record of a call stands here only as far as it depends on the door.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aggregator.adapters.inprocess import Inside
+from aggregator.domain.errors import RpcError
+from aggregator.domain.principal import Principal
+from tests.access.rooms import WAYS as MCP_WAYS
+from tests.journeys.hosts import BOUND, Call, Host
+from tests.peers.toolbox import Json
+from tests.traces.scene import Scene
+
+V1: Final = ("v1", "")
+INSIDE: Final = ("inprocess", "2026-07-28")
+WAYS: Final = [*MCP_WAYS, V1, INSIDE]
+
+# How `/v1` is told what hosts say in `_meta`.
+_HEADERS: Final = {
+    "aggregator/user_id": "x-user-id",
+    "aggregator/session_id": "x-session-id",
+    "aggregator/conversation_id": "x-conversation-id",
+}
+CONVERSATION: Final = "aggregator/conversation_id"
+
+
+@dataclass
+class Started:
+    """A call that is under way."""
+
+    answer: Callable[[], Awaitable[Json]]
+    give_up: Callable[[], Awaitable[None]]
+
+
+@dataclass
+class Visitor:
+    """`fixed` are the columns of every row of a call it makes. `says_who`: it can say for whom a call is."""
+
+    start: Callable[[str, Json, Json], Started]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    says_who: bool = True
+
+    async def call(self, tool: str, arguments: Json, meta: Json) -> Json:
+        async with asyncio.timeout(BOUND):
+            return await self.start(tool, arguments, meta).answer()
+
+
+@asynccontextmanager
+async def visiting(scene: Scene, way: tuple[str, str], agent: str, tenant: str | None = None) -> AsyncIterator[Visitor]:
+    """An agent at a door; `tenant` is the one its policies give it, where they are asked."""
+    door, version = way
+    key = scene.keys[agent]
+    fixed: Json = {"door": door, "agent_id": agent}
+    if version:
+        fixed["host_version"] = version
+    if door in ("http", "sse", "v1"):
+        fixed |= {"key_id": key.split("_")[1]} | ({"tenant": tenant} if tenant is not None else {})
+    if way == V1:
+        async with scene.client(agent) as client:
+
+            def post(tool: str, arguments: Json, meta: Json) -> Started:
+                headers = {_HEADERS.get(name, name): value for name, value in meta.items()}
+                body = {"tool_call": {"name": tool, "arguments": arguments}}
+                task = asyncio.create_task(client.post("/v1/tool_calls", json=body, headers=headers))
+
+                async def answer() -> Json:
+                    answered: Json = (await task).json()
+                    return answered
+
+                return Started(answer, _cancelling(task))
+
+            yield Visitor(post, fixed)
+    elif way == INSIDE:
+
+        async def open_inside() -> Inside:
+            return Inside(scene.app, Principal(agent), "canonical")
+
+        inside = await scene.background.elsewhere(open_inside())
+
+        def ask_inside(tool: str, arguments: Json, meta: Json) -> Started:
+            task = asyncio.create_task(_inside(inside, tool, arguments, meta[CONVERSATION]))
+
+            async def answer() -> Json:
+                return await task
+
+            return Started(answer, _cancelling(task))
+
+        try:
+            yield Visitor(ask_inside, fixed, says_who=False)
+        finally:
+
+            async def close() -> None:
+                inside.close()
+
+            await scene.background.elsewhere(close())
+    else:
+        async with scene.guest(way, agent) as host:
+            yield Visitor(_asking(host), fixed)
+
+
+def _asking(host: Host) -> Callable[[str, Json, Json], Started]:
+    def ask(tool: str, arguments: Json, meta: Json) -> Started:
+        call: Call = host.ask("tools/call", {"name": tool, "arguments": arguments}, meta)
+
+        async def give_up() -> None:
+            await host.wire.cancel(call)
+
+        return Started(call.message, give_up)
+
+    return ask
+
+
+async def _inside(inside: Inside, tool: str, arguments: Json, conversation: str) -> Json:
+    try:
+        return {"result": await inside.call(tool, arguments, conversation=conversation)}
+    except RpcError as error:
+        return {"error": error.to_wire()}
+
+
+def _cancelling(task: asyncio.Task[Any]) -> Callable[[], Awaitable[None]]:
+    async def give_up() -> None:
+        task.cancel()
+        await asyncio.wait([task])
+
+    return give_up
