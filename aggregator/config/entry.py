@@ -6,13 +6,18 @@ from dataclasses import dataclass, field
 from aggregator.config.complete import Gap, add_env_file, complete
 from aggregator.config.expand import Expander
 from aggregator.config.foreign import ENV_FILE, MEANT, OWN_KEYS, TOOL_LISTS, Translated, is_comment, translate
+from aggregator.config.health import HealthConfig
 from aggregator.config.jsonfile import JsonObject
 from aggregator.config.model import LaunchConfig, ToolsConfig
 from aggregator.config.names import usable
 from aggregator.config.report import Report, Where, did_you_mean
 from aggregator.config.wording import Complaint
 
-_NESTED_KEYS = {"launch": tuple(LaunchConfig.model_fields), "tools": tuple(ToolsConfig.model_fields)}
+_NESTED_KEYS = {
+    "launch": tuple(LaunchConfig.model_fields),
+    "tools": tuple(ToolsConfig.model_fields),
+    "health": tuple(HealthConfig.model_fields),
+}
 _MAY_BE_BLANK = ("command", "url", "target", "proxy", "cwd", "description")
 
 

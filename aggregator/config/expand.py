@@ -24,12 +24,13 @@ class ExpandError(Exception):
 
 @dataclass(frozen=True)
 class Expander:
-    """Completes texts, and keeps every value it put into one in `secrets`."""
+    """Completes texts, and keeps every value that it put into one in `secrets`, and where it read in `files`."""
 
     environ: Mapping[str, str] = field(repr=False)
     folder: Path  # what relative paths and `${workspaceFolder}` mean: the configuration file's folder
     inputs: Mapping[str, str | None] = field(default_factory=dict, repr=False)  # VS Code's `inputs`: id -> default
     secrets: set[str] = field(default_factory=set, repr=False)
+    files: set[Path] = field(default_factory=set, repr=False)  # those that were read, or should have been
 
     def expand(self, text: str, depth: int = 0) -> str:
         """The text with all references replaced; what is put in is not looked through again. Raises ExpandError."""
@@ -51,6 +52,7 @@ class Expander:
         """The text of a file of at most 1 MiB; its path may hold references. Raises ExpandError."""
         full = self.folder / os.path.expanduser(self.expand(written, depth))
         path = _shortened(written)
+        self.files.add(full)
         try:
             if full.exists() and not full.is_file():  # a pipe or a device could keep us waiting for ever
                 raise ExpandError(f"{path} is not an ordinary file.", "Name a text file.")

@@ -6,18 +6,19 @@ Law: one bad entry costs that entry, and nothing else.
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from aggregator.config.errors import ConfigError
 from aggregator.config.expand import Expander
+from aggregator.config.fallbacks import settle_fallbacks
 from aggregator.config.find import find_config
 from aggregator.config.foreign import IGNORED_ROOT, is_comment
 from aggregator.config.jsonfile import JsonObject, kind, read_object
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.names import folded
 from aggregator.config.overrides import Override, read_overrides
-from aggregator.config.report import Report, did_you_mean
+from aggregator.config.report import Report, Where, did_you_mean
 from aggregator.config.secrets import secrets_in_address
 from aggregator.config.sections import SETTINGS, read_sections
 from aggregator.config.server import ServerReader
@@ -38,13 +39,18 @@ class Loaded:
     problems: tuple[Problem, ...]
     path: Path | None
     secrets: frozenset[str] = field(repr=False)
+    files: frozenset[Path] = frozenset()  # what it was made of: the file itself, and those it refers to
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The secrets, without the path of our interpreter, which a variable may bring in."""
+        return self.secrets - {sys.executable}
 
     @cached_property
     def redactor(self) -> Redactor:
-        """Takes out what must never be shown: the secrets, and what `redact` says; not the path of our interpreter."""
+        """Takes out what must never be shown: the secrets, and what `redact` says."""
         rules = self.config.redact
-        secrets = self.secrets - {sys.executable}
-        return Redactor(secrets, patterns=rules.patterns, fields=rules.fields, also=rules.also)
+        return Redactor(self.hidden, patterns=rules.patterns, fields=rules.fields, also=rules.also)
 
     @property
     def policies(self) -> Path:
@@ -60,12 +66,13 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Loaded:
     expander = Expander(environ, path.absolute().parent if path else Path.cwd(), _inputs(root))
     _note_keys(root, report)
     config = read_sections(root, expander, report)
-    servers = tuple(_servers(root, expander, report))
+    servers = settle_fallbacks(tuple(_servers(root, expander, report)), partial(_place, root), report)
     if path and not servers and not report.problems:
         report.warning((), "The file lists no servers.", 'Add some under "mcpServers".')
     config = config.model_copy(update={"servers": servers})
     expander.secrets.update(secrets_in_address(config.storage or ""))
-    return Loaded(config, tuple(report.problems), path, frozenset(expander.secrets))
+    files = expander.files | ({path.absolute()} if path else set())
+    return Loaded(config, tuple(report.problems), path, frozenset(expander.secrets), frozenset(files))
 
 
 def _servers(root: JsonObject, expander: Expander, report: Report) -> Iterator[ServerConfig]:
@@ -82,6 +89,12 @@ def _servers(root: JsonObject, expander: Expander, report: Report) -> Iterator[S
     for name, override in overrides.items():
         if name not in used and (server := _from_environment(name, override, reader)):
             yield server
+
+
+def _place(root: Mapping[str, object], server: ServerConfig) -> Where:
+    """Where the entry of a server is in its file."""
+    found = (where for where in ROOTS if isinstance(entries := root.get(where), Mapping) and server.key in entries)
+    return next(found, ROOTS[0]), server.key
 
 
 def _from_environment(name: str, override: Override, reader: ServerReader) -> ServerConfig | None:

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from aggregator.config.fields import MIB, Bytes, Part, Seconds, TextMap, Texts, Whole
+from aggregator.config.health import HealthConfig
 from aggregator.config.settings import (
     AuditConfig,
     DoorConfig,
@@ -24,6 +25,7 @@ ServerType = Literal["stdio", "sse", "http", "auto", "local"]
 Protocol = Literal["auto", "legacy", "modern"]
 OutputValidation = Literal["enforce", "warn", "off"]
 Isolation = Literal["shared", "per_agent", "per_session"]
+Start = Literal["eager", "lazy", "on_call"]
 
 
 class LaunchConfig(Part):
@@ -65,6 +67,12 @@ class ToolsConfig(Part):
         description="The time limit per tool name or shell pattern, in place of the server's `timeout`. The first "
         "match counts.",
         examples=[{"export_*": "5m"}],
+    )
+    fallbacks: Mapping[str, tuple[str, ...]] = Field(
+        default={},
+        description="What stands in for a tool while the server is away, per tool name or shell pattern, in place of "
+        "the server's `fallbacks`: tools of other servers as `server.tool`, or servers, whose tool of the same name is "
+        'meant. The first match counts, `[]` says none: `{"search_*": ["other.find", "third"]}`.',
     )
 
 
@@ -162,6 +170,31 @@ class ServerConfig(Part):
     connect_timeout: Seconds = Field(
         default=30.0, description="How long starting and greeting the server may take.", examples=["1m"]
     )
+    start: Start = Field(
+        default="eager",
+        description="When the server is started or connected: `eager` at once, `lazy` in the background a little "
+        "later, without holding up the first list, `on_call` only when something of it is called, read or got. Until "
+        "then it is listed as it was when it was last seen; an `on_call` server that was never seen is started once, "
+        "to learn what it has.",
+        examples=["on_call"],
+    )
+    idle_timeout: Seconds | None = Field(
+        default=None,
+        description="A server that nobody has used for so long is stopped; its tools stay listed, and the next call "
+        "starts it again. What it kept in mind between calls is lost then. Default: it runs on.",
+        examples=["10m"],
+    )
+    grace: Seconds = Field(
+        default=30.0,
+        description="How long the tools of a server whose connection was lost stay listed while it is reconnected.",
+        examples=["2m"],
+    )
+    reconnect_wait: Seconds = Field(
+        default=5.0,
+        description="How long a call waits for a lost connection to come back before it is answered that it is not "
+        "there.",
+        examples=["20s"],
+    )
     heartbeat: Seconds = Field(
         default=60.0, description="`sse`: a stream that is silent this long is asked with a ping.", examples=["20s"]
     )
@@ -208,10 +241,38 @@ class ServerConfig(Part):
         description="`true`: arguments that models often get wrong in form are put right first, such as a number in "
         "quotes.",
     )
+    health: HealthConfig = Field(
+        default=HealthConfig.model_construct(),
+        description="How the aggregator finds out by itself whether the server still answers.",
+    )
+    fallbacks: tuple[str, ...] = Field(
+        default=(),
+        description="Servers that stand in while this one is away, by their keys, best first. A call goes to the first "
+        "that is well and has the tool under the same name, with a schema that takes the same arguments.",
+    )
     max_message_bytes: Bytes = Field(
         default=64 * MIB,
         description="A message from the server that is larger than this is refused.",
         examples=["8MiB"],
+    )
+    max_pending: Whole = Field(
+        default=1_000,
+        ge=1,
+        description="How many calls may wait for the server at once; one more is refused.",
+        examples=[50],
+    )
+    memory_limit: Bytes | None = Field(
+        default=None,
+        description="`stdio` and `launch`, on Linux: a server whose processes together hold more memory of their own "
+        "than this is ended, and started again. Read once a second.",
+        examples=["1GiB"],
+    )
+    stderr_per_minute: Whole = Field(
+        default=600,
+        ge=1,
+        description="`stdio` and `launch`: how many lines of its stderr are logged a minute, a line being 1 KiB of "
+        "text; the rest is counted.",
+        examples=[6000],
     )
     disabled_reason: str | None = Field(
         default=None,
@@ -265,6 +326,12 @@ class Config(Part):
         description="Once a server is ready, how long that first list waits for each next one. Hosts that "
         "listen are told of those that come later.",
         examples=["10s"],
+    )
+    shutdown_timeout: Seconds = Field(
+        default=10.0,
+        description="How long calls that are under way may still take when the program is asked to end, or their "
+        "server is taken out of this file or replaced in it.",
+        examples=["30s"],
     )
     name_limit: Whole = Field(
         default=47,

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from aggregator.config.durations import format_duration, parse_duration, parse_size
 from aggregator.config.foreign import WORKED_OUT
+from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config, LaunchConfig, ServerConfig, ToolsConfig
 
 BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
@@ -22,9 +23,10 @@ _WRITTEN_DEFAULTS = ("prefix", "type", "description", "max_timeout")  # said in 
 
 def rendered() -> str:
     """A heading per field, by section."""
-    parts = ["## Fields of a server\n", _section(ServerConfig, "", WORKED_OUT | {"tools", "launch"})]
+    parts = ["## Fields of a server\n", _section(ServerConfig, "", WORKED_OUT | {"tools", "launch", "health"})]
     parts += [_heading("launch", ServerConfig.model_fields["launch"]), _section(LaunchConfig, "launch.", frozenset())]
     parts += [_heading("tools", ServerConfig.model_fields["tools"]), _section(ToolsConfig, "tools.", frozenset())]
+    parts += [_heading("health", ServerConfig.model_fields["health"]), _section(HealthConfig, "health.", frozenset())]
     parts += ["## Fields at the root\n"]
     for name, field in Config.model_fields.items():
         if name == "servers":
@@ -88,8 +90,10 @@ def _type(field: FieldInfo) -> str:
     if get_origin(annotation) is tuple:
         return "List of texts"
     if isinstance(get_origin(annotation), type) and issubclass(get_origin(annotation), Mapping):
+        if get_origin(kinds[1]) is tuple:
+            return "Object of lists of texts"
         return "Object of durations" if "float" in str(kinds[1]) else "Object of texts"
-    return {str: "Text", bool: "true or false", int: "Whole number"}.get(annotation, "Object")
+    return {str: "Text", bool: "true or false", int: "Whole number", float: "Number"}.get(annotation, "Object")
 
 
 def _default(field: FieldInfo) -> str:

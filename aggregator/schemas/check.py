@@ -54,8 +54,8 @@ class Check:
             return (Fault("", str(problem), "more", "size"),)
         found: dict[Fault, None] = {}
         for part in self._parts:
-            if len(found) < limit:
-                found.update(dict.fromkeys(part.faults(value, size, limit - len(found))))
+            if len(found) < limit and (faults := part.faults(value, size, limit - len(found))):
+                found.update(dict.fromkeys(faults))
         return tuple(found)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pkgutil import resolve_name
 from threading import Lock
@@ -70,9 +71,10 @@ class Checks:
 
     def _get(self, schemas: tuple[Schema, ...]) -> "Check":
         key = tuple(map(id, schemas))
-        with self._lock:
-            held = self._by_identity.get(key)
-            if held is not None:
+        held = self._by_identity.get(key)
+        if held is not None and len(self._by_identity) >= self._room:
+            # Only where something has to go it matters who was asked last.
+            with self._lock, suppress(KeyError):
                 self._by_identity.move_to_end(key)
         found = held[1] if held is not None else self._compiled(schemas, key)
         if isinstance(found, UnusableSchema):

@@ -84,6 +84,11 @@ class Apart:
     def __repr__(self) -> str:
         return f"<Apart {self._config.id}: {len(self._sides)}>"
 
+    @property
+    def busy(self) -> bool:
+        """Whether any of them is in use."""
+        return any(not side.idle for side in self._sides.values())
+
     def begin(self, placed: ServerConfig) -> None:
         """The server is there, at this place."""
         self._placed = placed
@@ -242,8 +247,9 @@ class Apart:
     async def _end_of(self, side: _Side, session: Session) -> None:
         """Stay until it is over, no longer wanted, or was not used for long."""
         loop = asyncio.get_running_loop()
+        limit = self._config.idle_timeout or IDLE_LIMIT
         ends: set[asyncio.Future[Any]] = {session.connection.ended, side.closing}
         while not any(end.done() for end in ends):
-            await asyncio.wait(ends, timeout=IDLE_LIMIT / 4, return_when=asyncio.FIRST_COMPLETED)
-            if side.idle and loop.time() - side.used > IDLE_LIMIT:
+            await asyncio.wait(ends, timeout=limit / 4, return_when=asyncio.FIRST_COMPLETED)
+            if side.idle and loop.time() - side.used > limit:
                 return

@@ -1,11 +1,13 @@
 """What an upstream said, without the secrets it was given: reasons are shown to hosts and on the health page."""
 
 import re
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 from aggregator.config.model import LaunchConfig, ServerConfig
 from aggregator.config.secrets import secrets_in
+from aggregator.domain.errors import URL_REQUIRED, UpstreamError, UpstreamRpcError
 from aggregator.domain.redact import Redactor
 
 # A server's own few secrets are looked for even when they are short.
@@ -15,8 +17,46 @@ _HARD_TO_GUESS: Final = re.compile(r"(?![.~]{0,2}/|[A-Za-z][\w+.-]*://)(?=.*[^A-
 _RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+=-]{16,}", re.ASCII)
 
 
-def discretion(config: ServerConfig, redact: Callable[[str], str] | None = None) -> Callable[[str], str]:
-    """Takes the secrets of one server's config out of what is told of it; and by `redact`, all others."""
+class Discretion:
+    """Takes out of what is told of one server, or passed on from it, what must not be shown.
+
+    Rule: of what a server answers, nothing is taken but known secrets, and from a result that is good not even these.
+    """
+
+    def __init__(self, own: Redactor, everybodys: Redactor) -> None:
+        self._own = own
+        self._everybodys = everybodys
+
+    def __call__(self, text: str) -> str:
+        """What we say of it."""
+        return self._everybodys(self._own(text))
+
+    def relayed(self, value: Any) -> Any:
+        """What it says itself, any JSON value, on its way to a host."""
+        return self._everybodys.known(value)
+
+    def hush(self, error: UpstreamError | UpstreamRpcError) -> None:
+        """Take them out of an error that goes to a host: the server's own, or one of ours that repeats what it said."""
+        if isinstance(error, UpstreamError):
+            error.message = self(error.message)
+        else:
+            error.message = self.relayed(error.message)
+            # The page that a person has to visit may be told by what was configured.
+            error.data = error.data if error.code == URL_REQUIRED else self.relayed(error.data)
+        error.args = (error.message,)
+
+    @contextmanager
+    def hushed(self) -> Iterator[None]:
+        """The same for whatever is raised inside."""
+        try:
+            yield
+        except (UpstreamError, UpstreamRpcError) as error:
+            self.hush(error)
+            raise
+
+
+def discretion(config: ServerConfig, redact: Redactor | None = None) -> Discretion:
+    """That of one server: about the secrets of its config, and about all that `redact` knows."""
     secrets = set(secrets_in({"headers": config.headers, "url": config.url, "proxy": config.proxy}))
     programs: list[ServerConfig | LaunchConfig] = [config] if config.launch is None else [config, config.launch]
     for program in programs:
@@ -24,4 +64,4 @@ def discretion(config: ServerConfig, redact: Callable[[str], str] | None = None)
         secrets.update(value for value in program.env.values() if _HARD_TO_GUESS.fullmatch(value))
         secrets.update(arg for arg in program.args if _RANDOM.fullmatch(arg))
     own = Redactor(secrets, _SHORTEST)
-    return own if redact is None else lambda text: redact(own(text))
+    return Discretion(own, redact or own)

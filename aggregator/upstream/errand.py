@@ -13,6 +13,7 @@ from aggregator.domain.errors import (
     URL_REQUIRED,
     HostError,
     RpcError,
+    UpstreamError,
     UpstreamLost,
     UpstreamRpcError,
     UpstreamTimeout,
@@ -21,6 +22,7 @@ from aggregator.domain.errors import (
 from aggregator.domain.loglevels import DEFAULT, LEVELS, rank
 from aggregator.upstream.callers import Caller, Running
 from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.discretion import Discretion
 from aggregator.upstream.way_in import Session
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.peer import OnProgress, PeerGone
@@ -47,12 +49,15 @@ async def run(
     server: ServerConfig,
     session: Session,
     renew: Callable[[Session, float], Awaitable[Session]],
-    discreet: Callable[[str], str],
+    discreet: Discretion,
 ) -> dict[str, Any]:
     """The result. A session that is unknown to the upstream is renewed once: nothing was run in it.
 
+    A failure, and what is said on the way, is relayed whole but for the secrets that are known here. What asks a
+    person for something stays as it is: the page to visit may be told by what was configured.
+
     Raises:
-        UpstreamRpcError: the upstream's own error, to be relayed whole.
+        UpstreamRpcError: the upstream's own error.
         UpstreamError: it is too slow, gone in the middle, or answered nonsense.
     """
     began, limit, caller = time.monotonic(), errand.limit, errand.caller
@@ -61,18 +66,22 @@ async def run(
         async with asyncio.timeout(limit) as clock:
             running, on_progress = Running(caller, clock), errand.on_progress
             session.callers.enter(running)
+            if on_progress is not None:
+                on_progress = _discreetly(on_progress, discreet)
             if on_progress is not None and server.timeout_resets_on_progress:
                 running.latest = asyncio.get_running_loop().time() + server.max_timeout
                 on_progress = _extending(running, limit, on_progress)
             try:
-                return await _sent(errand, session, on_progress, running)
+                result = await _sent(errand, session, on_progress, running)
             except SessionExpired:
                 renewed = await renew(session, limit)
                 if renewed.callers is not session.callers:
                     await session.callers.leave(running)
                     renewed.callers.enter(running)
                 session = renewed
-                return await _sent(errand, session, on_progress, running)
+                result = await _sent(errand, session, on_progress, running)
+            failed: dict[str, Any] = discreet.relayed(result) if result.get("isError") is True else result
+            return failed
     except asyncio.CancelledError:
         session.callers.gave_up(caller, limit)
         raise
@@ -87,7 +96,12 @@ async def run(
     except RpcError as error:
         if error.code == URL_REQUIRED and caller is not None:
             session.callers.note_pages(error.data, caller)
-        raise UpstreamRpcError(server.id, error.code, error.message, error.data) from error
+        refused = UpstreamRpcError(server.id, error.code, error.message, error.data)
+        discreet.hush(refused)
+        raise refused from error
+    except UpstreamError as error:
+        discreet.hush(error)
+        raise
     except PeerGone as error:
         raise UpstreamLost(
             server.id,
@@ -126,6 +140,10 @@ async def _loud_enough(session: Session, level: str) -> None:
             await session.connection.request("logging/setLevel", {"level": LEVELS[wanted]})
         except RpcError as error:
             log.debug("a log level was refused: %s", error)
+
+
+def _discreetly(on_progress: OnProgress, discreet: Discretion) -> OnProgress:
+    return lambda params: on_progress(discreet.relayed(params))
 
 
 def _extending(running: Running, limit: float, on_progress: OnProgress) -> OnProgress:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from aggregator.config.checks import FREE_PORT
 from aggregator.config.model import ServerConfig
-from aggregator.upstream.process import Child, Warden, running
+from aggregator.upstream.process import Bounds, Child, Warden, running
 
 
 @asynccontextmanager
@@ -24,8 +24,9 @@ async def launched(server: ServerConfig, warden: Warden) -> AsyncIterator[tuple[
     args = tuple(arg.replace(FREE_PORT, port) for arg in launch.args)
     env = {name: value.replace(FREE_PORT, port) for name, value in launch.env.items()}
     placed = server.model_copy(update={"url": (server.url or "").replace(FREE_PORT, port)})
+    bounds = Bounds(server.stderr_per_minute, server.memory_limit)
     async with running(
-        server.id, launch.command, args, env, launch.cwd, lambda data: None, warden, close_grace=0
+        server.id, launch.command, args, env, launch.cwd, None, warden, close_grace=0, bounds=bounds
     ) as child:
         yield placed, child
 

@@ -2,43 +2,43 @@
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
-from aggregator.domain.errors import (
-    RpcError,
-    UpstreamBadAnswer,
-    UpstreamError,
-    UpstreamRefused,
-    UpstreamUnavailable,
-)
+from aggregator.domain.errors import RpcError, UpstreamBusy, UpstreamError, UpstreamUnavailable
+from aggregator.domain.redact import Redactor
 from aggregator.domain.tasks import Tasks
-from aggregator.upstream import backoff
 from aggregator.upstream import errand as errands
+from aggregator.upstream import setback
 from aggregator.upstream.apart import Apart
 from aggregator.upstream.audience import Audience
 from aggregator.upstream.callers import Caller
 from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.course import Course
 from aggregator.upstream.discretion import discretion
 from aggregator.upstream.errand import Errand
+from aggregator.upstream.health import Health
 from aggregator.upstream.launch import launched
-from aggregator.upstream.lists import STABLE, WAYS, Lists
+from aggregator.upstream.life import Life
+from aggregator.upstream.lists import WAYS, Lists
 from aggregator.upstream.negotiate import Greeting, negotiate
 from aggregator.upstream.process import Child, Warden
-from aggregator.upstream.states import SHOWN, Event, State, after
+from aggregator.upstream.rest import Rest
+from aggregator.upstream.setback import Setback
+from aggregator.upstream.states import Condition, State
 from aggregator.upstream.watch import Watch
 from aggregator.upstream.way_in import Session, WayIn
 from aggregator.wire.peer import OnProgress, PeerGone
 
 log = logging.getLogger(__name__)
 
-# How long cached tools stay listed after a working connection dropped, and how long a call waits for it to come back.
-GRACE: Final = 30.0
-RECONNECT_WAIT: Final = 5.0
+# However many connections there are, the same server is behind them.
+_ONE_SERVER: Final = frozenset({"http", "sse"})
+# In these states a connection is on its way, or will be in a moment.
+_COMING: Final = frozenset({"starting", "ready", "reconnecting"})
 
 
 class Link:
@@ -50,37 +50,53 @@ class Link:
         warden: Warden,
         changed: Callable[["Link"], None],
         audience: Audience | None = None,
-        redact: Callable[[str], str] | None = None,
+        redact: Redactor | None = None,
     ) -> None:
         audience = audience or Audience()
         self.config = config
-        self.state: State = "starting" if config.enabled else "disabled"
-        self.reason: str = config.disabled_reason or ("" if config.enabled else "disabled in the config")
-        self.since = time.time()
-        self.lists = Lists(config, lambda: self._changed(self))
+        self._discreet = discretion(config, redact)
+        off = config.disabled_reason or ("" if config.enabled else "disabled in the config")
+        first = Condition("starting" if config.enabled else "disabled", off, time.time())
+        self.life = Life(config.id, first, lambda: self.config.grace, lambda: changed(self), self._discreet)
+        self.lists = Lists(config, lambda: changed(self))
         self.watch = Watch(config.id)
+        self.health = Health(lambda: self.config, lambda: changed(self))
         self.greeting: Greeting | None = None
         self.transport: str | None = None
         self.connect_seconds: float | None = None
         self._warden = warden
-        self._changed = changed
-        self._way_in = WayIn(config, warden, self._hear)
+        self._way_in = WayIn(config, warden, self._hear, self._discreet)
         self._front = audience.front
         self._shared = config.isolation == "shared"
         self._apart = Apart(config, self._way_in, audience)
-        self._discreet = discretion(config, redact)
+        self._rest = Rest(lambda: self.config)
         self._session: Session | None = None
-        self._lost: asyncio.Future[str] | None = None
-        self._recalled = False
-        self._moved = asyncio.Event()
+        # Done when the connection is to end: with the reason, or None when it comes to rest.
+        self._lost: asyncio.Future[str | None] | None = None
         self._renewing = asyncio.Lock()
-        self._giving_up: asyncio.TimerHandle | None = None
         self.in_flight = 0
+        self.calls = 0
+        self.refused = 0
         self.reconnects = 0
 
     def __repr__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
         return f"<Link {self.config.id} {self.state}{why}, {self.in_flight} in flight>"
+
+    @property
+    def state(self) -> State:
+        """Where it is in the table of `states`."""
+        return self.life.state
+
+    @property
+    def reason(self) -> str:
+        """Why it is in that state, and when it is tried again; empty where there is nothing to say."""
+        return self.life.condition.told(time.time())
+
+    @property
+    def since(self) -> float:
+        """Since when it is, in seconds since 1970."""
+        return self.life.condition.since
 
     @property
     def definitions(self) -> list[Any]:
@@ -94,70 +110,86 @@ class Link:
     @property
     def shown(self) -> bool:
         """Whether its tools are listed and callable: also before it has answered, where it is known what it had."""
-        return self.state in SHOWN or (self._recalled and self.state == "starting")
+        return self.life.shown
+
+    @property
+    def settles(self) -> bool:
+        """Whether a first list waits for it: it is on its way for the first time, and nobody knows what it has."""
+        return self.state == "starting" and not self.shown and not self.life.tried
+
+    # -- what it had when it was last seen
 
     def recall(self, definitions: list[Any]) -> None:
         """Take what it had when it was last connected, until it has answered or turns out to be away."""
         if self.state == "starting" and self._session is None:
             self.definitions = definitions
-            self._recalled = True
+            self.life.known = True
+
+    def looked_up(self) -> None:
+        """Whatever was to be recalled has been."""
+        self._rest.looked_up()
+
+    # -- another configuration
+
+    def amend(self, config: ServerConfig) -> None:
+        """What its tools are, or how long things may take, is other than before; the connection stays."""
+        self.config = config
+        self._rest.amended()
+
+    def succeed(self, other: "Link") -> None:
+        """Show what the link had in whose place this one comes, until it knows better."""
+        if other.shown:
+            self.recall(other.definitions)
+            for kind in WAYS:
+                self.lists.put(kind, other.lists[kind])
+
+    async def quiet(self, limit: float) -> bool:
+        """Wait until no call is under way, at most `limit` seconds; whether none is."""
+        return await self._rest.free(limit)
+
+    def wake(self) -> None:
+        """Start it, should it be asleep."""
+        self._rest.need()
+        self.life.wake()
+
+    def stay(self, seconds: float) -> None:
+        """Somebody is asked something on its account: it is not to come to rest before."""
+        self._rest.stay(seconds)
 
     # -- the life of a link
 
     async def run(self) -> None:
         """Connect, and connect again, until cancelled."""
-        failures = 0
-        loop = asyncio.get_running_loop()
-        own_task = asyncio.current_task()
+        await Course(lambda: self.config, self.life, self._rest, self._once, self._apart.close).run()
+
+    async def _once(self) -> Setback | None:
+        """One connection, and why it ended or could not be made; None if it came to rest."""
         try:
-            while True:
-                began = loop.time()
-                refused = False
-                try:
-                    async with AsyncExitStack() as stack:
-                        await self._live(stack)
-                except UpstreamError as error:
-                    refused = isinstance(error, UpstreamRefused)
-                    self._drop(error.message)
-                except Exception as error:
-                    log.exception("%s: connecting failed in a way nobody foresaw", self.config.id)
-                    self._drop(f"{type(error).__name__}: {error}")
-                if own_task is not None and own_task.cancelling():
-                    # A library lost the cancellation on its way here.
-                    raise asyncio.CancelledError
-                if refused:
-                    self._give_up()
-                failures = 1 if loop.time() - began > STABLE else failures + 1
-                await asyncio.sleep(backoff.delay(failures, random.random(), refused=refused))  # noqa: S311
-        finally:
-            await self._apart.close()
-            self._move("stop", "")
+            async with AsyncExitStack() as stack:
+                return await self._live(stack)
+        except UpstreamError as error:
+            return setback.failed(self.config, error)
+        except Exception as error:
+            log.exception("%s: connecting failed in a way nobody foresaw", self.config.id)
+            return Setback(f"{type(error).__name__}: {error}")
 
-    async def _live(self, stack: AsyncExitStack) -> None:
-        """One connection from start to end.
-
-        Raises:
-            UpstreamError: it could not be made.
-        """
+    async def _live(self, stack: AsyncExitStack) -> Setback | None:
+        """The same; `stack` closes what was opened."""
         began = time.monotonic()
+        child: Child | None = None
         try:
             async with asyncio.timeout(self.config.connect_timeout):
                 config, child = await stack.enter_async_context(launched(self.config, self._warden))
                 session = await self._way_in.enter(stack, config, child, self._front())
                 self._apart.begin(config)
                 await self.lists.begin(session)
-        except TimeoutError:
-            self._way_in.timed_out()
-            raise UpstreamUnavailable(
-                self.config.id,
-                f"{self.config.id} did not answer within {self.config.connect_timeout:g} s of connecting "
-                "(`connect_timeout` in its config).",
-            ) from None
-        except RpcError as error:
-            raise UpstreamBadAnswer(self.config.id, f"{self.config.id} refused to start: {error.message}") from error
-        except (PeerGone, SessionExpired) as error:
-            raise UpstreamUnavailable(self.config.id, f"{self.config.id}: {error}.") from error
-        self.connect_seconds = time.monotonic() - began
+        except (TimeoutError, RpcError, PeerGone, SessionExpired, UpstreamError) as error:
+            if isinstance(error, TimeoutError):
+                self._way_in.timed_out()
+            obituary = child.obituary() if child is not None and child.exited.done() else None
+            return setback.failed(self.config, error, obituary)
+        now, calls = time.monotonic(), self.calls
+        self.connect_seconds = now - began
         self.greeting, self.transport = session.greeting, session.transport
         self._session = session
         self._lost = asyncio.get_running_loop().create_future()
@@ -166,30 +198,57 @@ class Link:
                 for kind in WAYS:
                     tasks.start(self.lists.keep(kind, lambda: self._session, self._lose))
                 tasks.start(self.watch.keep(lambda: self._session, self._lose))
+                tasks.start(self.health.keep(lambda: self._session, self._lose, lambda: self.in_flight > 0))
                 if session.greeting.era == "modern":
                     tasks.start(self.lists.listen(session, self._lose))
                 await self.lists.others_read()
                 if not (session.over or self._lost.done()):
-                    self._move("connected", "")
+                    self._connected()
+                    tasks.start(self._rest_when_idle(session, self._lost))
                 reason = await self._end_of(session, self._lost, child)
         finally:
             self._session = None
-        self._drop(reason)
+        if reason is None:
+            return None
+        ended = child.exited.done() if child is not None else session.over and self.transport == "stdio"
+        # What dies of a call has lived: it is not to be kept from other callers for that.
+        died = ended and self.calls == calls
+        return Setback(reason, died=died, served=time.monotonic() - now)
 
-    async def _end_of(self, session: Session, lost: asyncio.Future[str], child: Child | None) -> str:
-        """Stay until the connection ends, however that shows."""
+    def _connected(self) -> None:
+        self.reconnects += self.state != "starting"
+        self._rest.begin()
+        self.life.move("connected")
+
+    async def _end_of(self, session: Session, lost: asyncio.Future[str | None], child: Child | None) -> str | None:
+        """Stay until the connection ends, however that shows; None: it came to rest."""
         ended = session.connection.ended
         ends: set[asyncio.Future[Any]] = {ended, lost}
         if child is not None:
             ends.add(child.exited)
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if lost.done():
+            return lost.result()
         if child is not None and child.exited.done() and not ended.done():
-            return f"the program it is served by ended with exit code {child.exited.result()}"
-        return ended.result() if ended.done() else lost.result()
+            return setback.gone(child.obituary())
+        return ended.result()
+
+    async def _rest_when_idle(self, session: Session, lost: asyncio.Future[str | None]) -> None:
+        """Come to rest once nobody has used it for long. Whoever comes after that starts it anew."""
+        await self._rest.idle(lambda: self._wanted(session))
+        if not lost.done():
+            self._session = None
+            lost.set_result(None)
+            self.life.move("rest", self._rest.told())
+
+    def _wanted(self, session: Session) -> bool:
+        """Whether it is needed though no call is under way: somebody subscribed, or is being asked something."""
+        return self.watch.wanted or session.callers.busy or self._apart.busy
 
     # -- what the upstream says on its own account
 
     def _hear(self, method: str, params: dict[str, Any]) -> None:
+        self.health.hear()
         if not (self.lists.hear(method) or self.watch.hear(method, params)):
             log.debug("%s sent %.100s, which means nothing here", self.config.id, method)
 
@@ -211,17 +270,49 @@ class Link:
             UpstreamRpcError: the upstream's own error, to be relayed whole.
             UpstreamError: it is away, too slow, gone in the middle, or answered nonsense.
         """
-        session = self._session
-        if session is None or session.connection.ended.done():
-            session = await self._come_back(limit)
-        if caller is not None and not (self._shared and session.fits(caller)):
-            session = await self._apart.session(caller, session, limit)
+        if self._rest.uses >= self.config.max_pending:
+            self.refused += 1
+            raise UpstreamBusy(self.config.id, self.config.max_pending)
+        errand = Errand(method, params, limit, on_progress, headers, caller)
+        with self._rest.use():
+            began = time.monotonic()
+            session = await self._session_for(caller, limit)
+            try:
+                return await self._send(errand, session)
+            except UpstreamUnavailable:
+                left = limit - (time.monotonic() - began)
+                if not session.over or left <= 0:
+                    raise
+                # Nothing was sent: only now did it show that the connection was gone.
+                errand.limit = left
+                return await self._send(errand, await self._session_for(caller, left))
+
+    async def _send(self, errand: Errand, session: Session) -> dict[str, Any]:
+        # The health of the connection for all says nothing of a process that is somebody's own.
+        alone = session is not self._session and session.transport not in _ONE_SERVER
+        began = self.health.begin(alone=alone)
+        if errand.on_progress is not None:
+            errand.on_progress = self.health.hearing(errand.on_progress)
+        self.calls += 1
         self.in_flight += 1
         try:
-            errand = Errand(method, params, limit, on_progress, headers, caller)
-            return await errands.run(errand, self.config, session, self._renew, self._discreet)
+            result = await errands.run(errand, self.config, session, self._renew, self._discreet)
+        except BaseException as error:
+            self.health.failed(began, error, alone=alone)
+            raise
         finally:
             self.in_flight -= 1
+        self.health.answered(began, alone=alone)
+        return result
+
+    async def _session_for(self, caller: Caller | None, limit: float) -> Session:
+        session = self._session
+        if session is None or session.over:
+            session = await self._come_back(limit)
+        if caller is not None and not (self._shared and session.fits(caller)):
+            with self._discreet.hushed():
+                session = await self._apart.session(caller, session, limit)
+        return session
 
     async def agrees_to_tell(self, uri: str, limit: float) -> None:
         """Wait until the upstream has agreed to tell of changes of a resource that `watch` wants.
@@ -230,9 +321,11 @@ class Link:
             UpstreamRpcError: it refuses.
             UpstreamError: it is away, or too slow.
         """
-        if self._session is None or self._session.over:
-            await self._come_back(limit)
-        await self.watch.agreed(uri, limit)
+        with self._rest.use():
+            if self._session is None or self._session.over:
+                await self._come_back(limit)
+            with self._discreet.hushed():
+                await self.watch.agreed(uri, limit)
 
     def left(self, host: Hashable) -> None:
         """A host's session is over, and with it the connection that was its own."""
@@ -254,13 +347,17 @@ class Link:
             await self.lists.refresh(self._session, "tool", self._lose)
 
     async def _come_back(self, limit: float) -> Session:
-        """The session once it is there: a first connection is given the time of the call, another one a moment."""
+        """The session once it is there: a start is given the time of the call, a reconnection `reconnect_wait`."""
         if self._session is not None and self._session.over:
             self._lose(self._session, self._session.connection.ended.result())
+        # Also while what is left of a connection that ended is being cleared away: it is ready no more then.
+        returning = self.state in ("ready", "reconnecting")
         try:
-            async with asyncio.timeout(limit if self.state == "starting" else min(limit, RECONNECT_WAIT)):
-                while self._session is None and self.state in ("starting", "reconnecting"):
-                    await self._moved.wait()
+            async with asyncio.timeout(min(limit, self.config.reconnect_wait) if returning else limit):
+                while self._session is None and (self.life.asleep or self.state in _COMING):
+                    self.wake()
+                    if self._session is None:
+                        await self.life.moved()
         except TimeoutError:
             pass
         if self._session is None:
@@ -269,10 +366,7 @@ class Link:
 
     def away(self) -> UpstreamUnavailable:
         """Why it cannot be asked anything now."""
-        why = f": {self.reason}" if self.reason else ""
-        return UpstreamUnavailable(
-            self.config.id, f"{self.config.id} is {self.state}{why}".rstrip(".") + ".", state=self.state
-        )
+        return self.life.away()
 
     async def _renew(self, session: Session, limit: float) -> Session:
         """A new session, initialized on the same connection, once however many calls ask for it."""
@@ -294,42 +388,9 @@ class Link:
         renewed = self._session
         return renewed if renewed is not None and not renewed.over else await self._come_back(limit)
 
-    # -- states
-
     def _lose(self, session: Session, reason: str) -> None:
         """From now on no call gets this session; `run` makes the next."""
         if self._session is session and self._lost is not None and not self._lost.done():
             self._session = None
             self._lost.set_result(reason)
-            self._drop(reason)
-
-    def _drop(self, reason: str) -> None:
-        """The connection ended, or could not be made."""
-        self._move("lost" if self.state == "ready" else "failed", reason)
-
-    def _give_up(self) -> None:
-        if self.state == "reconnecting":
-            self._move("gave_up", self.reason)
-
-    def _move(self, event: Event, reason: str) -> None:
-        before, self.state = self.state, after(self.state, event)
-        self.reconnects += event == "connected" and before != "starting"
-        reason = self._discreet(reason)
-        self.reason = reason.removeprefix(f"{self.config.id}: ")
-        if before == self.state and event != "connected":
-            return
-        self.since = time.time()
-        self._moved.set()
-        self._moved = asyncio.Event()
-        if self._giving_up is not None:
-            self._giving_up.cancel()
-            self._giving_up = None
-        if self.state == "reconnecting":
-            self._giving_up = asyncio.get_running_loop().call_later(GRACE, self._give_up)
-        level = logging.WARNING if self.state in ("reconnecting", "unavailable") else logging.INFO
-        log.log(level, "server %s is %s%s", self.config.id, self.state, f": {reason}" if reason else "")
-        self._changed(self)
-
-
-def _enveloped(params: dict[str, Any], envelope: Mapping[str, Any]) -> dict[str, Any]:
-    return {**params, "_meta": {**params.get("_meta", {}), **envelope}} if envelope else params
+            self.life.move("lost" if self.state == "ready" else "failed", reason)

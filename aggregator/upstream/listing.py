@@ -40,9 +40,8 @@ async def drain(server: str, connection: Connection, method: str, key: str, meta
             known = [hint for hint in hints if hint is not None]
             return Drained(items, least(known) if len(known) == len(hints) else None)
         if not isinstance(cursor, str) or cursor in seen:
-            raise UpstreamBadAnswer(
-                server, f"{server} pages in circles: its `{method}` names cursor {cursor!r:.80} again."
-            )
+            # Which one is not said: it may hold anything.
+            raise UpstreamBadAnswer(server, f"{server} pages in circles: its `{method}` names a cursor again.")
         if len(items) > ITEM_LIMIT:
             break
         seen.add(cursor)

@@ -5,11 +5,11 @@ Law: without its tools a server is not there; any other list that cannot be had 
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from aggregator.config.model import ServerConfig
+from aggregator.domain.dice import roll
 from aggregator.domain.errors import METHOD_NOT_FOUND, RpcError, UpstreamError
 from aggregator.domain.freshness import Freshness
 from aggregator.upstream import backoff
@@ -26,8 +26,6 @@ log = logging.getLogger(__name__)
 REFRESH_PAUSE: Final = 1.0
 # How long a server that has listed its tools is not shown yet, so that the rest comes with them.
 OTHERS_WAIT: Final = 2.0
-# A stream that lasted this long was a good one: the next failure counts as the first.
-STABLE: Final = 30.0
 
 Kind = Literal["tool", "resource", "template", "prompt"]
 
@@ -156,7 +154,7 @@ class Lists:
             if not self._unread:
                 self._all_read.set()
             if failures:
-                await asyncio.sleep(backoff.delay(failures, random.random()))  # noqa: S311
+                await asyncio.sleep(backoff.delay(failures, roll()))
                 self._stale[kind].set()
             elif again:
                 await asyncio.sleep(REFRESH_PAUSE)
@@ -223,8 +221,8 @@ class Lists:
                 return
             except (PeerGone, UpstreamError) as error:
                 log.debug("%s: its subscription broke off: %s", self._server.id, error)
-            failures = 1 if loop.time() - began > STABLE else failures + 1
-            await asyncio.sleep(backoff.delay(failures, random.random()))  # noqa: S311
+            failures = 1 if loop.time() - began > backoff.STABLE else failures + 1
+            await asyncio.sleep(backoff.delay(failures, roll()))
 
 
 def _listed(capability: Any) -> bool:

@@ -91,8 +91,8 @@ async def negotiate(server: str, connection: Connection, protocol: Protocol, dec
                     server, f"{server} does not speak the modern protocol ({error.message}); set `protocol` to auto."
                 ) from error
             _not_disjoint(server, error)
-        except (TimeoutError, UpstreamHttpStatus):
-            if protocol == "modern":
+        except (TimeoutError, UpstreamHttpStatus) as error:
+            if protocol == "modern" or (isinstance(error, UpstreamHttpStatus) and "retry_after" in error.details):
                 raise
         try:
             return await _initialize(server, connection, declare)

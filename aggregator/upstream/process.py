@@ -1,19 +1,25 @@
-"""A server as a child process: its own process group, stderr into the log, ended with everything it started."""
+"""A server as a child process: its own process group, its bounds, ended with everything it started."""
 
 import asyncio
 import errno
 import logging
 import os
+import secrets
 import shutil
 import signal
 import sys
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from itertools import count
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, NamedTuple, cast
 
+from aggregator.domain.bucket import Bucket
 from aggregator.domain.errors import UpstreamRefused, UpstreamUnavailable
+from aggregator.domain.tasks import Tasks
+from aggregator.upstream.memory import Scales, can_weigh
+from aggregator.upstream.stderr import Stderr
+from aggregator.upstream.warden import VARIABLE, sweep
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +30,9 @@ TERM_GRACE: Final = 2.0
 _LAST_BYTES: Final = 0.25
 _SILENCE: Final = 0.5
 
-STDERR_KEPT: Final = 20
-STDERR_LINE_LIMIT: Final = 8192
+# Bytes a second of a stdout that nobody reads messages from.
+_UNHEARD_RATE: Final = 2**20
+_MIB: Final = 2**20
 
 # What a server may see of our environment: never more, since the rest may hold other servers' secrets.
 _INHERITED: Final = frozenset(
@@ -38,21 +45,31 @@ _INHERITED: Final = frozenset(
 )
 
 
+class Bounds(NamedTuple):
+    """What a child may take: lines of stderr in the log a minute, and bytes of memory, None for any amount."""
+
+    stderr_per_minute: int = 600
+    memory: int | None = None
+
+
+_ORDINARY: Final = Bounds()
+
+
 class Child(asyncio.SubprocessProtocol):
-    """One running child; `write` and `pause` speak to its pipes.
+    """One running child; `write` and `pause` speak to its pipes. Without `on_stdout` nobody listens to that.
 
     `exited` is done with its exit code, once what it wrote before has been read; `silent` when its stdout has ended
     and it has not.
     """
 
-    def __init__(self, server: str, on_stdout: Callable[[bytes], None]) -> None:
+    def __init__(self, server: str, on_stdout: Callable[[bytes], None] | None, stderr_per_minute: int) -> None:
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self.silent: asyncio.Future[None] = self._loop.create_future()
-        self.stderr_tail: deque[str] = deque(maxlen=STDERR_KEPT)
-        self._server_log = logging.getLogger(f"aggregator.server.{server}")
+        self.stderr = Stderr(server, stderr_per_minute)
         self._on_stdout = on_stdout
-        self._stderr_rest = b""
+        self._unheard = Bucket(_UNHEARD_RATE, _UNHEARD_RATE)
+        self._verdict: str | None = None
         self._outbox: list[bytes] = []
         self._outbox_size = 0
         self._readable = {1, 2}
@@ -84,16 +101,26 @@ class Child(asyncio.SubprocessProtocol):
         stdin = self._stdin()
         return self._outbox_size + (stdin.get_write_buffer_size() if stdin is not None else 0)
 
-    def pause(self, seconds: float) -> None:
-        """Leave the child's stdout unread for a while."""
-        stdout = cast(asyncio.ReadTransport | None, self._pipe(1))
-        if stdout is not None and not stdout.is_closing() and stdout.is_reading():
-            stdout.pause_reading()
-            self._loop.call_later(seconds, self._resume, stdout)
+    def pause(self, seconds: float, fd: int = 1) -> None:
+        """Leave the child's stdout, or what `fd` is, unread for a while."""
+        pipe = cast(asyncio.ReadTransport | None, self._pipe(fd))
+        if pipe is not None and not pipe.is_closing() and pipe.is_reading():
+            pipe.pause_reading()
+            self._loop.call_later(seconds, self._resume, pipe)
 
-    def last_words(self) -> str:
-        """The last lines of stderr, for an error message; empty when there were none."""
-        return " | ".join(list(self.stderr_tail)[-3:])
+    def end(self, why: str) -> None:
+        """End the child and what it started at once, for a reason that is told."""
+        self._verdict = why
+        _signal_group(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+    def obituary(self) -> str:
+        """Why a child that has exited is gone, with what it last said on stderr."""
+        if self._verdict is not None:
+            return self._verdict
+        code = self.exited.result()
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        words = " | ".join(list(self.stderr.tail)[-3:])
+        return f"its process ended with {how}" + (f"; it last said: {words}" if words else "")
 
     # -- asyncio's side
 
@@ -102,13 +129,12 @@ class Child(asyncio.SubprocessProtocol):
         self._transport = cast(asyncio.SubprocessTransport, transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        if fd == 1:
+        if fd == 1 and self._on_stdout is not None:
             self._on_stdout(data)
-        else:
-            *lines, rest = (self._stderr_rest + data).split(b"\n")
-            self._stderr_rest = rest[-STDERR_LINE_LIMIT:]
-            for line in lines:
-                self._stderr(line)
+            return
+        pause = self.stderr.take(data) if fd == 2 else self._unheard.charge(len(data), self._loop.time())
+        if pause:
+            self.pause(pause, fd)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._readable.discard(fd)
@@ -129,19 +155,12 @@ class Child(asyncio.SubprocessProtocol):
     def _end(self) -> None:
         if self.exited.done():
             return
-        if self._stderr_rest:
-            self._stderr(self._stderr_rest)
+        self.stderr.end()
         self.exited.set_result(self._code or 0)
 
     def _fall_silent(self) -> None:
         if self._code is None and not self.silent.done():
             self.silent.set_result(None)
-
-    def _stderr(self, line: bytes) -> None:
-        text = line[:STDERR_LINE_LIMIT].decode("utf-8", "replace").rstrip()
-        if text:
-            self.stderr_tail.append(text)
-            self._server_log.info("%s", text)
 
     def _stdin(self) -> asyncio.WriteTransport | None:
         return cast(asyncio.WriteTransport | None, self._pipe(0))
@@ -154,31 +173,53 @@ class Child(asyncio.SubprocessProtocol):
         if not pipe.is_closing():
             pipe.resume_reading()
 
-    async def stop(self, close_grace: float) -> None:
-        """Close stdin, wait, terminate the group, wait, kill it. Every wait is bounded; children of children go too."""
+    async def stop(self, close_grace: float, hurry: asyncio.Event) -> None:
+        """Close stdin, wait, terminate the group, wait, kill it. Every wait is bounded, and ends in a `hurry`; children
+        of children go too.
+        """
         assert self._transport is not None
         self._flush()
         stdin = self._stdin()
         if stdin is not None:
             stdin.close()
+        hurried = asyncio.ensure_future(hurry.wait())
+        ends: set[asyncio.Future[Any]] = {self.exited, hurried}
         for grace, number in ((close_grace, signal.SIGTERM), (TERM_GRACE, getattr(signal, "SIGKILL", signal.SIGTERM))):
-            await asyncio.wait([self.exited], timeout=grace)
+            await asyncio.wait(ends, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
             # Also after the leader left by itself: what it started may still be there.
             _signal_group(self.pid, number)
+        hurried.cancel()
         await asyncio.wait([self.exited], timeout=TERM_GRACE)
         self._transport.close()
 
 
 class Warden:
-    """Our end of the pipe to `warden.py`; started with the first child, POSIX only."""
+    """Our end of the pipe to `warden.py`; started with the first child, POSIX only.
 
-    def __init__(self) -> None:
+    In a `hurry` nothing is waited for that is to end.
+    """
+
+    def __init__(self, hurry: asyncio.Event | None = None) -> None:
+        self.hurry = hurry or asyncio.Event()
+        self._mark = secrets.token_hex(8)
+        self._marks = count(1)
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
         self.spawning = asyncio.Lock()
+        self.scales = Scales()
 
-    async def watch(self, group: int) -> None:
+    async def mark(self) -> dict[str, str]:
+        """The variable that tells one more child, and all that it starts, from everything else. From now on whatever
+        carries it ends when we do.
+        """
+        await self._start()
+        return {VARIABLE: f"{self._mark}.{next(self._marks)}."}
+
+    def watch(self, group: int) -> None:
         """From now on the group ends when we do."""
+        self._say(f"+{group}\n")
+
+    async def _start(self) -> None:
         if os.name != "posix":
             return
         async with self._starting:
@@ -188,10 +229,12 @@ class Warden:
                     "-I",
                     "-S",
                     str(Path(__file__).with_name("warden.py")),
+                    f"{self._mark}.",
                     stdin=asyncio.subprocess.PIPE,
                     start_new_session=True,
+                    # Not ours: it may hold the mark of whoever started us.
+                    env={},
                 )
-        self._say(f"+{group}\n")
 
     def release(self, group: int) -> None:
         """The group has ended."""
@@ -217,9 +260,10 @@ async def running(
     args: tuple[str, ...],
     env: Mapping[str, str],
     cwd: str | None,
-    on_stdout: Callable[[bytes], None],
+    on_stdout: Callable[[bytes], None] | None,
     warden: Warden,
     close_grace: float = CLOSE_GRACE,
+    bounds: Bounds = _ORDINARY,
 ) -> AsyncIterator[Child]:
     """Start a program and end it, with all it started, on the way out.
 
@@ -230,14 +274,15 @@ async def running(
         UpstreamUnavailable: the system could not start it now.
     """
     loop = asyncio.get_running_loop()
+    mark = await warden.mark()
     try:
         # Starting a program holds the loop for some milliseconds: between two of them, others get their turn.
         async with warden.spawning:
             _, child = await loop.subprocess_exec(
-                lambda: Child(server, on_stdout),
+                lambda: Child(server, on_stdout, bounds.stderr_per_minute),
                 command,
                 *args,
-                env=environment() | dict(env),
+                env=environment() | dict(env) | mark,
                 cwd=cwd,
                 start_new_session=True,
             )
@@ -257,15 +302,36 @@ async def running(
         raise UpstreamUnavailable(server, f"{server}: {command!r} could not be started: {error}.") from error
     group = child.pid
     try:
-        await warden.watch(group)
-        yield child
+        warden.watch(group)
+        async with Tasks(f"the process of {server}") as tasks:
+            if bounds.memory is not None:
+                tasks.start(_hold(server, child, bounds.memory, warden.scales))
+            yield child
     finally:
-        await _finish(child, group, warden, close_grace)
+        await _finish(child, group, warden, close_grace, mark)
 
 
-async def _finish(child: Child, group: int, warden: Warden, close_grace: float) -> None:
+async def _hold(server: str, child: Child, limit: int, scales: Scales) -> None:
+    """End a child that takes more memory than it may."""
+    if not can_weigh():
+        log.warning("%s: this platform does not say what memory processes hold: `memory_limit` has no effect", server)
+        return
+    held = await scales.outgrown(child.pid, limit)
+    child.end(
+        f"it held {held // _MIB} MiB of memory, more than `memory_limit` in its config allows ({limit // _MIB} MiB)"
+    )
+
+
+async def _finish(child: Child, group: int, warden: Warden, close_grace: float, mark: Mapping[str, str]) -> None:
+    async def stop() -> None:
+        await child.stop(close_grace, warden.hurry)
+        if os.name == "posix":
+            left = await asyncio.to_thread(sweep, mark[VARIABLE], 0.0 if warden.hurry.is_set() else TERM_GRACE)
+            if left:
+                log.info("%d processes that outlived the server that had started them were ended", left)
+
     # A second cancellation must not leave the child behind: the stop runs on in its own task and is waited for.
-    stopping = asyncio.ensure_future(child.stop(close_grace))
+    stopping = asyncio.ensure_future(stop())
     try:
         await asyncio.shield(stopping)
     except asyncio.CancelledError:

@@ -1,12 +1,17 @@
-"""Owns every link and its task: starts them side by side, tells when something changed, ends them together."""
+"""Owns every link and its task: starts them side by side, tells when something changed, ends them together.
+
+Law: what is no longer configured takes no new calls at once, and ends when its calls have, or their time is up.
+"""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aggregator.config.model import ServerConfig
+from aggregator.domain.errors import UpstreamUnavailable
+from aggregator.domain.redact import Redactor
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream.audience import Audience
 from aggregator.upstream.link import Link
@@ -15,26 +20,54 @@ from aggregator.upstream.process import Warden
 log = logging.getLogger(__name__)
 
 
+class Links(dict[str, Link]):
+    """By server id, in config order. Only who asks for one by its id still gets it while it ends."""
+
+    def __init__(self) -> None:
+        self.leaving: dict[str, Link] = {}
+
+    def __missing__(self, server: str) -> Link:
+        if server in self.leaving:
+            return self.leaving[server]
+        raise UpstreamUnavailable(server, f"{server} is no longer configured.")
+
+
 class Supervisor:
-    """The links by server id, in config order. `redact` takes out of what is told of one what no other may show."""
+    """The links by server id, in config order, and by the prefix of their names: both change in place. Once `hurry` is
+    set, nothing that ends is waited for.
+
+    `redact` takes out of what is told of one what no other may show. `recalls`: somebody will `recall` what they had.
+    """
 
     def __init__(
-        self, servers: Iterable[ServerConfig], changed: Callable[[], None], redact: Callable[[str], str] | None = None
+        self,
+        servers: Iterable[ServerConfig],
+        changed: Callable[[], None],
+        redact: Redactor | None = None,
+        *,
+        recalls: bool = False,
     ) -> None:
-        self._warden = Warden()
+        self.hurry = asyncio.Event()
+        self._warden = Warden(self.hurry)
+        self._recalls = recalls
         self._changed = changed
         self._news = asyncio.Event()
+        self._redact = redact
         self._tasks = Tasks("the supervisor")
+        self._alive: dict[Link, asyncio.Task[None]] = {}
         self.audience = Audience()
-        self.links: Mapping[str, Link] = {
-            server.id: Link(server, self._warden, self._link_changed, self.audience, redact) for server in servers
-        }
+        self._links = Links()
+        self._links.update((server.id, self._link(server)) for server in servers)
+        self._by_prefix = _prefixed(self._links.values())
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        return self._links
 
     @property
     def by_prefix(self) -> Mapping[str, Link]:
-        """The links by the prefix of their names; without one only a link that is in use, since any name may be its."""
-        links = self.links.values()
-        return {link.config.prefix: link for link in links if link.config.prefix or link.config.enabled}
+        """Without a prefix only a link that is in use, since any name may be its."""
+        return self._by_prefix
 
     def __repr__(self) -> str:
         states = [link.state for link in self.links.values()]
@@ -45,13 +78,65 @@ class Supervisor:
         """All enabled links live inside."""
         async with self._tasks as tasks:
             for link in self.links.values():
-                if link.config.enabled:
-                    tasks.start(link.run())
+                self._begin(link)
             try:
                 yield
             finally:
                 await tasks.cancel()
                 await self._warden.close()
+
+    async def stop(self) -> None:
+        """End every link now, and with it what its calls wait for."""
+        await self._tasks.cancel()
+
+    def reconfigure(self, servers: Iterable[ServerConfig], anew: Collection[str], drain: float) -> None:
+        """These servers from now on, in this order, those in `anew` (ids) on another connection.
+
+        What goes may end its calls, in at most `drain` seconds; what comes instead of it shows what that had.
+        """
+        before = dict(self._links)
+        self._links.clear()
+        for server in servers:
+            link = before.get(server.id)
+            if link is None or server.id in anew:
+                self._links[server.id] = new = self._link(server)
+                if link is not None:
+                    new.succeed(link)
+                new.looked_up()
+            else:
+                self._links[server.id] = link
+                if link.config != server:
+                    link.amend(server)
+        self._by_prefix.clear()
+        self._by_prefix.update(_prefixed(self._links.values()))
+        for link in self._links.values():
+            if before.get(link.config.id) is not link:
+                self._begin(link)
+        for server_id, link in before.items():
+            if self._links.get(server_id) is not link and link in self._alive:
+                self._links.leaving[server_id] = link
+                self._tasks.start(self._retire(link, drain))
+        self._wake()
+
+    def _link(self, server: ServerConfig) -> Link:
+        link = Link(server, self._warden, self._link_changed, self.audience, self._redact)
+        if not self._recalls:
+            link.looked_up()
+        return link
+
+    def _begin(self, link: Link) -> None:
+        if link.config.enabled:
+            self._alive[link] = self._tasks.start(link.run())
+
+    async def _retire(self, link: Link, drain: float) -> None:
+        """Nobody finds it any more; what runs in it may end."""
+        if not await link.quiet(drain):
+            log.warning("server %s is stopped with %d calls under way", link.config.id, link.in_flight)
+        running = self._alive.pop(link)
+        running.cancel()
+        await asyncio.wait([running])
+        if self._links.leaving.get(link.config.id) is link:
+            del self._links.leaving[link.config.id]
 
     def tell_alone(self, host: Hashable, method: str) -> None:
         """Pass a notification of a host on to the servers that have a connection for it alone."""
@@ -62,14 +147,16 @@ class Supervisor:
         """Show these definitions by server id, as far as a server is still starting."""
         for server, definitions in known.items():
             self.links[server].recall(definitions)
+        for link in self.links.values():
+            link.looked_up()
         self._tell()
 
     async def settled(self, at_most: float, between: float) -> None:
-        """Wait for the links that are still starting and not shown: `at_most` seconds in all, and once one is shown
+        """Wait for the links that are on their way and not shown yet: `at_most` seconds in all, and once one is shown
         only `between` seconds for each next one."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + at_most
-        while starting := [link for link in self._starting() if not link.shown]:
+        while starting := [link for link in self.links.values() if link.settles]:
             some_shown = any(link.shown for link in self.links.values())
             if not await self._news_until(min(deadline, loop.time() + between) if some_shown else deadline):
                 names = ", ".join(link.config.id for link in starting)
@@ -105,7 +192,14 @@ class Supervisor:
         self._tell()
 
     def _tell(self) -> None:
+        self._wake()
+        self._changed()
+
+    def _wake(self) -> None:
         # A new event each time: everyone who waits hears of this change, and nobody of an older one.
         self._news.set()
         self._news = asyncio.Event()
-        self._changed()
+
+
+def _prefixed(links: Iterable[Link]) -> dict[str, Link]:
+    return {link.config.prefix: link for link in links if link.config.prefix or link.config.enabled}

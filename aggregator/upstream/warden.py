@@ -1,7 +1,8 @@
 """A small process that outlives the aggregator by a moment and ends what it left behind.
 
-Run as `python -I -S warden.py`. Reads `+PGID` and `-PGID` lines on stdin; when stdin ends, however the aggregator
-died (`kill -9` included), every process group still listed is terminated, then killed.
+Run as `python -I -S warden.py MARK`. Reads `+PGID` and `-PGID` lines on stdin; when stdin ends, however the aggregator
+died (`kill -9` included), every process group still listed is terminated, then killed, and so is every process that
+left its group but carries the mark in its environment, where the system shows that (Linux).
 """
 
 import os
@@ -10,6 +11,12 @@ import sys
 import time
 
 GRACE = 1.0
+# The variable that every server is started with, and hands down to whatever it starts.
+VARIABLE = "AGGREGATOR_STARTED_BY"
+
+_POLL = 0.02
+# A process that is killed may have started another one just before.
+_ROUNDS = 3
 
 
 def main() -> None:
@@ -25,8 +32,49 @@ def main() -> None:
     if groups and _signal_all(groups, signal.SIGTERM):
         deadline = time.monotonic() + GRACE
         while time.monotonic() < deadline and _signal_all(groups, 0):
-            time.sleep(0.02)
+            time.sleep(_POLL)
         _signal_all(groups, signal.SIGKILL)
+    sweep(sys.argv[1], GRACE)
+
+
+def sweep(mark: str, grace: float) -> int:
+    """Terminate, then kill, every process with a mark that begins so; how many there were. Takes `grace` s at most."""
+    found = marked(mark)
+    _signal_each(found, signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    while found and time.monotonic() < deadline and marked(mark):
+        time.sleep(_POLL)
+    for _ in range(_ROUNDS if found else 0):
+        _signal_each(marked(mark), signal.SIGKILL)
+    return len(found)
+
+
+def marked(mark: str) -> list[int]:
+    """The processes with such a mark; none where the system does not show the environment of others."""
+    wanted, found = f"\0{VARIABLE}={mark}".encode(), []
+    try:
+        entries = os.listdir("/proc")
+    except OSError:
+        return []
+    for entry in entries:
+        if not entry.isdecimal():
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                environment = b"\0" + file.read()
+        except OSError:
+            continue
+        if wanted in environment:
+            found.append(int(entry))
+    return found
+
+
+def _signal_each(processes: list[int], number: int) -> None:
+    for process in processes:
+        try:
+            os.kill(process, number)
+        except (ProcessLookupError, PermissionError):
+            continue
 
 
 def _signal_all(groups: set[int], number: int) -> bool:

@@ -5,10 +5,10 @@ Law: an upstream is asked once for a resource, however many want it, and again o
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from aggregator.domain.dice import roll
 from aggregator.domain.errors import RpcError, UpstreamError, UpstreamRpcError, UpstreamTimeout, UpstreamUnavailable
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream import backoff
@@ -24,7 +24,6 @@ _AT_ONCE: Final = 20
 _EACH: Final = 10.0
 # How long a new subscription may take to be acknowledged before the one it replaces is given up.
 _ACKNOWLEDGED_WITHIN: Final = 2.0
-_STABLE: Final = 30.0
 _UPDATED: Final = "notifications/resources/updated"
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
@@ -49,6 +48,11 @@ class Watch:
 
     def __repr__(self) -> str:
         return f"<Watch {self._server}: {len(self._held)} of {len(self._wanted)}>"
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody wants to hear of anything."""
+        return bool(self._wanted)
 
     def want(self, uri: str) -> None:
         """Somebody more wants to hear of it."""
@@ -211,8 +215,8 @@ class Watch:
                 self._refused.update(dict.fromkeys(self._held, problem))
                 self._held = frozenset()
                 continue
-            failures = 1 if loop.time() - began > _STABLE else failures + 1
-            await asyncio.sleep(backoff.delay(failures, random.random()))  # noqa: S311
+            failures = 1 if loop.time() - began > backoff.STABLE else failures + 1
+            await asyncio.sleep(backoff.delay(failures, roll()))
             self.forget()
 
     async def _acknowledgement(self, tasks: Tasks, stream: asyncio.Task[Any]) -> None:

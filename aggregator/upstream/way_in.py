@@ -20,6 +20,7 @@ from aggregator.domain.errors import (
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_LOG_LEVEL
 from aggregator.upstream.callers import Caller, Callers, Front
 from aggregator.upstream.connection import TRANSPORTS, Connection, Inbound, Open, SessionExpired
+from aggregator.upstream.discretion import Discretion
 from aggregator.upstream.negotiate import Greeting, negotiate
 from aggregator.upstream.process import Child, Warden
 from aggregator.wire.peer import PeerGone
@@ -80,8 +81,11 @@ class Session:
 class WayIn:
     """Enter as often as need be: each time the way that worked is tried first, and a failure makes it forgotten."""
 
-    def __init__(self, config: ServerConfig, warden: Warden, hear: Callable[[str, dict[str, Any]], None]) -> None:
+    def __init__(
+        self, config: ServerConfig, warden: Warden, hear: Callable[[str, dict[str, Any]], None], discreet: Discretion
+    ) -> None:
         self._config = config
+        self._discreet = discreet
         self._warden = warden
         self._hear = hear
         self._known: tuple[str, Protocol] | None = None
@@ -153,7 +157,7 @@ class WayIn:
             return declared(told, alone=front.owner is not None)
 
         while True:
-            callers = Callers(placed.id, self._hear, front.owner)
+            callers = Callers(placed.id, self._hear, front.owner, self._discreet)
             async with AsyncExitStack() as attempt:
                 try:
                     inbound = Inbound(callers.asked, callers.told)

@@ -24,10 +24,12 @@ from aggregator.domain.tasks import Tasks
 from aggregator.domain.versions import MODERN_VERSIONS
 from aggregator.upstream.callers import Running
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, SessionExpired
+from aggregator.upstream.pace import Pace
 from aggregator.upstream.process import Warden
 from aggregator.upstream.transports.web import (
     NOTICE_TIMEOUT,
     RETRY_DELAY,
+    asks_for_patience,
     client_session,
     describe,
     read_bounded,
@@ -67,6 +69,7 @@ class HttpConnection:
         self._standing: asyncio.Task[None] | None = None
         # What the server asks us, by its id.
         self._asked: dict[str | int | None, asyncio.Task[None]] = {}
+        self.pace = Pace()
 
     @property
     def _modern(self) -> bool:
@@ -206,7 +209,7 @@ class HttpConnection:
         # Without a session of ours, too: what answers there may have been replaced by a server that has them.
         if greeted and _session_gone(response.status, session, body, error):
             raise SessionExpired
-        if isinstance(error, dict) and response.status not in (401, 403):
+        if isinstance(error, dict) and response.status not in (401, 403) and not asks_for_patience(response):
             raise error_of(message)
         raise refusal(self._server, response)
 
@@ -246,10 +249,14 @@ class HttpConnection:
                         return
                     reader = EventReader(self._server.max_message_bytes)
                     async for chunk in response.content.iter_any():
+                        pause = 0.0
                         for event in reader.feed(chunk):
                             last_event = event.id or last_event
                             delay = event.retry / 1000 if event.retry is not None else delay
                             self.hear(_message(event.data))
+                            pause = self.pace.charge(len(event.data))
+                        if pause:
+                            await asyncio.sleep(pause)
             except EventTooLarge as error:
                 log.warning("%s: %s on its standing stream; it is opened anew", self._server.id, error)
             except aiohttp.ClientConnectorError as error:
@@ -309,6 +316,7 @@ class _Answer:
             raise UpstreamBadAnswer(server.id, f"{server.id} answered with {kind}, which is not MCP.")
         reader = EventReader(server.max_message_bytes)
         async for chunk in response.content.iter_any():
+            pause = 0.0
             for event in reader.feed(chunk):
                 self.last_event = event.id or self.last_event
                 self.retry = event.retry / 1000 if event.retry is not None else self.retry
@@ -317,6 +325,9 @@ class _Answer:
                     self._hear(message)
                 elif message and (result := self._result(message)) is not None:
                     return result
+                pause = connection.pace.charge(len(event.data))
+            if pause:
+                await asyncio.sleep(pause)
         return None
 
     def _message(self, data: bytes) -> dict[str, Any]:

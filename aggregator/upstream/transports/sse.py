@@ -14,6 +14,7 @@ from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError,
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream.callers import Running
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound
+from aggregator.upstream.pace import Pace
 from aggregator.upstream.process import Warden
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.upstream.transports.web import NOTICE_TIMEOUT, client_session, describe, refusal
@@ -38,6 +39,7 @@ class SseConnection(DuplexConnection):
         self._tasks = tasks
         self._http = http
         self._silent_since = loop.time()
+        self._pace = Pace()
 
     async def request(
         self,
@@ -78,11 +80,15 @@ class SseConnection(DuplexConnection):
                 reader = EventReader(self._server.max_message_bytes)
                 async for chunk in response.content.iter_any():
                     self._silent_since = asyncio.get_running_loop().time()
+                    pause = 0.0
                     for event in reader.feed(chunk):
-                        self._take(event.event, event.data)
+                        pause = self._take(event.event, event.data)
+                    if pause:
+                        await asyncio.sleep(pause)
             raise UpstreamUnavailable(self._server.id, f"{self._server.id} closed its event stream.")
         except EventTooLarge as error:
-            self._fail(UpstreamBadAnswer(self._server.id, f"{self._server.id} sent {error}."))
+            said = f"{self._server.id} sent {error} (`max_message_bytes` in its config raises the limit)."
+            self._fail(UpstreamBadAnswer(self._server.id, said))
         except UpstreamError as error:
             self._fail(error)
         except (aiohttp.ClientError, OSError) as error:
@@ -106,18 +112,26 @@ class SseConnection(DuplexConnection):
                 # Even an error is a sign of life; a connection that is gone shows in `ended`.
                 self._silent_since = loop.time()
 
-    def _take(self, kind: str, data: bytes) -> None:
+    def _take(self, kind: str, data: bytes) -> float:
+        """One event; for how many seconds no more should be read, since it was none that anybody waits for."""
         if kind == "endpoint":
             self._take_endpoint(data.decode("utf-8", "replace"))
         elif kind == "message" and data:
             try:
-                self.peer.feed(decode_heard(data))
+                message = decode_heard(data)
+                awaited = (
+                    isinstance(message, dict) and "method" not in message and self.peer.waits_for(message.get("id"))
+                )
+                self.peer.feed(message)
+                if awaited:
+                    return 0.0
             except TooDeep:
                 answered = answered_by(data[:WINDOW], data[-WINDOW:])
                 if answered is not None:
                     self.peer.fail(answered, AnswerTooDeep(self._server.id, data))
             except ValueError:
                 log.warning("%s sent an event that is not JSON: %.200r", self._server.id, data)
+        return self._pace.charge(len(data))
 
     def _take_endpoint(self, said: str) -> None:
         try:

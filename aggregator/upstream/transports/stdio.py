@@ -10,7 +10,8 @@ from aggregator.domain.errors import UpstreamBadAnswer, UpstreamUnavailable
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream.callers import Running
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound
-from aggregator.upstream.process import Child, Warden, running
+from aggregator.upstream.pace import Pace
+from aggregator.upstream.process import Bounds, Child, Warden, running
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.wire.codec import TooDeep, decode_heard
 from aggregator.wire.lines import WINDOW, LineReader, answered_by
@@ -36,6 +37,7 @@ class StdioConnection(DuplexConnection, LineReader):
         self.child: Child | None = None
         self._server = server.id
         self._noise = 0
+        self._pace = Pace()
 
     async def request(
         self,
@@ -53,8 +55,10 @@ class StdioConnection(DuplexConnection, LineReader):
         """Bytes from the child's stdout, cut anywhere."""
         if not self._size and b"{" not in data and b"[" not in data:
             self._hear_noise(data)
-        else:
-            super().take(data)
+            return
+        if self._size > self._limit:
+            self._charge(len(data))
+        super().take(data)
 
     def take_line(self, line: bytes) -> None:
         if line.isspace():
@@ -76,6 +80,8 @@ class StdioConnection(DuplexConnection, LineReader):
             self._hear_noise(line)
         else:
             self._noise = 0
+            if not (isinstance(message, dict) and "method" not in message and self.peer.waits_for(message["id"])):
+                self._charge(len(line))
             self.peer.feed(message)
 
     def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
@@ -95,6 +101,12 @@ class StdioConnection(DuplexConnection, LineReader):
         if self._noise > NOISE_LIMIT and self.child is not None:
             self._noise = 1
             self.child.pause(NOISE_PAUSE)
+
+    def _charge(self, size: int) -> None:
+        """So much was said that nobody waits for."""
+        pause = self._pace.charge(size)
+        if pause and self.child is not None:
+            self.child.pause(max(pause, NOISE_PAUSE))
 
     def _send(self, data: bytes, request_id: int | None) -> None:
         child = self.child
@@ -116,11 +128,12 @@ async def open_stdio(server: ServerConfig, inbound: Inbound, warden: Warden) -> 
     assert server.command is not None
     async with Tasks(f"server {server.id}") as tasks:
         connection = StdioConnection(server, inbound, tasks)
+        bounds = Bounds(server.stderr_per_minute, server.memory_limit)
         async with running(
-            server.id, server.command, server.args, server.env, server.cwd, connection.take, warden
+            server.id, server.command, server.args, server.env, server.cwd, connection.take, warden, bounds=bounds
         ) as child:
             connection.child = child
-            child.exited.add_done_callback(lambda done: connection.end(_obituary(child, done.result())))
+            child.exited.add_done_callback(lambda _: connection.end(child.obituary()))
             child.silent.add_done_callback(lambda _: connection.end("it closed its stdout"))
             try:
                 yield connection
@@ -131,9 +144,3 @@ async def open_stdio(server: ServerConfig, inbound: Inbound, warden: Warden) -> 
 def _is_message(part: Any) -> bool:
     """Whether it is JSON-RPC. Log lines in JSON are not, though `id` and `method` may stand in them."""
     return isinstance(part, dict) and part.get("jsonrpc") == "2.0" and ("method" in part or "id" in part)
-
-
-def _obituary(child: Child, code: int) -> str:
-    how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-    words = child.last_words()
-    return f"its process ended with {how}" + (f"; it last said: {words}" if words else "")

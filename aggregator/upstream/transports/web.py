@@ -1,8 +1,11 @@
 """What both HTTP transports share: the client session, bounded bodies, and what a status means."""
 
+import re
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -10,6 +13,7 @@ import aiohttp
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamError, UpstreamHttpStatus, UpstreamRefused
+from aggregator.upstream.states import about
 
 # Before a broken stream is opened again, when the server named no delay of its own.
 RETRY_DELAY: Final = 1.0
@@ -17,6 +21,8 @@ RETRY_DELAY: Final = 1.0
 KEEP_ALIVE: Final = 4.0
 # What needs no answer but the server's word that it has it: a server that keeps that back keeps no connection of ours.
 NOTICE_TIMEOUT: Final = 5.0
+# The statuses by which a server says that it has too much to do.
+_TOO_MUCH: Final = frozenset({429, 503})
 
 
 @asynccontextmanager
@@ -66,7 +72,29 @@ def refusal(server: ServerConfig, response: aiohttp.ClientResponse) -> UpstreamE
             f"{server.id} redirects to {target}; if that is the server meant, put it into `url` of its config.",
             status=status,
         )
-    return UpstreamHttpStatus(server.id, f"{server.id} answered HTTP {status}.", status=status)
+    patience = _retry_after(response)
+    if patience is None:
+        return UpstreamHttpStatus(server.id, f"{server.id} answered HTTP {status}.", status=status)
+    asks = f"{server.id} answered HTTP {status} and asks for {about(patience)} of patience."
+    return UpstreamHttpStatus(server.id, asks, status=status, retry_after=patience)
+
+
+def asks_for_patience(response: aiohttp.ClientResponse) -> bool:
+    """Whether the server says when to come again (RFC 9110, 10.2.3)."""
+    return _retry_after(response) is not None
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+    """Seconds; None where it says nothing that can be read, or answers with another status than those meant for it."""
+    said = response.headers.get("retry-after", "").strip()
+    if response.status not in _TOO_MUCH or not said:
+        return None
+    if re.fullmatch(r"[0-9]{1,9}", said):
+        return float(said)
+    try:
+        return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
 
 
 def without_query(url: str) -> str:

@@ -1,0 +1,145 @@
+"""What another configuration means for the one in force: which servers come, go or change, and what has to wait.
+
+Law: this file decides; it reads and starts nothing, and no text it makes holds a value.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from aggregator.config.model import Config, ServerConfig
+from aggregator.domain.problems import Problem
+
+# What is made of a server's tools, and how long things may take: its connection stays as it is. A field that is not
+# here costs a new one.
+IN_PLACE: Final = frozenset(
+    {"key", "prefix", "description", "trigger_keywords", "instructions", "attribution", "trusted", "tools", "coerce"}
+    | {"output_validation", "timeout", "max_timeout", "timeout_resets_on_progress", "connect_timeout"}
+    | {"grace", "reconnect_wait", "idle_timeout", "fallbacks", "health", "max_pending"}
+)
+# What else takes effect at once. All other settings wait for the next start.
+AT_ONCE: Final = frozenset(
+    {"expose", "expose_budget", "pinned", "name_limit", "startup_wait", "straggler_wait", "shutdown_timeout"}
+    | {"http.expose", "sse.expose", "stdio.expose", "search.semantic", "audit.capture", "audit.max_captured_bytes"}
+    | {"redact.patterns", "redact.fields", "redact.also", "log.level", "log.levels"}
+)
+
+Fields = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`config` is what is in force from now on. Servers are named by id, settings as `section.name`.
+
+    `replaced` servers need another connection, `amended` ones do not: by id, the fields that changed. `applied`
+    settings take effect, `kept_back` ones keep the value that they had.
+    """
+
+    config: Config
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    replaced: Mapping[str, Fields]
+    amended: Mapping[str, Fields]
+    applied: Fields
+    kept_back: Fields
+    reordered: bool
+
+    def __bool__(self) -> bool:
+        """Whether anything in force is other than before."""
+        return bool(self.added or self.removed or self.replaced or self.amended or self.applied or self.reordered)
+
+    def lines(self) -> Iterator[str]:
+        """Sentences for the log; those about `kept_back` are not among them."""
+        yield from (f"server {server} is added" for server in self.added)
+        yield from (f"server {server} is removed: it ends once its calls have" for server in self.removed)
+        for server, fields in self.replaced.items():
+            yield f"server {server} is connected anew ({', '.join(fields)})"
+        for server, fields in self.amended.items():
+            yield f"server {server} has other settings ({', '.join(fields)}) on the same connection"
+        if self.applied:
+            yield f"in effect: {', '.join(self.applied)}"
+        if self.reordered:
+            yield "the servers are in another order"
+
+    def details(self) -> dict[str, Any]:
+        """The same for the audit: names only."""
+        found: dict[str, Any] = {
+            "added": list(self.added),
+            "removed": list(self.removed),
+            "replaced": {server: list(fields) for server, fields in self.replaced.items()},
+            "amended": {server: list(fields) for server, fields in self.amended.items()},
+            "applied": list(self.applied),
+            "kept_back": list(self.kept_back),
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+def difference(old: Config, new: Config) -> Difference:
+    """What it takes to get from `old`, which is in force, to `new`."""
+    before = {server.id: server for server in old.servers}
+    after = {server.id: server for server in new.servers}
+    both = [name for name in after if name in before]
+    changed = {name: fields for name in both if (fields := _changed(before[name], after[name]))}
+    settings = list(_settings(old, new))
+    kept_back = tuple(name for name in settings if name not in AT_ONCE)
+    return Difference(
+        config=_holding_back(old, new, kept_back),
+        added=tuple(name for name in after if name not in before),
+        removed=tuple(name for name in before if name not in after),
+        replaced={name: fields for name, fields in changed.items() if not IN_PLACE.issuperset(fields)},
+        amended={name: fields for name, fields in changed.items() if IN_PLACE.issuperset(fields)},
+        applied=tuple(name for name in settings if name in AT_ONCE),
+        kept_back=kept_back,
+        reordered=both != [name for name in before if name in after],
+    )
+
+
+def forbidding(
+    old: Config, new: Config, before: Iterable[Problem], now: Iterable[Problem], file: str
+) -> tuple[Problem, ...]:
+    """The problems for which `new` must not come into force; `before` and `now` are those of the two files.
+
+    An error that was there before holds up nothing else. A server in use is never switched off because a variable or
+    a file that its entry names is missing.
+    """
+    known = {(problem.where, problem.message) for problem in before if problem.severity == "error"}
+    errors = [p for p in now if p.severity == "error" and (p.where, p.message) not in known]
+    in_use = {server.id for server in old.servers if server.enabled}
+    lost = (server for server in new.servers if server.id in in_use and server.disabled_reason)
+    return (*errors, *(_lost(server, file) for server in lost))
+
+
+def _lost(server: ServerConfig, file: str) -> Problem:
+    said = f"{server.disabled_reason} The server is in use."
+    fix = "Provide it, or switch the server off with `enabled: false`."
+    return Problem(file, server.id, said, fix, "error", server.id)
+
+
+def _changed(one: BaseModel, other: BaseModel) -> Fields:
+    if one == other:
+        return ()
+    return tuple(name for name in type(one).model_fields if getattr(one, name) != getattr(other, name))
+
+
+def _settings(old: Config, new: Config) -> Iterator[str]:
+    for name in _changed(old, new):
+        section = getattr(old, name)
+        if isinstance(section, BaseModel):
+            yield from (f"{name}.{field}" for field in _changed(section, getattr(new, name)))
+        elif name != "servers":
+            yield name
+
+
+def _holding_back(old: Config, new: Config, kept_back: Fields) -> Config:
+    """`new`, with these settings as they are in `old`."""
+    update: dict[str, Any] = {}
+    for name in kept_back:
+        section, dot, field = name.partition(".")
+        if not dot:
+            update[name] = getattr(old, name)
+            continue
+        begun = update.get(section, getattr(new, section))
+        update[section] = begun.model_copy(update={field: getattr(getattr(old, section), field)})
+    return new.model_copy(update=update) if update else new

@@ -1,0 +1,251 @@
+"""No way leads around a policy: what stands in is held to the rules on it, and to those on what was called."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from aggregator.domain.errors import RpcError, UpstreamHttpStatus, UpstreamUnavailable
+from aggregator.domain.trace import CallRecord
+from aggregator.gateway.attribution import PROVENANCE_KEY
+from aggregator.upstream.negotiate import Greeting
+from aggregator.upstream.states import Condition
+from aggregator.upstream.way_in import Session
+from aggregator.wire.peer import PeerGone
+from tests.access.desk import FORMS, LEGACY, MODERN, Desk, Way, configured, of_kind, tool
+from tests.peers.toolbox import Json, said
+
+TAKES: Final[Json] = {"id": {"type": "integer"}}
+
+
+def desk(folder: Path, policies: object = None, first: str = "unavailable", **fields: Any) -> Desk:
+    """`crm`, which is away unless said otherwise, and `spare`, which has the same tools."""
+    servers = {"crm": {"command": "x", "fallbacks": ["spare"], **fields}, "spare": {"command": "x"}}
+    tools = [tool("get", TAKES), tool("put", TAKES)]
+    made = Desk(configured(folder, servers), {"crm": tools, "spare": tools}, policies, down={"crm": first})
+    return made
+
+
+def kept(of: Desk) -> list[CallRecord]:
+    """What is put on record from now on."""
+    found: list[CallRecord] = []
+    of.app.gateway.journal.sinks = (found.append,)
+    return found
+
+
+def agent(**body: Any) -> Json:
+    return {"agents": {"one": body}}
+
+
+async def test_the_agent_keeps_its_name(tmp_path: Path) -> None:
+    """Proves: C18, A8. Listed, called and answered under it."""
+    at = desk(tmp_path, agent(allow=["crm.*", "spare.*"]))
+    host = at.host("one")
+    assert [one["name"] for one in await at.listed(host)] == ["crm.get", "crm.put", "spare.get", "spare.put"]
+    records = kept(at)
+    answer = await at.call(host, "crm.get", {"id": 1})
+    provenance = answer["result"]["_meta"][PROVENANCE_KEY]
+    assert (provenance["server"], provenance["in_place_of"]) == ("spare", "crm")
+    assert at.sent == [("spare", "get")]
+    (record,) = records
+    assert (record.tool, record.server, record.answered_by, record.status) == ("crm.get", "crm", "spare", "ok")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"allow": ["crm.*"]},
+        {"allow": ["crm.*", "spare.*"], "deny": ["spare.get"]},
+        {"allow": ["crm.*", "spare.*"], "confirm": ["spare.get"]},
+        {"allow": ["*"], "arguments": {"spare.get": {"properties": {"id": {"maximum": 0}}}}},
+    ],
+)
+async def test_what_the_agent_may_not_call_does_not_stand_in(tmp_path: Path, body: Json) -> None:
+    """Proves: C18. Not allowed, denied, to be confirmed by a person, not with these arguments."""
+    at = desk(tmp_path, agent(**body))
+    records = kept(at)
+    answer = await at.call(at.host("one"), "crm.get", {"id": 1})
+    assert of_kind(answer)["code"] == "upstream_unavailable"
+    assert of_kind(answer)["server"] == "crm"
+    assert "spare" not in str(answer)
+    assert at.sent == []
+    assert records[0].answered_by is None
+
+
+async def test_the_limit_of_what_stands_in_holds(tmp_path: Path) -> None:
+    """Proves: C18. It is no second purse."""
+    at = desk(tmp_path, agent(allow=["*"], limits={"spare.get": {"per_minute": 1}}))
+    host = at.host("one")
+    assert "isError" not in (await at.call(host, "crm.get", {"id": 1}))["result"]
+    assert of_kind(await at.call(host, "crm.get", {"id": 1}))["code"] == "upstream_unavailable"
+    assert of_kind(await at.call(host, "spare.get", {"id": 1}))["code"] == "limit_reached"
+    assert at.sent == [("spare", "get")]
+
+
+async def test_the_rules_on_what_was_called_stay_in_force(tmp_path: Path) -> None:
+    """Proves: C18. What may not be called, and not with these arguments, is not called by way of another either."""
+    tightened = {"crm.get": {"properties": {"id": {"maximum": 5}}}}
+    at = desk(tmp_path, agent(allow=["crm.get", "spare.*"], arguments=tightened))
+    host = at.host("one")
+    assert of_kind(await at.call(host, "crm.put", {"id": 1}))["code"] == "tool_not_allowed"
+    assert of_kind(await at.call(host, "crm.get", {"id": 6}))["code"] == "invalid_arguments"
+    assert at.sent == []
+    assert "isError" not in (await at.call(host, "crm.get", {"id": 5}))["result"]
+
+
+async def test_a_call_counts_against_both_and_once(tmp_path: Path) -> None:
+    """Proves: C18. The limit on what was called holds for what stands in; one that covers both counts one call."""
+    at = desk(tmp_path, agent(allow=["*"], limits={"crm.get": {"per_minute": 2}, "*": {"per_minute": 3}}))
+    host = at.host("one")
+    for _ in range(2):
+        assert "isError" not in (await at.call(host, "crm.get", {"id": 1}))["result"]
+    assert of_kind(await at.call(host, "crm.get", {"id": 1}))["code"] == "limit_reached"
+    assert "isError" not in (await at.call(host, "spare.get", {"id": 1}))["result"]
+    assert of_kind(await at.call(host, "spare.get", {"id": 1}))["code"] == "limit_reached"
+    assert at.sent == [("spare", "get")] * 3
+
+
+async def test_one_call_that_went_on_is_one_call(tmp_path: Path) -> None:
+    """Proves: C18. The first is there, and nothing could be sent to it after all."""
+    at = desk(tmp_path, agent(allow=["*"], limits={"*": {"per_minute": 2}}), "ready")
+
+    async def nobody(params: Json) -> Json:
+        raise UpstreamUnavailable("crm", "crm cannot be reached.")
+
+    at.played["crm"].answer = nobody
+    host = at.host("one")
+    for _ in range(2):
+        assert "isError" not in (await at.call(host, "crm.get", {"id": 1}))["result"]
+    assert of_kind(await at.call(host, "crm.get", {"id": 1}))["code"] == "limit_reached"
+    assert at.sent == [("crm", "get"), ("spare", "get"), ("spare", "get")], "it stays with the other"
+
+
+async def test_one_that_wants_to_be_left_alone_is(tmp_path: Path) -> None:
+    """Proves: C18. 429: the call goes on, and the next ones do not even try."""
+    at = desk(tmp_path, None, "ready")
+
+    async def enough(params: Json) -> Json:
+        raise UpstreamHttpStatus("crm", "crm answered HTTP 429.", status=429)
+
+    at.played["crm"].answer = enough
+    for _ in range(3):
+        assert "isError" not in (await at.call(at.host("one"), "crm.put", {"id": 1}))["result"]
+    assert at.sent == [("crm", "put"), *[("spare", "put")] * 3]
+
+
+async def test_a_first_that_does_not_get_up_is_waited_for_and_no_longer(tmp_path: Path) -> None:
+    """Proves: C18, C11. It is known from the last time, and still being started when the time of a call is over."""
+    at = desk(tmp_path, None, "starting", timeout="50ms")
+    assert "isError" not in (await at.call(at.host("one"), "crm.get", {"id": 1}))["result"]
+    assert at.sent == [("spare", "get")]
+
+
+FAULTS: dict[str, Callable[[], Exception]] = {
+    "lost": lambda: PeerGone("the connection broke"),
+    "503": lambda: UpstreamHttpStatus("crm", "unavailable", status=503),
+    "its own error": lambda: RpcError(-32000, "no"),
+    "500": lambda: UpstreamHttpStatus("crm", "server error", status=500),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("declared", [{}, {"idempotent": ["crm.get"]}, {"retry": ["crm.get"]}])
+async def test_what_may_have_been_run_goes_on_only_where_the_policy_says_so(
+    tmp_path: Path, fault: str, declared: Json
+) -> None:
+    """Proves: C18. Idempotent calls go on to the next server at once, and are not sent to the first again."""
+    at = desk(tmp_path, agent(allow=["*"], **declared), "ready")
+
+    async def broken(params: Json) -> Json:
+        raise FAULTS[fault]()
+
+    at.played["crm"].answer = broken
+    answer = await at.call(at.host("one"), "crm.get", {"id": 1})
+    goes_on = bool(declared) and fault in ("lost", "503")
+    assert at.sent == ([("crm", "get"), ("spare", "get")] if goes_on else [("crm", "get")])
+    assert ("error" not in answer and "isError" not in answer["result"]) == goes_on
+
+
+async def test_a_person_agrees_to_what_the_agent_called(tmp_path: Path) -> None:
+    """Proves: C18. Asked once, about the call as it was made; whoever then answers is allowed without a question."""
+    at = desk(tmp_path, agent(allow=["crm.*", "spare.*"], confirm=["crm.get"]))
+
+    async def yes(params: Json) -> Json:
+        return {"action": "accept", "content": {"decision": "allow"}}
+
+    way = Way(yes)
+    answer = await at.call(at.host("one", LEGACY, FORMS), "crm.get", {"id": 1}, way)
+    assert len(way.asked) == 1
+    assert "'crm'" in str(way.asked[0])
+    assert ("isError" not in answer["result"]) == (at.sent == [("spare", "get")])
+
+
+async def test_the_schema_that_was_promised_is_the_one_that_counts(tmp_path: Path) -> None:
+    """Proves: C18. A result of another server has to be as the tool's own server said."""
+    promised = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    servers: dict[str, Json] = {
+        "crm": {"command": "x", "fallbacks": ["spare"], "output_validation": "enforce"},
+        "spare": {"command": "x", "output_validation": "off"},
+    }
+    tools = [tool("get", outputSchema=promised)]
+    at = Desk(configured(tmp_path, servers), {"crm": tools, "spare": tools}, down={"crm": "unavailable"})
+
+    async def wrong(params: Json) -> Json:
+        return {**said("x"), "structuredContent": {"n": "many"}}
+
+    at.played["spare"].answer = wrong
+    answer = await at.call(at.host("one"), "crm.get")
+    assert answer["result"]["isError"] is True
+    assert at.sent == [("spare", "get")]
+
+
+async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: Path) -> None:
+    """Proves: C18. Its host comes back with the answer when the first is there again: the second goes on."""
+    at = desk(tmp_path)
+    spare = at.played["spare"]
+    at.app.links["spare"]._session = Session(spare, Greeting(MODERN, {"tools": {}}, {}, None), "played", {})
+    at.app.links["spare"].greeting = Greeting(MODERN, {"tools": {}}, {}, None)
+    form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}
+
+    async def asks(params: Json) -> Json:
+        if "inputResponses" in params:
+            return said(f"went on with {params['requestState']}")
+        return {"resultType": "input_required", "inputRequests": {"a": form}, "requestState": "half"}
+
+    spare.answer = asks
+    host = at.host("one", MODERN)
+    host.capabilities = FORMS
+    first = (await at.call(host, "crm.get", {"id": 1}))["result"]
+    assert first["resultType"] == "input_required"
+    crm = at.app.links["crm"]
+    crm.life.condition = Condition("ready")
+    crm._session = Session(at.played["crm"], Greeting(LEGACY, {"tools": {}}, {}, None), "played", {})
+    back = {"inputResponses": {"a": {"action": "accept", "content": {}}}, "requestState": first["requestState"]}
+    answer = await at.call(host, "crm.get", {"id": 1}, **back)
+    assert answer["result"]["content"][0]["text"] == "went on with half"
+    assert at.sent == [("spare", "get")] * 2
+    again = await at.call(host, "crm.get", {"id": 1}, **back)
+    assert again["error"]["code"] == -32602, "an answer counts once"
+
+
+async def test_a_call_that_asked_something_is_begun(tmp_path: Path) -> None:
+    """Proves: C18. The first asked, got its answer, and is away by then: what it has done so far nobody knows."""
+    at = desk(tmp_path, None, "ready")
+    crm = at.played["crm"]
+    at.app.links["crm"]._session = Session(crm, Greeting(MODERN, {"tools": {}}, {}, None), "played", {})
+    at.app.links["crm"].greeting = Greeting(MODERN, {"tools": {}}, {}, None)
+    form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}
+
+    async def asks(params: Json) -> Json:
+        if "inputResponses" in params:
+            raise UpstreamUnavailable("crm", "crm cannot be reached.")
+        return {"resultType": "input_required", "inputRequests": {"a": form}}
+
+    async def person(params: Json) -> Json:
+        return {"action": "accept", "content": {}}
+
+    crm.answer = asks
+    answer = await at.call(at.host("one", LEGACY, FORMS), "crm.get", {"id": 1}, Way(person))
+    assert of_kind(answer)["code"] == "upstream_unavailable"
+    assert at.sent == [("crm", "get")] * 2

@@ -1,0 +1,21 @@
+"""The product's own patience, shortened as where it meets faults, and a moderate number of examples."""
+
+import pytest
+from hypothesis import settings
+
+from aggregator.upstream import backoff, process, rest
+
+settings.register_profile("supervision", deadline=None, max_examples=60, stateful_step_count=40)
+settings.load_profile("supervision")
+
+
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Waits that are seconds in the product are fractions of one here; a module that is `PATIENT` keeps them."""
+    if getattr(request.module, "PATIENT", False):
+        return
+    monkeypatch.setattr(backoff, "FIRST", 0.02)
+    monkeypatch.setattr(backoff, "CAP", 0.2)
+    monkeypatch.setattr(rest, "LAZY_FROM", 0.0)
+    monkeypatch.setattr(rest, "LAZY_TO", 0.05)
+    monkeypatch.setattr(process, "TERM_GRACE", 0.5)

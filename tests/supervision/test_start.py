@@ -1,0 +1,358 @@
+"""Servers that run only while somebody needs them: `start`, `idle_timeout`, and what is listed meanwhile."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from aggregator.app import App
+from aggregator.cli import check, tools
+from aggregator.config.model import Config, ServerConfig
+from aggregator.domain.errors import HostError
+from aggregator.domain.uris import wrapped
+from aggregator.gateway import catalog_cache
+from aggregator.gateway.catalog_cache import catalog_of, fingerprint
+from aggregator.gateway.host import Host
+from aggregator.storage.database import open_database
+from aggregator.upstream import rest
+from aggregator.upstream.negotiate import Greeting
+from tests.faults.stage import BOUND, Json, Stage, alive, lines_of, staged, stdio, until, words_of
+from tests.faults.test_cached_catalog import Shop, listed, told
+
+GREETING = Greeting("2025-06-18", {"name": "r"}, {"tools": {}}, None)
+TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "hang", "leave")]
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog_cache, "COALESCE", 0.01)
+    monkeypatch.setattr(catalog_cache, "LAST_MOMENT", BOUND)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    """A server that starts when it is told, and a database."""
+    made = Shop(tmp_path)
+    made.has("echo", "hang")
+    made.open()
+    return made
+
+
+@asynccontextmanager
+async def remembering(storage: str, *servers: ServerConfig) -> AsyncIterator[Stage]:
+    """The product with a database in which all of these have been seen; a list would wait for minutes."""
+    async with open_database(storage) as database:
+        for config in servers:
+            kept = catalog_of(config.id, fingerprint(config), "stdio", GREETING, TOOLS)
+            await database.catalogs.keep(kept, now=1e9)
+    async with running(storage, *servers) as stage:
+        yield stage
+
+
+@asynccontextmanager
+async def running(storage: str, *servers: ServerConfig) -> AsyncIterator[Stage]:
+    app = App(Config(servers=servers, startup_wait=600, straggler_wait=600), None, storage, keeps_records=True)
+    async with app.running():
+        yield Stage(app)
+
+
+def starts(log: Path) -> list[int]:
+    """The processes there have been."""
+    return [int(line.split()[1]) for line in lines_of(log) if line.startswith("start")]
+
+
+async def asleep(stage: Stage, name: str) -> None:
+    await until(lambda: stage.link(name).state == "stopped" and stage.link(name)._session is None, f"{name} is asleep")
+
+
+async def test_a_hundred_servers_of_which_three_run(shop: Shop, tmp_path: Path) -> None:
+    """Proves: C4, D11, F4. All are listed at once; those that are called are started, each once, and no other."""
+    log = tmp_path / "log"
+    many = [stdio(f"s{number}", log=log, start="on_call", protocol="legacy") for number in range(100)]
+    async with remembering(shop.storage, *many) as stage:
+        assert len(await listed(stage)) == 300
+        calls = [stage.call(f"s{number}.echo", say="x") for number in (3, 50, 99) for _ in range(10)]
+        answers = await asyncio.gather(*calls)
+        assert {words_of(answer) for answer in answers} == {"x"}
+        assert len(starts(log)) == 3
+        states = [link.state for link in stage.app.links.values()]
+        assert (states.count("ready"), states.count("stopped")) == (3, 97)
+        assert stage.app.report()[0], "it is ready"
+        assert len(await listed(stage)) == 97 * 3 + 3 * 11
+
+
+async def test_one_start_for_all_who_wait(shop: Shop, tmp_path: Path) -> None:
+    """Proves: C4. Also where the start takes its time: they wait for it as long as a call may take."""
+    log = tmp_path / "log"
+    config = shop.config(start="on_call", env={"RAW_LOG": str(log)})
+    shop.close()
+    async with remembering(shop.storage, config) as stage:
+        assert await listed(stage) == ["shop.echo", "shop.hang", "shop.leave"]
+        assert stage.link("shop").state == "stopped"
+        assert stage.link("shop").reason == "it starts with its first call"
+        calls = [asyncio.create_task(stage.call("shop.echo", say="x")) for _ in range(20)]
+        await until(lambda: stage.link("shop").state == "starting", "it is wanted")
+        assert not any(call.done() for call in calls)
+        assert stage.app.report()[0], "one that is woken does not make the program unready"
+        shop.open()
+        assert {words_of(answer) for answer in await asyncio.gather(*calls)} == {"x"}
+        assert len(starts(log)) == 1
+
+
+async def test_nothing_but_use_starts_it(shop: Shop) -> None:
+    """Proves: C4, F4. Lists, searches, descriptions and wrong names do not; hosts hear of no change."""
+    async with remembering(shop.storage, shop.config(start="on_call")) as stage:
+        heard = told(stage)
+        await listed(stage)
+        for name, arguments in (
+            ("search_tools", {"query": "echo"}),
+            ("describe_tools", {"names": ["shop.echo"]}),
+            ("list_servers", {}),
+        ):
+            words_of(await stage.ask("tools/call", {"name": name, "arguments": arguments}))
+        for method in ("resources/list", "prompts/list"):
+            await stage.ask(method, {})
+        with pytest.raises(Exception, match="Unknown tool"):
+            await stage.call("shop.ecko")
+        assert stage.link("shop").state == "stopped"
+        assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("resources/read", {"uri": wrapped("shop", "demo://a")}),
+        ("prompts/get", {"name": "shop.greet"}),
+        ("completion/complete", {"ref": {"type": "ref/prompt", "name": "shop.greet"}, "argument": {}}),
+    ],
+)
+async def test_a_read_and_a_prompt_start_it(shop: Shop, method: str, params: Json) -> None:
+    """Proves: C4. Though only its tools are known from the last time; this one turns out to have no such thing."""
+    async with remembering(shop.storage, shop.config(start="on_call")) as stage:
+        await listed(stage)
+        assert stage.link("shop").state == "stopped"
+        with pytest.raises(HostError):
+            await stage.ask(method, params)
+        assert stage.link("shop").state == "ready"
+
+
+async def test_what_starts_is_asked_before_it_is_called(shop: Shop) -> None:
+    """Proves: F4, D2. What is only known from the last time does not decide what is called now."""
+    shop.has({"name": "echo", "inputSchema": {"type": "object", "required": ["word"]}})
+    async with remembering(shop.storage, shop.config(start="on_call")) as stage:
+        assert await listed(stage) == ["shop.echo", "shop.hang", "shop.leave"]
+        answer = await stage.call("shop.echo", say="x")
+        assert answer["_meta"]["aggregator/error"]["code"] == "invalid_arguments"
+        assert await listed(stage) == ["shop.echo"]
+
+
+async def test_one_that_nobody_knows_is_started_once_to_learn_it(shop: Shop, tmp_path: Path) -> None:
+    """Proves: C4, F4. It stops at once, what it has is kept, and the next time nothing is started at all."""
+    log = tmp_path / "log"
+    config = shop.config(start="on_call", env={"RAW_LOG": str(log)})
+    async with running(shop.storage, config) as stage:
+        assert "shop.echo" in await listed(stage)
+        await asleep(stage, "shop")
+        await until(lambda: not alive(starts(log)[0]), "its process is gone")
+        assert "shop.echo" in await listed(stage)
+        await stage.say("shop.echo")
+        assert len(starts(log)) == 2
+    async with running(shop.storage, config) as stage:
+        assert "shop.echo" in await listed(stage)
+        assert stage.link("shop").state == "stopped"
+    assert len(starts(log)) == 2
+
+
+async def test_one_that_nobody_knows_and_somebody_calls_at_once(tmp_path: Path) -> None:
+    """Proves: C4. It is not stopped only to be started again."""
+    log = tmp_path / "log"
+    app = App(Config(servers=(stdio("s", log=log, start="on_call"),), startup_wait=600))
+    async with app.running():
+        stage = Stage(app)
+        await asyncio.gather(stage.say("s.echo"), stage.say("s.echo"))
+        await stage.say("s.echo")
+        assert stage.link("s").state == "ready"
+    assert len(starts(log)) == 1
+
+
+async def test_a_lazy_one_holds_nobody_up(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: C4, F4. What is known of it is listed, nothing waits, and it comes up by itself."""
+    shop.close()
+    unknown = shop.config("unknown", start="lazy", prefix="unknown", cwd=str(Path(sys.prefix)))
+    async with remembering(shop.storage, shop.config(start="lazy")) as stage:
+        assert await listed(stage) == ["shop.echo", "shop.hang", "shop.leave"]
+        await until(lambda: stage.link("shop").state == "starting", "its time has come")
+        assert await listed(stage) == ["shop.echo", "shop.hang", "shop.leave"]
+        shop.open()
+        await until(lambda: stage.tools() == ["shop.echo", "shop.hang"], "it is there")
+    shop.close()
+    async with running(shop.storage, unknown) as stage:
+        assert await listed(stage) == []
+        await until(lambda: stage.link("unknown").state == "starting", "its time has come")
+        assert await listed(stage) == []
+        assert stage.app.report()[0]
+
+
+async def test_a_lazy_one_is_started_by_the_first_call(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: C4. Known or not, though its time has not come."""
+    monkeypatch.setattr(rest, "LAZY_FROM", 600.0)
+    monkeypatch.setattr(rest, "LAZY_TO", 600.0)
+    async with remembering(shop.storage, shop.config(start="lazy")) as stage:
+        await stage.say("shop.echo")
+    async with running(shop.storage, shop.config("new", start="lazy")) as stage:
+        assert await listed(stage) == []
+        assert stage.link("new").reason == "it starts in a moment, or with its first call"
+        await stage.say("new.echo")
+
+
+async def test_one_that_cannot_be_started_is_hidden_and_told(shop: Shop) -> None:
+    """Proves: D3, F4. With its first failure, like any other; it is tried again, and is back by itself."""
+    shop.open("no")
+    async with remembering(shop.storage, shop.config(start="on_call")) as stage:
+        assert stage.link("shop").state == "starting"
+        assert await listed(stage) == ["shop.echo", "shop.hang", "shop.leave"]
+        answer = await stage.call("shop.echo", say="x")
+        assert answer["_meta"]["aggregator/error"]["state"] == "unavailable"
+        assert "exit code 1" in answer["content"][0]["text"]
+        assert await listed(stage) == []
+        shop.open()
+        await until(lambda: stage.link("shop").state == "ready", "it is back")
+
+
+# -- idle
+
+
+async def test_what_nobody_uses_stops_and_what_is_called_starts(tmp_path: Path) -> None:
+    """Proves: C4, D11. Its tools stay listed all the while, and no host hears of anything."""
+    log = tmp_path / "log"
+    async with staged(stdio("s", log=log, idle_timeout=0.05), stdio("other", log=log)) as stage:
+        heard = told(stage)
+        tools = stage.tools()
+        for number in range(1, 4):
+            await asleep(stage, "s")
+            assert stage.link("s").reason == "nobody used it for 50ms; it starts with its next call"
+            assert stage.tools() == tools
+            await stage.say("s.echo")
+            assert len(starts(log)) == 2 + number
+        assert stage.link("other").state == "ready"
+        assert stage.link("s").reconnects == 0
+        assert heard == []
+
+
+async def test_a_long_call_keeps_it_awake(tmp_path: Path) -> None:
+    """Proves: C4, A7"""
+    log = tmp_path / "log"
+    async with staged(stdio("s", log=log, idle_timeout=0.01, timeout=0.2)) as stage:
+        answer = await stage.call("s.hang")
+        assert answer["_meta"]["aggregator/error"]["code"] == "upstream_timeout"
+        assert len(starts(log)) <= 2
+        await asleep(stage, "s")
+
+
+async def test_no_call_is_lost_to_the_stop(tmp_path: Path) -> None:
+    """Proves: A7, C4. Calls come at the very moment at which it stops, again and again: each has its answer."""
+    log = tmp_path / "log"
+    async with staged(stdio("s", log=log, idle_timeout=1e-6, protocol="legacy")) as stage:
+        link, moments = stage.link("s"), 0
+        changed = link.life._changed
+
+        def count() -> None:
+            nonlocal moments
+            changed()
+            moments += link.state == "stopped"
+
+        link.life._changed = count
+        for number in range(20):
+            calls = [asyncio.create_task(stage.call("s.echo", say=str(number))) for _ in range(1 + number % 3)]
+            answers = await asyncio.gather(*calls)
+            assert {words_of(answer) for answer in answers} == {str(number)}
+            for _ in range(number % 7):
+                await asyncio.sleep(0)
+        assert moments
+        assert link.in_flight == 0
+
+
+async def test_a_call_in_the_moment_of_the_decision_waits_for_the_next_start(tmp_path: Path) -> None:
+    """Proves: A7, C4. The decision is made in one step: whoever comes after it starts the server anew."""
+    log = tmp_path / "log"
+    async with staged(stdio("s", log=log, idle_timeout=0.05)) as stage:
+        link = stage.link("s")
+        await stage.say("s.echo")
+        calls: list[asyncio.Task[Json]] = []
+        changed = link.life._changed
+
+        def at_once() -> None:
+            changed()
+            if link.state == "stopped" and not calls:
+                calls.extend(asyncio.create_task(stage.call("s.echo", say="now")) for _ in range(3))
+
+        link.life._changed = at_once
+        await until(lambda: calls, "it came to rest")
+        assert {words_of(answer) for answer in await asyncio.gather(*calls)} == {"now"}
+        assert len(starts(log)) >= 2
+
+
+async def test_a_subscription_keeps_it_awake(tmp_path: Path) -> None:
+    """Proves: C5. Whoever wants to hear of changes hears of them; another one sleeps meanwhile."""
+    log = tmp_path / "log"
+    async with staged(stdio("s", log=log, idle_timeout=0.03), stdio("other", idle_timeout=0.06)) as stage:
+        link = stage.link("s")
+        link.watch.want("file:///a")
+        await stage.say("s.echo")
+        awake = len(starts(log))
+        for _ in range(2):
+            await stage.say("other.echo")
+            await asleep(stage, "other")
+        assert link.state == "ready"
+        link.watch.unwant("file:///a")
+        await asleep(stage, "s")
+        assert len(starts(log)) == awake
+
+
+async def test_connections_of_their_own_end_as_well(tmp_path: Path) -> None:
+    """Proves: D11, C4. With `isolation` each host has a process; what nobody uses is ended, all of them in the end."""
+    log = tmp_path / "log"
+    lonely = stdio("s", log=log, isolation="per_session", idle_timeout=0.2, protocol="legacy")
+    async with staged(lonely) as stage:
+        for session in ("one", "two"):
+            stage.host = Host("test", "canonical", version="2025-11-25", session=session)
+            await stage.say("s.echo")
+        base, one, two = starts(log)
+        async with asyncio.timeout(BOUND):
+            while alive(one):
+                await stage.say("s.echo")
+        assert alive(base)
+        assert alive(two)
+        await until(lambda: not any(map(alive, starts(log))), "all are ended")
+        await stage.say("s.echo")
+
+
+async def test_a_shorter_time_counts_at_once(tmp_path: Path) -> None:
+    """Proves: D11. One that was to run for ever stops once its configuration says so."""
+    async with staged(stdio("s", log=tmp_path / "log")) as stage:
+        await stage.say("s.echo")
+        link = stage.link("s")
+        link.amend(link.config.model_copy(update={"idle_timeout": 0.01}))
+        await asleep(stage, "s")
+        await stage.say("s.echo")
+
+
+def test_commands_that_look_at_every_server_start_every_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: E9. `check` and `tools` see what is there, whatever `start` says."""
+    log = tmp_path / "log"
+    entry = {"command": sys.executable, "args": stdio("s").args, "env": {"RAW_LOG": str(log)}}
+    entry |= {"start": "on_call", "idle_timeout": "20ms", "protocol": "legacy"}
+    config = tmp_path / "aggregator.json"
+    config.write_text(json.dumps({"mcpServers": {"one": entry, "two": entry}}))
+    assert check.run(config, as_json=True) == 0
+    rows = json.loads(capsys.readouterr().out)["servers"]
+    assert [(row["state"], row["tools"], row["problem"]) for row in rows] == [("ready", 11, None)] * 2
+    assert len(starts(log)) == 2
+    assert tools.run(config, None, "two", 1, None, None, as_json=False) == 0
+    assert "two.echo" in capsys.readouterr().out
