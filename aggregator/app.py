@@ -3,27 +3,31 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from aggregator.audit.metrics_snapshot import ListTokens, Snapshot, Upstream
+from aggregator.audit.metrics_snapshot import ListTokens, Snapshot
+from aggregator.config.difference import Difference
+from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.domain.redact import Redactor
 from aggregator.domain.tasks import Tasks
 from aggregator.gateway import reload
 from aggregator.gateway.access import Access
-from aggregator.gateway.catalog_cache import CatalogCache
+from aggregator.gateway.catalog_cache import SETTLE, CatalogCache
+from aggregator.gateway.condition import condition, measured
 from aggregator.gateway.consent import Consent
 from aggregator.gateway.events import Events
+from aggregator.gateway.finder import check_search
 from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.keys import Keys
 from aggregator.gateway.observing import Observing
+from aggregator.gateway.reconfigure import ConfigWatch
 from aggregator.gateway.reload import PolicyWatch
 from aggregator.gateway.views import Views
-from aggregator.identity.keyring import FOLLOW_EVERY, Keyring
-from aggregator.identity.keys import parse_policy_line
 from aggregator.policy.live import Live, Reloaded
 from aggregator.schemas.checks import ENGINE
 from aggregator.schemas.fault import UnusableSchema
@@ -41,13 +45,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# How long the answers may take to requests that were ended.
+LAST_WORDS: Final = 1.0
+
 
 class App:
     """Everything but the doors, for one configuration.
 
     `policies` is the folder of the policy files, `storage` the URL of the database: without them nobody is asked for
-    anything, and nothing can be queued. With `caches` what the servers have is kept there for the next start, and every
-    call recorded. `redactor` takes out of that what must not be written.
+    anything, and nothing can be queued. With `keeps_records` it also gets what the servers have, for the next start,
+    and a row of every call. `redactor` takes out of that what must not be written.
     """
 
     def __init__(
@@ -56,23 +63,22 @@ class App:
         policies: Path | None = None,
         storage: str | None = None,
         *,
-        caches: bool = False,
+        keeps_records: bool = False,
         redactor: Redactor | None = None,
     ) -> None:
         self.config = config
-        trusted = {server.id: server.trusted for server in config.servers}
         self.live = Live(policies, _check_schema) if policies is not None else None
-        redactor = redactor or Redactor()
-        self.supervisor = Supervisor(config.servers, self._restock, redactor)
-        self._views = Views(self.live, trusted)
+        redactor = self._redactor = redactor or Redactor()
+        recalls = keeps_records and storage is not None
+        self.supervisor = Supervisor(config.servers, self._restock, redactor, recalls=recalls)
+        self._views = Views(self.live, _trusted(config))
         self._storage = storage
         self._database: Database | None = None
         self._opening = asyncio.Lock()
-        self._asks_for_keys = False
-        self._knows_keys = False
         self._stack = AsyncExitStack()
-        self.gateway = Gateway(config, self.supervisor, self._views, Consent(self._approvals, redactor.value))
-        kept = storage if caches else None
+        consent = Consent(self._approvals, redactor.value)
+        self.gateway = Gateway(config, self.supervisor, self._views, consent)
+        kept = storage if keeps_records else None
         rows = self._audit if kept is not None else None
         self.observing = Observing(config.audit, redactor, self.gateway.journal, rows, _base(kept))
         self._events = Events(self.observing, self.supervisor.links)
@@ -83,29 +89,97 @@ class App:
         )
         self.access = Access(self._views)
         self.access.refused = self._events.login_refused
+        path = sqlite_path(full_url(storage)) if storage is not None else None
+        self._keys = Keys(self.access, self._views, path, self._open, stored=storage is not None)
+        consent.queued = self._events.approval_queued
         self._watch = (
-            PolicyWatch(self.live, lambda: self.gateway.catalog.tools, trusted, self._policies_read)
+            PolicyWatch(self.live, lambda: self.gateway.catalog.tools, self._trusts, self._policies_read)
             if self.live is not None
             else None
         )
+        self._config_watch: ConfigWatch | None = None
 
     @property
     def links(self) -> Mapping[str, Link]:
         """The upstreams by server id, in config order."""
         return self.supervisor.links
 
+    @property
+    def hurry(self) -> asyncio.Event:
+        """Once it is set, the end of the program waits for nothing."""
+        return self.supervisor.hurry
+
+    def follow(self, loaded: Loaded, read: Callable[[], Loaded], applied: Callable[[Config], None]) -> None:
+        """Keep up with the file that the configuration came from; before `running`. `read` reads it again, as it is
+        now, in a thread; `applied` hears of each configuration that came into force.
+        """
+
+        def apply(found: Difference) -> None:
+            self._reconfigure(found)
+            applied(found.config)
+
+        self._config_watch = ConfigWatch(loaded, read, self._redactor, apply, self._events.config_read)
+
+    def reload(self) -> None:
+        """Read the configuration again now, if it is kept up with."""
+        if self._config_watch is not None:
+            self._config_watch.ask()
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """The upstreams are connected inside, the policies watched; all is ended on the way out."""
-        async with self._stack, self.observing.running(), Tasks("the app") as tasks:
+        async with self._stack, self.observing.running(self._started), Tasks("the app") as tasks:
             if self._watch is not None:
                 tasks.start(self._watch.run())
+            if self._config_watch is not None:
+                tasks.start(self._config_watch.run())
             tasks.start(self.gateway.work())
-            if self._asks_for_keys:
-                tasks.start(self._follow_keys())
+            if self._keys.wanted:
+                tasks.start(self._keys.follow())
             async with self.supervisor.running(), self._cache.running() if self._cache is not None else nullcontext():
                 with closing(self._events):
                     yield
+
+    async def _started(self) -> None:
+        await self.supervisor.all_tried(SETTLE)
+
+    async def drain(self, enough: asyncio.Event | None = None) -> None:
+        """Take nothing new, and wait for what is under way: for `shutdown_timeout` at most, not in a hurry, and not
+        once somebody has had `enough`.
+
+        What is left then hears from the end of its upstream that nobody knows what became of it.
+        """
+        under_way, limit = self.gateway.closing, self.config.shutdown_timeout
+        under_way.begin(limit)
+        self.gateway.changes.close()
+        async with Tasks("the end") as tasks:
+            ends = {tasks.start(event.wait()) for event in (self.hurry, enough) if event is not None}
+            ends.add(tasks.start(under_way.quiet(limit)))
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if len(under_way):
+                log.warning("%d requests are still under way; they are ended", len(under_way))
+                tasks.start(self.supervisor.stop())
+                await under_way.quiet(LAST_WORDS)
+
+    def _reconfigure(self, found: Difference) -> None:
+        """Put another configuration into force, whole: nothing is awaited in between.
+
+        Raises:
+            OperatorError: it cannot be; nothing has changed.
+        """
+        config = found.config
+        check_search(config)
+        self.config = config
+        self._views.trusted = _trusted(config)
+        self.observing.reconfigure(config.audit)
+        self.supervisor.reconfigure(config.servers, found.replaced, config.shutdown_timeout)
+        if self._cache is not None:
+            self._cache.reconfigure()
+        self.gateway.reconfigure(config)
+        self._events.links_changed()
+
+    def _trusts(self, server: str) -> bool:
+        return self._views.trusted.get(server, False)
 
     async def learn_keys(self) -> None:
         """Read the keys of the database and of the policy files. Before a door is opened that asks for one.
@@ -113,45 +187,19 @@ class App:
         Raises:
             StorageError: the database cannot be used; to open the door all the same would let anybody in.
         """
-        self._asks_for_keys = True
-        database = await self._open() if self._kept or self._views.rulebook is not None else None
-        if database is not None:
-            self.access.keyring = Keyring(database.keys)
-            self.access.locked = bool(database.set_aside)
-            await self.access.keyring.refresh()
-            self._knows_keys = True
-        self._use_policy_keys()
-
-    async def _follow_keys(self) -> None:
-        """Keep up with the keys; the first one may be made while we run."""
-        while not self._knows_keys:
-            try:
-                if self._kept:
-                    await self.learn_keys()
-                    break
-                self.access.locked = False
-            except StorageError as error:
-                # There may be keys in it by now: until that is known, whoever has none stays outside.
-                if self._kept and not self.access.locked:
-                    log.error("keys cannot be read, so the doors are closed to whoever has none: %s", error)
-                self.access.locked = self._kept
-            await asyncio.sleep(FOLLOW_EVERY)
-        await self.access.keyring.follow()
-
-    @property
-    def _kept(self) -> bool:
-        """Whether somebody has made the database; it is not made only to find it empty."""
-        path = sqlite_path(full_url(self._storage)) if self._storage is not None else None
-        return self._storage is not None and (path is None or path.exists())
+        await self._keys.learn()
 
     def report(self) -> tuple[bool, Mapping[str, Any]]:
         """Whether every upstream has come up or failed by now, and how each is."""
-        servers = {
-            name: {"state": link.state, "reason": link.reason, "tools": len(link.definitions)}
-            for name, link in self.links.items()
-        }
-        ready = all(link.state != "starting" for link in self.links.values())
+        answering = self.gateway.failover.answering
+        servers = {name: {**condition(link), "answered_by": answering(name)} for name, link in self.links.items()}
+        stopping = self.gateway.closing.begun
+        ready = not stopping and all(link.life.tried for link in self.links.values())
         details = {"ready": ready, "tools": len(self.gateway.catalog), "servers": servers}
+        if stopping:
+            details["stopping"] = True
+        if self._config_watch is not None:
+            details["config"] = self._config_watch.report()
         if self.live is not None:
             details["policies"] = reload.report(self.live)
         if self.access.keyring.problem is not None:
@@ -165,11 +213,10 @@ class App:
         queues, lost = self.observing.queues()
         spans = self.observing.spans
         return Snapshot(
-            upstreams={
-                name: Upstream(link.state, len(link.definitions), link.reconnects, link.in_flight)
-                for name, link in self.links.items()
-            },
+            upstreams={name: measured(link) for name, link in self.links.items()},
             sessions=self.gateway.changes.sessions(),
+            open=self.gateway.room.open,
+            refused=self.gateway.room.refused,
             queues=queues,
             lost=lost,
             lists={agent: ListTokens(*costs) for agent, costs in self.gateway.list_costs().items()},
@@ -186,18 +233,8 @@ class App:
         assert self.live is not None
         self._events.policies_read(self.live, reloaded)
         if reloaded.changed:
-            self._use_policy_keys()
+            self._keys.use_policies()
             self.gateway.changes.announce()
-
-    def _use_policy_keys(self) -> None:
-        book = self._views.rulebook
-        keys = []
-        for agent_id, key in book.keys if book is not None else ():
-            try:
-                keys.append(parse_policy_line(key.line, agent_id))
-            except ValueError as error:
-                log.error("policies: a key of agent %s is not used: %s", agent_id, error)
-        self.access.keyring.use_policy_keys(keys)
 
     async def _approvals(self) -> "Approvals | None":
         try:
@@ -222,6 +259,10 @@ class App:
             if self._database is None and self._storage is not None:
                 self._database = await self._stack.enter_async_context(open_database(self._storage))
             return self._database
+
+
+def _trusted(config: Config) -> dict[str, bool]:
+    return {server.id: server.trusted for server in config.servers}
 
 
 def _check_schema(schema: Mapping[str, Any]) -> str | None:

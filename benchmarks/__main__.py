@@ -1,5 +1,6 @@
-"""`python -m benchmarks`: calls, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`; a FILE:
-`retrieval`."""
+"""`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`; a FILE:
+`retrieval`. `soak` and `dead` take minutes, and are run by name. `steps` takes the folder of another checkout, to be
+measured beside this one."""
 
 import argparse
 import os
@@ -7,34 +8,45 @@ import platform
 import tempfile
 from pathlib import Path
 
-from benchmarks import calls, catalogs, memory, policies, retrieval, start, tokens, traces
+from benchmarks import calls, catalogs, dead, memory, policies, retrieval, soak, start, steps, tokens, traces
 from benchmarks.systems import Rivals
 
-_ALL = ("calls", "policies", "traces", "start", "memory")
+_LONG = ("soak", "dead")
+_ALL = ("calls", "steps", "policies", "traces", "start", "memory")
 
 
 def main() -> None:
     """Print each table as soon as it is measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parts = (*_ALL, "catalogs", "tokens", "retrieval")
-    parser.add_argument("what", nargs="?", choices=parts, help="one part only (default: those without a folder)")
+    parts = (*_ALL, *_LONG, "catalogs", "tokens", "retrieval")
     parser.add_argument(
-        "folder", nargs="?", type=Path, help="NAME.json files, for catalogs also their script; for retrieval a file"
+        "what", nargs="?", choices=parts, help="one part only (default: the short ones that need no folder)"
+    )
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        help="NAME.json files, for catalogs also their script; for retrieval a file; for steps another checkout",
     )
     parser.add_argument("--fastmcp", metavar="PYTHON", help="an interpreter with `fastmcp`: its proxy is measured too")
     parser.add_argument("--lazy-mcp", metavar="PROGRAM", help="the `lazy-mcp` program: measured too, over stdio")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each measurement (default: 5)")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one round of calls (default: 1)")
+    parser.add_argument("--minutes", type=float, default=3.0, help="length of the soak (default: 3)")
+    parser.add_argument("--seed", type=int, default=1, help="what goes wrong in the soak, and when (default: 1)")
     given = parser.parse_args()
     rivals = Rivals(given.fastmcp, given.lazy_mcp)
     what = (given.what,) if given.what else _ALL
-    if given.folder is None and not set(what) <= set(_ALL):
+    if given.folder is None and not set(what) <= {*_ALL, *_LONG}:
         parser.error(f"{what[0]} needs a folder")
     load = ", ".join(f"{number:.2f}" for number in os.getloadavg())
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load before: {load}\n", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         if "calls" in what:
             for table in calls.measure(Path(folder), rivals, given.rounds, given.seconds):
+                print(table, flush=True)
+        if "steps" in what:
+            for table in steps.measure(Path(folder), given.rounds, given.folder):
                 print(table, flush=True)
         if "policies" in what:
             for table in policies.measure(Path(folder), given.rounds, given.seconds):
@@ -46,6 +58,12 @@ def main() -> None:
             print(start.measure(Path(folder), rivals, given.rounds), flush=True)
         if "memory" in what:
             print(memory.measure(Path(folder)), flush=True)
+        if "soak" in what:
+            for table in soak.measure(Path(folder), given.minutes, given.seed):
+                print(table, flush=True)
+        if "dead" in what:
+            for table in dead.measure(Path(folder), given.rounds, given.seconds):
+                print(table, flush=True)
         if "catalogs" in what:
             print(catalogs.measure(Path(folder), given.folder), flush=True)
         if "retrieval" in what:

@@ -11,7 +11,7 @@ LEGACY: Final = "2025-06-18"
 MODERN: Final = "2026-07-28"
 
 _CLIENT: Final = {"name": "benchmark", "version": "1"}
-_ENVELOPE: Final = {
+ENVELOPE: Final = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientInfo": _CLIENT,
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -24,7 +24,7 @@ INITIALIZED: Final = encode({"jsonrpc": "2.0", "method": "notifications/initiali
 def request(era: Era, request_id: int, method: str, params: Mapping[str, Any]) -> bytes:
     """One request as JSON without line breaks."""
     if era == "modern":
-        params = {**params, "_meta": _ENVELOPE}
+        params = {**params, "_meta": ENVELOPE}
     return encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from aggregator.domain.redact import Redactor
+from aggregator.domain.redact_message import message_of
 
 _HOUSE: Final = "aggregator"
 
@@ -19,7 +20,7 @@ def discreet(redact: Redactor) -> Iterator[None]:
     def make(name: str, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record = before(name, *args, **kwargs)
         if name.partition(".")[0] == _HOUSE:
-            record.msg, record.args = redact(record.getMessage()), ()
+            record.msg, record.args = redact(message_of(record, redact)), ()
             if record.exc_info:
                 # The exception itself is left out: a handler may write its message anew.
                 record.exc_text = redact("".join(traceback.format_exception(*record.exc_info)).rstrip())

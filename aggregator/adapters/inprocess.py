@@ -206,7 +206,7 @@ async def open_inside(path: str | os.PathLike[str] | None, agent: str | None, na
         for problem in loaded.problems:
             log.warning("%s", problem)
         storage = loaded.config.storage or default_url(environ)
-        app = App(loaded.config, loaded.policies, storage, caches=True, redactor=loaded.redactor)
+        app = App(loaded.config, loaded.policies, storage, keeps_records=True, redactor=loaded.redactor)
         principal = app.access.admit(Facts("stdio", launch_agent=launch_agent(agent, environ)))
         assert isinstance(principal, Principal), "whoever runs the program may run it as any agent"
         async with app.running():

@@ -118,7 +118,7 @@ def _mend(definition: dict[str, Any], *, over_http: bool) -> tuple[dict[str, Any
         raise Unfit(f"it is nested more than {_DEPTH_LIMIT} levels deep")
     execution = definition.get("execution")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
-        # docs/decisions/0008-extensions.md
+        # docs/decisions/0009-extensions.md
         raise Unfit("it can only be run as a task (`execution.taskSupport`), which is not passed on")
     notes: list[str] = []
     schema = definition.get("inputSchema")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from aggregator.cli.printing import one_line
+from aggregator.domain.trace import ON_RECORD
 from aggregator.storage.audit_chain import CALL
 from aggregator.storage.audit_read import CALL_COLUMNS, LogRow
 
@@ -79,7 +80,8 @@ def _cells(row: LogRow) -> tuple[str, ...]:
     told = [values.get("error_code"), values.get("rule")]
     if "answered_by" in values:
         told.append(f"answered by {values['answered_by']}")
-    agent, tool = _name(values.get("agent_id")), _name(values.get("tool_name", values.get("asked_name")))
+    asked, tool = values.get("asked_name"), values.get("tool_name")
+    agent, tool = _name(values.get("agent_id")), _name(f"{tool} {asked}" if tool in ON_RECORD else tool or asked)
     trace = str(values.get("trace_id"))[:16]
     said = ", ".join(str(one) for one in told if one)
     return tuple(map(shown, (when, values.get("status"), ms, agent, tool, trace, said)))

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from aggregator.app import App
-from aggregator.cli.setup import load_config, run_loop, storage_url
+from aggregator.cli.setup import all_started, load_config, run_loop, storage_url
 from aggregator.config.load import Loaded
 from aggregator.storage.engine import Engine
 from aggregator.storage.errors import StorageError
@@ -24,12 +24,12 @@ from aggregator.upstream.link import Link
 def run(path: Path | None, as_json: bool) -> int:
     """Print a row per server, then what is wrong with the configuration; 1 if anything is wrong at all."""
     loaded = load_config(path, log_level="error", report=False)
-    rows = run_loop(_connect(loaded))
+    rows, warnings = run_loop(_connect(loaded))
     storage = run_loop(_storage(storage_url(loaded.config)))
     failed = [row for row in rows if row["state"] not in ("ready", "disabled")]
     errors = [problem for problem in loaded.problems if problem.severity == "error"]
     if as_json:
-        problems = [str(problem) for problem in loaded.problems]
+        problems = [*(str(problem) for problem in loaded.problems), *warnings]
         print(
             json.dumps(
                 {"config": str(loaded.path), "servers": rows, "problems": problems, "storage": storage},
@@ -38,16 +38,18 @@ def run(path: Path | None, as_json: bool) -> int:
             )
         )
     else:
-        _print(loaded, rows, storage)
+        _print(loaded, rows, warnings, storage)
     switched_off = [server for server in loaded.config.servers if server.disabled_reason]
     return 1 if failed or errors or switched_off or storage or not rows else 0
 
 
-async def _connect(loaded: Loaded) -> list[dict[str, Any]]:
-    app = App(loaded.config)
+async def _connect(loaded: Loaded) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row per server, and which tools cannot stand in for others."""
+    app = App(all_started(loaded.config))
     async with app.running():
         await app.supervisor.all_tried()
-        return [_row(link, app) for link in app.links.values()]
+        warnings = [f"warning: {loaded.path}: fallbacks: {said}" for said in app.gateway.failover.problems]
+        return [_row(link, app) for link in app.links.values()], warnings
 
 
 async def _storage(url: str) -> str | None:
@@ -76,11 +78,11 @@ def _row(link: Link, app: App) -> dict[str, Any]:
         "tools": len(shown) if greeting else None,
         "left_out": left_out if greeting else None,
         "seconds": round(link.connect_seconds, 2) if greeting and link.connect_seconds is not None else None,
-        "problem": link.reason or None,
+        "problem": link.life.condition.reason or None,
     }
 
 
-def _print(loaded: Loaded, rows: list[dict[str, Any]], storage: str | None) -> None:
+def _print(loaded: Loaded, rows: list[dict[str, Any]], warnings: list[str], storage: str | None) -> None:
     out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     out.print(escape(str(loaded.path)))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -102,5 +104,7 @@ def _print(loaded: Loaded, rows: list[dict[str, Any]], storage: str | None) -> N
     out.print(table)
     for problem in loaded.problems:
         out.print(f"[{'red' if problem.severity == 'error' else 'yellow'}]{escape(str(problem))}[/]")
+    for warning in warnings:
+        out.print(f"[yellow]{escape(warning)}[/]")
     if storage is not None:
         out.print(f"[red]error: {escape(str(loaded.path))}: storage: {escape(storage)}[/]")

@@ -106,6 +106,19 @@ def stdio(
 
 
 @app.command()
+def status(
+    config: Config = None,
+    url: Annotated[
+        str | None,
+        typer.Option(help="Where it listens. Default: the address in the configuration.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say how a running `aggregator serve` is, server by server. Exit 1 if something is not well, 69 if none runs."""
+    _run("aggregator.cli.status:run", config, url, as_json)
+
+
+@app.command()
 def check(config: Config = None, as_json: AsJson = False) -> None:
     """Connect to every server and say how each is, what is wrong and how to mend it. Exit 1 if anything is."""
     _run("aggregator.cli.check:run", config, as_json)

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 
 from aggregator.app import App
-from aggregator.cli.setup import load_config, run_loop
+from aggregator.cli.setup import all_started, load_config, run_loop
 from aggregator.config.errors import ConfigError
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
@@ -179,7 +179,7 @@ def _shown(folder: Path) -> Path:
 
 
 async def _tools(config: Config) -> tuple[ToolRecord, ...]:
-    app = App(config)
+    app = App(all_started(config))
     async with app.running():
         await app.supervisor.all_tried()
         return tuple(app.gateway.catalog.tools)

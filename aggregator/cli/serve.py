@@ -2,11 +2,15 @@
 
 import gc
 import logging
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from aggregator.app import App
-from aggregator.cli.setup import load_config, run_loop, storage_url
+from aggregator.cli.setup import load_config, log_as, reading, run_loop, storage_url, with_log
 from aggregator.cli.signals import stop_on_signals
+from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.redact import Redactor
@@ -16,17 +20,25 @@ from aggregator.doors.web import SSE_PATH, Web, listening_socket, serve_web
 
 log = logging.getLogger(__name__)
 
+# Objects made before the youngest are looked at, and how often before the older ones are (`gc.set_threshold`).
+COLLECTED: Final = (10_000, 20, 20)
+
 
 def run(
     path: Path | None, host: str | None, port: int | None, names: str | None, log_level: str | None, log_json: bool
 ) -> int:
-    """Serve until a signal comes.
+    """Serve until a signal comes, and what runs then has had its time.
 
     Raises:
         OperatorError: the address cannot be listened on, or must not be.
     """
     loaded = load_config(path, log_level=log_level, log_json=log_json)
-    run_loop(_serve(_with_options(loaded.config, host, port, names), loaded.policies, loaded.redactor))
+
+    def amend(config: Config) -> Config:
+        return with_log(_with_options(config, host, port, names), log_level, log_json)
+
+    given = replace(loaded, config=amend(loaded.config))
+    run_loop(_serve(given, loaded.redactor, reading(given, amend)))
     return 0
 
 
@@ -36,17 +48,18 @@ def _with_options(config: Config, host: str | None, port: int | None, names: str
     return config.model_copy(update={"http": config.http.model_copy(update=given), "sse": sse})
 
 
-async def _serve(config: Config, policies: Path, redactor: Redactor) -> None:
-    http = config.http
+async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded]) -> None:
+    config, http = loaded.config, loaded.config.http
     if not (http.enabled or config.sse.enabled or config.v1.enabled):
         raise OperatorError("`http`, `sse` and `v1` are disabled in the configuration: there is nothing to serve.")
-    app = App(config, policies, storage_url(config), caches=True, redactor=redactor)
+    app = App(config, loaded.policies, storage_url(config), keeps_records=True, redactor=redactor)
+    app.follow(loaded, read, log_as)
     await app.learn_keys()
     if app.access.open:
         refuse_public(http.host)
         log.warning("there are no policy files and no keys: whoever is on this machine may call everything")
     web = Web(app.gateway, config, app.access, app.report, app.observing.count(app.snapshot).page)
-    stopping = stop_on_signals()
+    stopping = stop_on_signals(app.hurry.set, app.reload)
     with listening_socket(http.host, http.port) as bound:
         address, port = bound.getsockname()[:2]
         base = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
@@ -56,8 +69,10 @@ async def _serve(config: Config, policies: Path, redactor: Redactor) -> None:
             log.info("SSE at %s%s", base, SSE_PATH)
         if config.v1.enabled:
             log.info("/v1, for applications without MCP, at %s%s", base, V1_PATH)
-        # What was loaded to start stays for good: the collector need not look at it again.
+        # What was loaded to start stays for good: the collector need not look at it again. Nor, after every few calls,
+        # at what their records hold until they are written: hardly anything of it is in a cycle.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*COLLECTED)
         async with app.running():
-            await serve_web(web, bound, stopping)
+            await serve_web(web, bound, stopping, app.drain)

@@ -3,11 +3,12 @@
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from aggregator.cli.logs import start_logging
+from aggregator.cli.logs import set_levels, start_logging
 from aggregator.config.load import ConfigError, Loaded, find_config, load
 from aggregator.config.model import Config
 from aggregator.storage.locate import default_url
@@ -35,6 +36,31 @@ def load_config(
     return loaded
 
 
+def with_log(config: Config, level: str | None, as_json: bool) -> Config:
+    """The configuration with the options of the command line for the log."""
+    given: dict[str, Any] = ({"level": level} if level is not None else {}) | ({"json": True} if as_json else {})
+    return config.model_copy(update={"log": config.log.model_copy(update=given)})
+
+
+def reading(loaded: Loaded, amend: Callable[[Config], Config]) -> Callable[[], Loaded]:
+    """Reads the same files again; `amend` puts the options of the command line over what they say.
+
+    What it returns raises ConfigError.
+    """
+    environ = {PYTHON_VARIABLE: sys.executable, **os.environ}
+
+    def read() -> Loaded:
+        again = load(loaded.path, environ)
+        return replace(again, config=amend(again.config))
+
+    return read
+
+
+def log_as(config: Config) -> None:
+    """Log from the levels of a configuration that has come into force."""
+    set_levels(config.log.level, config.log.levels)
+
+
 def storage_url(config: Config) -> str:
     """Where keys and approvals are kept."""
     return config.storage or default_url(os.environ)
@@ -57,6 +83,12 @@ def configured_storage(path: Path | None) -> tuple[str | None, bool]:
         return None, True
     config = load(found, environ).config
     return config.storage, config.audit.enabled
+
+
+def all_started(config: Config) -> Config:
+    """The same for a command that wants to see every server, whatever `start` and `idle_timeout` say."""
+    awake = {"start": "eager", "idle_timeout": None}
+    return config.model_copy(update={"servers": tuple(server.model_copy(update=awake) for server in config.servers)})
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:

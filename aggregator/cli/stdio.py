@@ -2,11 +2,15 @@
 
 import asyncio
 import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from aggregator.app import App
-from aggregator.cli.setup import load_config, run_loop, storage_url
+from aggregator.cli.setup import load_config, log_as, reading, run_loop, storage_url, with_log
 from aggregator.cli.signals import stop_on_signals
+from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
@@ -20,24 +24,36 @@ from aggregator.identity.identify import Facts, launch_agent
 def run(path: Path | None, agent: str | None, names: str | None, log_level: str | None, log_json: bool) -> int:
     """Serve the one host that started us, until it closes stdin or a signal comes."""
     loaded = load_config(path, log_level=log_level, log_json=log_json)
-    config = loaded.config
-    if names is not None:
-        config = config.model_copy(update={"stdio": config.stdio.model_copy(update={"names": names})})
-    if not config.stdio.enabled:
+
+    def amend(config: Config) -> Config:
+        if names is not None:
+            config = config.model_copy(update={"stdio": config.stdio.model_copy(update={"names": names})})
+        return with_log(config, log_level, log_json)
+
+    given = replace(loaded, config=amend(loaded.config))
+    if not given.config.stdio.enabled:
         raise OperatorError("`stdio` is disabled in the configuration.")
-    run_loop(_serve(config, loaded.policies, loaded.redactor, launch_agent(agent, os.environ)))
+    run_loop(_serve(given, loaded.redactor, reading(given, amend), launch_agent(agent, os.environ)))
     return 0
 
 
-async def _serve(config: Config, policies: Path, redactor: Redactor, agent: str | None) -> None:
-    app = App(config, policies, storage_url(config), caches=True, redactor=redactor)
+async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded], agent: str | None) -> None:
+    config = loaded.config
+    app = App(config, loaded.policies, storage_url(config), keeps_records=True, redactor=redactor)
+    app.follow(loaded, read, log_as)
     principal = app.access.admit(Facts("stdio", launch_agent=agent))
     assert isinstance(principal, Principal), "whoever starts the program may start it as any agent"
     host = Host("stdio", config.stdio.names, principal, session="stdio")
     app.supervisor.audience.expect_one()
-    stopping = stop_on_signals()
+    stopping = stop_on_signals(app.hurry.set, app.reload)
     with standard_streams() as (stdin, stdout):
         async with app.running(), Tasks("the stdio command") as tasks:
-            serving = tasks.start(serve_stdio(app.gateway, host, stdin, stdout))
+            # A host that closed stdin and sends a signal then does not wait any more.
+            drain = partial(app.drain, stopping)
+            serving = tasks.start(serve_stdio(app.gateway, host, stdin, stdout, config.stdio, drain))
             waiting = tasks.start(stopping.wait())
             await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if app.gateway.closing.begun:
+                await asyncio.wait({serving})
+            else:
+                await app.drain()

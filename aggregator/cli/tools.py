@@ -10,7 +10,7 @@ from aggregator.app import App
 from aggregator.catalog.levels import level1, level2, level3
 from aggregator.catalog.search import Index
 from aggregator.catalog.tokens import fit
-from aggregator.cli.setup import load_config, run_loop
+from aggregator.cli.setup import all_started, load_config, run_loop
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
@@ -46,7 +46,7 @@ def run(
 
 
 async def _tools(config: Config, query: str | None, server: str | None, limit: int | None) -> list[ToolRecord]:
-    app = App(config)
+    app = App(all_started(config))
     known = {name for link in app.links.values() for name in (link.config.id, link.config.prefix)}
     if server is not None and server not in known:
         raise OperatorError(f"There is no server {server!r}; there are {', '.join(sorted(known)) or 'none'}.")

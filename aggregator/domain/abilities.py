@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from aggregator.domain.versions import era_of
+
 ELICIT: Final = "elicitation/create"
 SAMPLE: Final = "sampling/createMessage"
 ROOTS: Final = "roots/list"
@@ -48,7 +50,8 @@ def abilities_of(version: str, capabilities: Any) -> Abilities:
         sampling=isinstance(sampling, Mapping),
         sampling_tools=isinstance(sampling, Mapping) and "tools" in sampling,
         roots=isinstance(roots, Mapping),
-        roots_change=isinstance(roots, Mapping) and roots.get("listChanged") is True,
+        # 2026-07-28 has no way to tell of it.
+        roots_change=isinstance(roots, Mapping) and roots.get("listChanged") is True and era_of(version) == "legacy",
     )
 
 

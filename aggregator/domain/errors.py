@@ -10,6 +10,8 @@ INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
+# What clients have for a connection that ends, too.
+CONNECTION_CLOSED: Final = -32000
 HEADER_MISMATCH: Final = -32020
 MISSING_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
@@ -54,18 +56,43 @@ class HostError(RpcError):
     """The host sent something that cannot be served."""
 
 
-class UnknownTool(HostError):
+class NotServed(HostError):
+    """There is none, or none for this agent: then `blame` is the rule that says so. `word` and `outcome` are for the
+    audit."""
+
+    word = "not_served"
+
+    def __init__(self, message: str, data: Any, blame: Blame | None = None, outcome: Status | None = None) -> None:
+        super().__init__(INVALID_PARAMS, message, data)
+        self.blame = blame
+        self.outcome: Status = outcome or ("invalid" if blame is None else "denied")
+
+
+class UnknownTool(NotServed):
     """No tool goes by that name (S/server/tools: -32602). `blame` is the rule that hides `meant`, if there is one."""
+
+    word = "unknown_tool"
 
     def __init__(
         self, name: str, nearest: list[str], blame: Blame | None = None, meant: ToolRecord | None = None
     ) -> None:
         hint = f" Did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
-        super().__init__(
-            INVALID_PARAMS, f"Unknown tool: {name!r:.200}.{hint}", {"name": name[:200], "nearest": nearest}
-        )
-        self.blame = blame
+        super().__init__(f"Unknown tool: {name!r:.200}.{hint}", {"name": name[:200], "nearest": nearest}, blame)
         self.meant = meant
+
+
+class ShuttingDown(RpcError):
+    """The aggregator is about to end, and takes nothing new. `retry_after` seconds from now it may be back."""
+
+    word = "shutting_down"
+    outcome: Status = "unavailable"
+    status = 503
+
+    def __init__(self, retry_after: int) -> None:
+        message = "The aggregator is shutting down and takes no new requests; nothing was done. Try again in a moment."
+        data = {"code": self.word, "status": self.status, "retry_after": retry_after}
+        super().__init__(CONNECTION_CLOSED, message, data)
+        self.retry_after = retry_after
 
 
 class CallRefused(AggregatorError):
@@ -218,6 +245,16 @@ class UpstreamUnavailable(UpstreamError):
     outcome: Status = "unavailable"
     retryable = True
     advice = "Nothing was sent to it; you may try again."
+
+
+class UpstreamBusy(UpstreamUnavailable):
+    """As many calls wait for it as may: this one was not sent. `limit` is `max_pending` of its config."""
+
+    code = "upstream_busy"
+
+    def __init__(self, server: str, limit: int) -> None:
+        said = f"{limit} calls wait for {server} already, as many as may (`max_pending` in its config)."
+        super().__init__(server, said, limit=limit, field="max_pending", retry_after=1)
 
 
 class UpstreamTimeout(UpstreamError):

@@ -2,42 +2,47 @@
 
 from typing import Any, Final
 
-from aggregator.domain.errors import INVALID_PARAMS, Blame, CallRefused, HostError
+from aggregator.domain.errors import Blame, CallRefused, HostError, NotServed
+from aggregator.domain.trace import Status
 
 # What 2026-07-28 calls invalid params (SEP-2164).
 RESOURCE_NOT_FOUND: Final = -32002
 
 
-class UnknownResource(HostError):
+class UnknownResource(NotServed):
     """No resource of that URI, as far as this agent may know. `code` is that of 2026-07-28."""
 
+    word = "unknown_resource"
+
     def __init__(self, uri: str, message: str | None = None, data: Any = None, blame: Blame | None = None) -> None:
-        super().__init__(INVALID_PARAMS, message or f"Resource not found: {uri!r:.500}.", data or {"uri": uri})
-        self.blame = blame
+        super().__init__(message or f"Resource not found: {uri!r:.500}.", data or {"uri": uri}, blame)
 
     def before_2026(self) -> HostError:
         """The same in the handshake eras."""
         return HostError(RESOURCE_NOT_FOUND, self.message, self.data)
 
 
-class UnknownPrompt(HostError):
+class UnknownPrompt(NotServed):
     """No prompt goes by that name (S/server/prompts: -32602)."""
+
+    word = "unknown_prompt"
 
     def __init__(self, name: str, nearest: list[str], blame: Blame | None = None) -> None:
         hint = f" Did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
-        super().__init__(INVALID_PARAMS, f"Unknown prompt: {name!r:.200}.{hint}", {"name": name, "nearest": nearest})
-        self.blame = blame
+        super().__init__(f"Unknown prompt: {name!r:.200}.{hint}", {"name": name, "nearest": nearest}, blame)
 
 
-class ItemRefused(HostError):
-    """The policy, or a person, does not allow it."""
+class ItemRefused(NotServed):
+    """The policy, or a person, does not allow it; `details` hold the `code`."""
 
-    def __init__(self, message: str, details: dict[str, Any], blame: Blame | None = None) -> None:
-        super().__init__(INVALID_PARAMS, message, details)
-        self.blame = blame
+    def __init__(
+        self, message: str, details: dict[str, Any], blame: Blame | None = None, outcome: Status = "denied"
+    ) -> None:
+        super().__init__(message, details, blame, outcome)
+        self.word = details["code"]
 
     @classmethod
     def by(cls, refused: CallRefused) -> "ItemRefused":
         """What refuses a call refuses a read."""
         details = {"code": refused.code, "status": refused.status, **refused.details}
-        return cls(f"{refused.message} {refused.advice}".rstrip(), details, refused.blame)
+        return cls(f"{refused.message} {refused.advice}".rstrip(), details, refused.blame, refused.outcome)

@@ -11,8 +11,9 @@ from aggregator.domain.names import Style, canonical
 class ToolRecord:
     """A tool as exposed.
 
-    `definition` is the upstream's own JSON object, unknown fields included; only `name` differs in what hosts see.
-    `version` is the schema version, a digest of the definition as the upstream gave it: it changes with anything in it.
+    `name` is the canonical `server.tool`. `definition` is the upstream's own JSON object, unknown fields included; only
+    its name differs in what hosts see. `version` is the schema version, a digest of the definition as the upstream gave
+    it: it changes with anything in it.
     `param_headers` maps a property path of the arguments to the `Mcp-Param-*` header that mirrors it (`wire.headers`).
     """
 
@@ -25,11 +26,11 @@ class ToolRecord:
     version: str = ""
     param_headers: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
     rendered: dict[Style, bytes] = field(default_factory=dict, compare=False, repr=False)
+    name: str = field(init=False, compare=False)
 
-    @property
-    def name(self) -> str:
-        """The canonical `server.tool`."""
-        return canonical(self.prefix, self.own_name)
+    def __post_init__(self) -> None:
+        # Each call asks for it several times.
+        object.__setattr__(self, "name", canonical(self.prefix, self.own_name))
 
     @property
     def only_for_apps(self) -> bool:

@@ -25,6 +25,10 @@ class BodyTooLarge(Exception):
     """The request is larger than a request may be."""
 
 
+class BodyCut(Exception):
+    """The host was gone before the whole request had come."""
+
+
 class Guard:
     """ASGI: lets through what was sent to a name of ours from a page we know, or from no page."""
 
@@ -105,7 +109,10 @@ def refuse_public(host: str) -> None:
 
 def header(scope: Scope, name: bytes) -> str | None:
     """The first value of a header, or None."""
-    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value.decode("latin-1"))
+    return None
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
@@ -113,13 +120,14 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
     Raises:
         BodyTooLarge: it is larger than `limit` bytes, by its own word or in fact.
+        BodyCut: there is no more of it.
     """
     declared = header(scope, b"content-length")
     if declared is not None and declared.isdigit() and int(declared) > limit:
         raise BodyTooLarge
     message = await receive()
     body = message.get("body", b"")
-    if not message.get("more_body", False) and len(body) <= limit:
+    if not message.get("more_body", False) and len(body) <= limit and message["type"] == "http.request":
         return bytes(body)
     parts, size = [body], len(body)
     while message.get("more_body", False):
@@ -130,6 +138,8 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
         size += len(parts[-1])
     if size > limit:
         raise BodyTooLarge
+    if message["type"] != "http.request":
+        raise BodyCut
     return b"".join(parts)
 
 

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from aggregator.domain.errors import (
     HEADER_MISMATCH,
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -16,20 +15,24 @@ from aggregator.domain.errors import (
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
+from aggregator.domain.trace import ON_RECORD, TOOL_CALL
 from aggregator.domain.versions import LEGACY_VERSIONS, META_CLIENT_CAPABILITIES, META_VERSION, MODERN_VERSIONS
+from aggregator.doors.bounds import BodyRefused, Bounds, is_small
 from aggregator.doors.context import headers_of, with_context
 from aggregator.doors.exchange import Exchange
-from aggregator.doors.guard import BodyTooLarge, Receive, Scope, Send, read_body, respond
+from aggregator.doors.guard import Receive, Scope, Send, respond
 from aggregator.doors.sessions import HttpSession, Mute, Sessions
 from aggregator.doors.stream import end_when_gone
 from aggregator.gateway.eras import unsupported
 from aggregator.gateway.gateway import Gateway
 from aggregator.gateway.host import Host
+from aggregator.gateway.room import NoRoom, Seat
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import decode
 from aggregator.wire.peer import error_message, sane_id
 
 _ROUTING: Final = (wire_headers.VERSION, wire_headers.METHOD, wire_headers.NAME)
+_LISTEN: Final = "subscriptions/listen"
 _BATCHES: Final = "2025-03-26"
 
 Headers = dict[str, list[str]]
@@ -38,18 +41,32 @@ Headers = dict[str, list[str]]
 class HttpDoor:
     """ASGI for one endpoint. What outlives a request lives in `tasks`."""
 
-    def __init__(self, gateway: Gateway, names: Style, max_body: int, sessions: Sessions, tasks: Tasks) -> None:
+    def __init__(self, gateway: Gateway, names: Style, bounds: Bounds, sessions: Sessions, tasks: Tasks) -> None:
         self._gateway = gateway
         self._names = names
-        self._max_body = max_body
+        self._bounds = bounds
         self._sessions = sessions
         self._tasks = tasks
 
     async def serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI, for a request whose sender is known."""
+        try:
+            await self._serve(principal, scope, receive, send)
+        except NoRoom as full:
+            await _no_room(send, full)
+
+    async def _serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_of(scope)
         if scope["method"] == "POST":
-            await self._post(principal, scope, headers, receive, send)
+            try:
+                seat = self._bounds.room.seat("pending", principal)
+            except NoRoom as full:
+                if not is_small(scope):
+                    raise
+                await self._post(principal, scope, headers, receive, send, full)
+                return
+            with seat:
+                await self._post(principal, scope, headers, receive, send, seat)
         elif scope["method"] not in ("GET", "DELETE") or _first(headers, wire_headers.VERSION) in MODERN_VERSIONS:
             await respond(send, 405, {"error": "Messages are posted here."}, {b"allow": b"POST"})
         else:
@@ -58,15 +75,19 @@ class HttpDoor:
                 self._sessions.end(session)
                 await respond(send, 204)
             elif session is not None:
-                await self._stand(session, headers, receive, send)
+                with self._bounds.room.seat("streams", principal):
+                    await self._stand(session, headers, receive, send)
 
     # -- posts
 
-    async def _post(self, principal: Principal, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+    async def _post(
+        self, principal: Principal, scope: Scope, headers: Headers, receive: Receive, send: Send, seat: Seat | NoRoom
+    ) -> None:
+        """`seat` is the room there is: without any, only what asks for none is taken, which may make some."""
         try:
             message = decode(await self._body(scope, headers, receive))
-        except BodyTooLarge:
-            await respond(send, 413, {"error": f"A message may have {self._max_body} bytes at most."})
+        except BodyRefused as refused:
+            await respond(send, refused.status, {"error": str(refused)})
             return
         except HostError as error:
             await respond(send, 415 if error.code == INVALID_REQUEST else 406, error_message(None, error))
@@ -74,6 +95,11 @@ class HttpDoor:
         except ValueError as problem:
             await respond(send, 400, error_message(None, HostError(PARSE_ERROR, f"Parse error: {problem}")))
             return
+        if isinstance(seat, NoRoom):
+            if not isinstance(message, dict) or ("method" in message and "id" in message):
+                raise seat
+        elif isinstance(message, dict) and message.get("method") == _LISTEN:
+            seat.change("streams")
         if isinstance(message, dict) and _is_modern(message, headers):
             await self._post_modern(self._host(principal), message, headers, receive, send)
         else:
@@ -88,7 +114,7 @@ class HttpDoor:
         accept = _first(headers, "accept") or "*/*"
         if "application/json" not in accept and "*/*" not in accept and "application/*" not in accept:
             raise HostError(INVALID_PARAMS, "Accept must allow application/json (and text/event-stream).")
-        return await read_body(scope, receive, self._max_body)
+        return await self._bounds.read(scope, receive)
 
     async def _post_modern(
         self, host: Host, message: dict[str, Any], headers: Headers, receive: Receive, send: Send
@@ -106,7 +132,7 @@ class HttpDoor:
         if not isinstance(method, str) or request_id is None:
             await respond(send, 400, error_message(None, _not_a_message()))
             return
-        exchange = Exchange(request_id, receive, send, self._tasks, modern=True)
+        exchange = Exchange(request_id, receive, send, self._tasks, modern=True, unread=self._bounds.unread)
         await exchange.run(self._answer_modern(host, method, params, headers, exchange))
 
     async def _answer_modern(
@@ -116,8 +142,9 @@ class HttpDoor:
             # There is no handshake in this era, whatever comes with it.
             raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
         _check_envelope(method, params, headers)
-        if method == "tools/call":
+        if method == TOOL_CALL:
             self._check_params(host.principal, params, headers)
+        if method in ON_RECORD:
             params = with_context(params, headers)
         return await self._gateway.answer(host, method, params, exchange)
 
@@ -139,7 +166,7 @@ class HttpDoor:
         session = await self._session(principal, headers, send)
         if session is None:
             return
-        with session.in_use():
+        with session:
             if isinstance(message, list) and message and session.host.version == _BATCHES:
                 await self._post_batch(session, message, headers, send)
             elif not isinstance(message, dict):
@@ -160,11 +187,7 @@ class HttpDoor:
             await respond(send, 400, error_message(request_id, wrong))
             return
         session = self._sessions.open(host)
-        if session is None:
-            full = HostError(INTERNAL_ERROR, "Too many open sessions; try again later.")
-            await respond(send, 503, error_message(request_id, full))
-            return
-        exchange = Exchange(request_id, receive, send, self._tasks, modern=False)
+        exchange = Exchange(request_id, receive, send, self._tasks, modern=False, unread=self._bounds.unread)
         answer = self._gateway.answer(session.host, "initialize", params, exchange)
         if not await exchange.run(answer, {b"mcp-session-id": session.id.encode()}):
             self._sessions.end(session)
@@ -180,9 +203,15 @@ class HttpDoor:
             await respond(send, 400, error_message(request_id, twice))
         else:
             exchange = session.running[request_id] = Exchange(
-                request_id, receive, send, self._tasks, modern=False, peer=session.peer
+                request_id,
+                receive,
+                send,
+                self._tasks,
+                modern=False,
+                peer=session.peer,
+                unread=self._bounds.unread,
             )
-            if method == "tools/call":
+            if method in ON_RECORD:
                 params = with_context(params, headers)
             try:
                 await exchange.run(self._gateway.answer(session.host, method, params, exchange))
@@ -208,9 +237,10 @@ class HttpDoor:
         try:
             if not isinstance(part["method"], str) or not isinstance(params, dict):
                 raise _not_a_message()
-            if part["method"] == "tools/call":
+            if part["method"] in ON_RECORD:
                 params = with_context(params, headers)
-            result = await self._gateway.answer(session.host, part["method"], params, Mute(request_id))
+            with self._bounds.room.seat("pending", session.host.principal):
+                result = await self._gateway.answer(session.host, part["method"], params, Mute(request_id))
             return {"jsonrpc": "2.0", "id": request_id, "result": result}
         except Exception as error:
             return error_message(request_id, error)
@@ -263,11 +293,15 @@ class HttpDoor:
             return
         watching = self._tasks.start(end_when_gone(receive, stream))
         try:
-            with session.in_use():
+            with session:
                 await stream.run(send)
         finally:
             watching.cancel()
             session.sit(stream)
+
+
+async def _no_room(send: Send, full: NoRoom) -> None:
+    await respond(send, full.code, error_message(None, full), {b"retry-after": b"%d" % full.retry_after})
 
 
 def _check_envelope(method: str, params: Any, headers: Headers) -> None:

@@ -2,28 +2,34 @@
 
 import asyncio
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import Any, Final
 
 from aggregator.domain.tasks import Tasks
 from aggregator.doors.exchange import Exchange
-from aggregator.doors.stream import EventStream
+from aggregator.doors.stream import EventStream, Unread
 from aggregator.gateway.changes import Changes
 from aggregator.gateway.host import Host
+from aggregator.gateway.room import NoRoom, Room, Seat
 from aggregator.wire.peer import Channel, NoWayBack, Peer
+
+# Seconds between two looks for idle sessions, however many are refused.
+_LOOK_AGAIN: Final = 1.0
 
 
 class HttpSession:
-    """One handshake and what hangs on it."""
+    """One handshake and what hangs on it. It is in use, not idle, inside of every `with` of it."""
 
-    def __init__(self, session_id: str, host: Host, tasks: Tasks) -> None:
+    def __init__(self, session_id: str, host: Host, tasks: Tasks, seat: Seat, unread: Unread) -> None:
         self.id = session_id
+        self.seat = seat
         self.host = host
         # Only its requests to the host and their answers go through it; what the host asks are exchanges.
         self.peer = Peer(self._push, tasks, _never, _ignore)
         self.running: dict[str | int, Exchange] = {}
+        self._unread = unread
         self._standing: EventStream | None = None
         self._uses = 0
         self._idle_since = asyncio.get_running_loop().time()
@@ -33,15 +39,14 @@ class HttpSession:
     def __repr__(self) -> str:
         return f"<HttpSession {self.host.version}, {len(self.running)} running>"
 
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """The session is not idle inside."""
+    def __enter__(self) -> None:
         self._uses += 1
-        try:
-            yield
-        finally:
-            self._uses -= 1
-            self._idle_since = asyncio.get_running_loop().time()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._uses -= 1
+        self._idle_since = asyncio.get_running_loop().time()
 
     def idle(self, now: float) -> float:
         """Seconds without any request, now."""
@@ -51,7 +56,7 @@ class HttpSession:
         """The standing stream, if it is free to be opened."""
         if self._standing is not None:
             return None
-        self._standing = EventStream()
+        self._standing = self._unread.open()
         return self._standing
 
     def sit(self, stream: EventStream) -> None:
@@ -110,10 +115,14 @@ class Mute:
 class Sessions:
     """All of them, by id: unguessable, bounded in number, ended when idle."""
 
-    def __init__(self, changes: Changes, tasks: Tasks, at_most: int, idle_timeout: float) -> None:
+    def __init__(
+        self, changes: Changes, tasks: Tasks, room: Room, idle_timeout: float, unread: Unread | None = None
+    ) -> None:
         self._changes = changes
         self._tasks = tasks
-        self._at_most = at_most
+        self._room = room
+        self._unread = unread or Unread()
+        self._swept = float("-inf")
         self._idle_timeout = idle_timeout
         self._sessions: dict[str, HttpSession] = {}
 
@@ -123,13 +132,19 @@ class Sessions:
     def get(self, session_id: str) -> HttpSession | None:
         return self._sessions.get(session_id)
 
-    def open(self, host: Host) -> HttpSession | None:
-        """A new session, or None when there are too many even without the idle ones."""
-        if len(self._sessions) >= self._at_most:
-            self._sweep()
-        if len(self._sessions) >= self._at_most:
-            return None
-        session = HttpSession(secrets.token_urlsafe(24), host, self._tasks)
+    def open(self, host: Host) -> HttpSession:
+        """A new session.
+
+        Raises:
+            NoRoom: there are too many even without the idle ones.
+        """
+        try:
+            seat = self._room.seat("sessions", host.principal)
+        except NoRoom:
+            if asyncio.get_running_loop().time() - self._swept < _LOOK_AGAIN or not self._sweep():
+                raise
+            seat = self._room.seat("sessions", host.principal)
+        session = HttpSession(secrets.token_urlsafe(24), host, self._tasks, seat, self._unread)
         self._sessions[session.id] = session
         self._changes.attach(host)
         return session
@@ -138,6 +153,7 @@ class Sessions:
         """From now on its id is unknown; what runs in it is cancelled."""
         if self._sessions.pop(session.id, None) is not None:
             self._changes.detach(session.host)
+            session.seat.leave()
             session.end()
 
     def close_streams(self) -> None:
@@ -156,8 +172,10 @@ class Sessions:
             await asyncio.sleep(self._idle_timeout / 4)
             self._sweep()
 
-    def _sweep(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for session in list(self._sessions.values()):
-            if session.idle(now) > self._idle_timeout:
-                self.end(session)
+    def _sweep(self) -> int:
+        """How many were idle, and are ended."""
+        self._swept = now = asyncio.get_running_loop().time()
+        idle = [session for session in self._sessions.values() if session.idle(now) > self._idle_timeout]
+        for session in idle:
+            self.end(session)
+        return len(idle)

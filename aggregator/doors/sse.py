@@ -2,17 +2,21 @@
 
 import logging
 import secrets
+from contextlib import nullcontext
 from typing import Any
 from urllib.parse import parse_qs
 
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
+from aggregator.domain.trace import ON_RECORD
+from aggregator.doors.bounds import BodyRefused, Bounds, is_small
 from aggregator.doors.context import headers_of, with_context
-from aggregator.doors.guard import BodyTooLarge, Receive, Scope, Send, read_body, respond
+from aggregator.doors.guard import Receive, Scope, Send, respond
 from aggregator.doors.stream import EventStream, end_when_gone
 from aggregator.gateway.gateway import Gateway
 from aggregator.gateway.host import Host
+from aggregator.gateway.room import NoRoom
 from aggregator.wire.codec import decode
 from aggregator.wire.peer import Channel, Peer
 
@@ -22,12 +26,11 @@ log = logging.getLogger(__name__)
 class SseDoor:
     """Every stream is one session of one host."""
 
-    def __init__(self, gateway: Gateway, names: Style, messages_path: str, max_body: int, max_sessions: int) -> None:
+    def __init__(self, gateway: Gateway, names: Style, messages_path: str, bounds: Bounds) -> None:
         self._gateway = gateway
         self._names = names
         self._messages_path = messages_path
-        self._max_body = max_body
-        self._max_sessions = max_sessions
+        self._bounds = bounds
         self._peers: dict[str, tuple[Principal, Peer]] = {}
         self._streams: set[EventStream] = set()
 
@@ -41,14 +44,20 @@ class SseDoor:
         if scope["method"] != "GET":
             await respond(send, 405, {"error": "GET opens the event stream."}, {b"allow": b"GET"})
             return
-        if len(self._peers) >= self._max_sessions:
-            await respond(send, 503, {"error": f"{self._max_sessions} sessions are open already."})
-            return
-        session_id, stream = secrets.token_urlsafe(24), EventStream()
+        room = self._bounds.room
+        try:
+            with room.seat("sessions", principal), room.seat("streams", principal):
+                await self._stream(principal, scope, receive, send)
+        except NoRoom as full:
+            await _no_room(send, full)
+
+    async def _stream(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        session_id, stream = secrets.token_urlsafe(24), self._bounds.unread.open()
         host = Host("sse", self._names, principal, session=session_id)
 
         async def answer(method: str, params: dict[str, Any], channel: Channel) -> Any:
-            return await self._gateway.answer(host, method, params, channel)
+            with self._bounds.room.seat("pending", principal):
+                return await self._gateway.answer(host, method, params, channel)
 
         def hear(method: str, params: dict[str, Any]) -> None:
             self._gateway.hear(host, method, params)
@@ -81,15 +90,24 @@ class SseDoor:
             await respond(send, 404, {"error": "No such session; open the event stream first."})
             return
         try:
-            message = decode(await read_body(scope, receive, self._max_body))
-        except BodyTooLarge:
-            await respond(send, 413, {"error": f"A message may have {self._max_body} bytes at most."})
+            # The call in it has a seat of its own; an answer to a question of ours needs none.
+            with nullcontext() if is_small(scope) else self._bounds.room.seat("pending", principal):
+                message = decode(await self._bounds.read(scope, receive))
+        except NoRoom as full:
+            await _no_room(send, full)
+            return
+        except BodyRefused as refused:
+            await respond(send, refused.status, {"error": str(refused)})
             return
         except ValueError as error:
             await respond(send, 400, {"error": f"Not JSON: {error}"})
             return
         await respond(send, 202)
-        called = isinstance(message, dict) and message.get("method") == "tools/call"
-        if called and isinstance(message.get("params"), dict):
+        on_record = isinstance(message, dict) and message.get("method") in ON_RECORD
+        if on_record and isinstance(message.get("params"), dict):
             message = {**message, "params": with_context(message["params"], headers_of(scope))}
         peer.feed(message)
+
+
+async def _no_room(send: Send, full: NoRoom) -> None:
+    await respond(send, full.code, {"error": full.message}, {b"retry-after": b"%d" % full.retry_after})

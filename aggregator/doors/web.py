@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import uvicorn
 from starlette.applications import Starlette
@@ -16,23 +16,26 @@ from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
+from aggregator.doors.bounds import bounds_of
+from aggregator.doors.connection import Connection
 from aggregator.doors.facts import facts_of, refuse
-from aggregator.doors.guard import App, Guard, Receive, Scope, Send, is_loopback
+from aggregator.doors.guard import App, Guard, Receive, Scope, Send, is_loopback, respond
 from aggregator.doors.http import HttpDoor
 from aggregator.doors.metrics import METRICS_PATH, MetricsPage, Page
 from aggregator.doors.sessions import Sessions
 from aggregator.doors.sse import SseDoor
-from aggregator.doors.v1.door import ROUTES, V1_PATH, V1Door, refusal
+from aggregator.doors.v1.door import ROUTES, V1_PATH, V1Door, failure, refusal
 from aggregator.gateway.access import Access
 from aggregator.gateway.gateway import Gateway
 from aggregator.identity.identify import Door, Refused
+from aggregator.wire.peer import error_message
 
 SSE_PATH: Final = "/sse"
 MESSAGES_PATH: Final = "/messages"
 
 BACKLOG: Final = 2048
-# How long requests may still take once we are asked to stop.
-DRAIN: Final = 10.0
+# How long the last answers may be on their way once everything has ended.
+LAST_BYTES: Final = 2
 
 Served = Callable[[Principal, Scope, Receive, Send], Awaitable[None]]
 Report = Callable[[], tuple[bool, Mapping[str, Any]]]
@@ -47,9 +50,11 @@ class Web:
     ) -> None:
         http, sse = config.http, config.sse
         self._tasks = Tasks("the web doors")
-        self._sessions = Sessions(gateway.changes, self._tasks, http.max_sessions, http.session_idle_timeout)
-        self._http = HttpDoor(gateway, http.names, http.max_body_bytes, self._sessions, self._tasks)
-        self._sse = SseDoor(gateway, sse.names, MESSAGES_PATH, http.max_body_bytes, http.max_sessions)
+        bounds = bounds_of(http, gateway.room)
+        self._sessions = Sessions(gateway.changes, self._tasks, gateway.room, http.session_idle_timeout, bounds.unread)
+        self._http = HttpDoor(gateway, http.names, bounds, self._sessions, self._tasks)
+        self._sse = SseDoor(gateway, sse.names, MESSAGES_PATH, bounds)
+        self._stall_timeout = http.stall_timeout
         self._gateway = gateway
         self._access = access
         self._http_path = http.path
@@ -59,7 +64,7 @@ class Web:
         if sse.enabled:
             self._doors |= {SSE_PATH: ("sse", self._sse.stream), MESSAGES_PATH: ("sse", self._sse.message)}
         if config.v1.enabled:
-            v1 = V1Door(gateway, config.v1, http.max_body_bytes)
+            v1 = V1Door(gateway, config.v1, bounds)
             self._doors |= {path: ("v1", v1.serve) for path in ROUTES}
         paths = {
             "streamable_http": http.path if http.enabled else None,
@@ -81,11 +86,24 @@ class Web:
                 self._sessions.close()
                 await self._gateway.hang_up()
 
+    def connection(self, *given: Any, **more: Any) -> Connection:
+        """One connection of a host, as the server below has them."""
+        return Connection(self._stall_timeout, self._given_up, *given, **more)
+
+    def _given_up(self, why: str) -> None:
+        self._gateway.room.refused[why] += 1
+
     def hang_up(self) -> None:
         """End what would otherwise stay open for ever, so that the rest can drain."""
         self._gateway.changes.close()
         self._sessions.close_streams()
         self._sse.close()
+
+    async def _close_to(self, send: Send, kind: Door) -> None:
+        """Refuse what would not go through the gateway: streams, and requests that are no messages."""
+        shut = self._gateway.closing.refusal()
+        body = failure(shut.word, shut.message) if kind == "v1" else error_message(None, shut)
+        await respond(send, shut.status, body, {b"retry-after": b"%d" % shut.retry_after, b"connection": b"close"})
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -99,6 +117,9 @@ class Web:
             await page(scope, receive, send)
             return
         kind, served = door
+        if self._gateway.closing.begun and (kind == "v1" or scope["method"] == "GET"):
+            await self._close_to(send, kind)
+            return
         principal = self._access.admit(facts_of(scope, kind, agent))
         if isinstance(principal, Refused):
             await refuse(send, principal, refusal(principal) if kind == "v1" else None)
@@ -145,10 +166,13 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-async def serve_web(web: Web, bound: socket.socket, stopping: asyncio.Event) -> None:
-    """Serve until `stopping` is set, then finish what runs."""
+async def serve_web(
+    web: Web, bound: socket.socket, stopping: asyncio.Event, drain: Callable[[], Awaitable[None]] | None = None
+) -> None:
+    """Serve until `stopping` is set, then finish what runs. While `drain` runs the door stays open, to say why not."""
     config = uvicorn.Config(
         web.app,
+        http=cast("type[asyncio.Protocol]", web.connection),
         lifespan="off",
         ws="none",
         log_config=None,
@@ -156,13 +180,15 @@ async def serve_web(web: Web, bound: socket.socket, stopping: asyncio.Event) -> 
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=int(DRAIN),
+        timeout_graceful_shutdown=LAST_BYTES,
     )
     server = _Server(config)
     async with web.running(), Tasks("the web server") as tasks:
         serving = tasks.start(server.serve(sockets=[bound]))
         waiting = tasks.start(stopping.wait())
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if drain is not None and not serving.done():
+            await drain()
         web.hang_up()
         server.should_exit = True
         await serving

@@ -15,21 +15,27 @@ _UPDATED: Final = ("updated_at", "updatedAt", "last_updated", "lastUpdated", "la
 _LONGEST: Final = 40
 
 
-def attributed(server: ServerConfig, tool: ToolRecord, result: Mapping[str, Any], now: float) -> dict[str, Any]:
+def attributed(
+    server: ServerConfig, tool: ToolRecord, result: Mapping[str, Any], now: float, asked: str | None = None
+) -> dict[str, Any]:
     """The result with its provenance in `_meta`, and where the config wants it visible, as a last block of text.
 
-    `now` is wall-clock time in seconds since 1970; times are written in UTC (RFC 3339).
+    `asked` is the id of the server that was asked, in case that this one stood in for it. `now` is wall-clock time in
+    seconds since 1970; times are written in UTC (RFC 3339).
     """
     retrieved = _written(int(now))
     provenance = {"server": server.id, "retrieved_at": retrieved, "schema_version": tool.version}
+    if asked is not None and asked != server.id:
+        provenance["in_place_of"] = asked
     updated = updated_at(result)
     if updated is not None:
         provenance["updated_at"] = updated
     meta = result.get("_meta")
-    made = {**result, "_meta": {**(meta if isinstance(meta, dict) else {}), PROVENANCE_KEY: provenance}}
-    content = result.get("content")
-    if server.attribution == "visible" and isinstance(content, list):
+    said_by_us = {PROVENANCE_KEY: provenance}
+    made = {**result, "_meta": {**meta, **said_by_us} if isinstance(meta, dict) else said_by_us}
+    if server.attribution == "visible" and isinstance(content := result.get("content"), list):
         said = f"Source: {server.id}" + (f" ({server.description})" if server.description != server.key else "")
+        said += f", in place of {asked}" if "in_place_of" in provenance else ""
         said += f", retrieved {retrieved}" + (f", data of {updated}" if updated is not None else "")
         made["content"] = [*content, {"type": "text", "text": f"[{said}]"}]
     return made

@@ -70,14 +70,15 @@ class CatalogCache:
         self._storage = storage
         self._catalogs = catalogs
         self._told = told
-        self._links = [link for link in supervisor.links.values() if link.config.enabled]
-        self._fingerprints = {link.config.id: fingerprint(link.config) for link in self._links}
+        self._links: list[Link] = []
+        self._fingerprints: dict[str, str] = {}
         self._news = asyncio.Event()
         self._turn = asyncio.Lock()
         self._known: dict[str, Mapping[str, str]] = {}
         self._kept: dict[str, tuple[list[Any], float]] = {}
         self._not_before: dict[str, float] = {}
         self.problem: str | None = None
+        self.reconfigure()
 
     def __repr__(self) -> str:
         problem = f", {self.problem}" if self.problem else ""
@@ -95,6 +96,17 @@ class CatalogCache:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(LAST_MOMENT):
                             await self._keep(self._pending())
+
+    def reconfigure(self) -> None:
+        """The links may be others by now, and so the upstreams behind them."""
+        before = self._fingerprints
+        self._links = [link for link in self._supervisor.links.values() if link.config.enabled]
+        self._fingerprints = {link.config.id: fingerprint(link.config) for link in self._links}
+        for server in before:
+            if self._fingerprints.get(server) != before[server]:
+                self._kept.pop(server, None)
+                self._known.pop(server, None)
+        self._news.set()
 
     def note(self) -> None:
         """A link changed."""
@@ -136,11 +148,14 @@ class CatalogCache:
         self._supervisor.recall(recalled)
 
     def _pending(self) -> list[Link]:
-        return [link for link in self._links if link.state == "ready" and not self._is_kept(link)]
+        seen = (link for link in self._links if link.greeting is not None and link.state in ("ready", "stopped"))
+        return [link for link in seen if not self._is_kept(link)]
 
     def _is_kept(self, link: Link) -> bool:
         definitions, noted = self._kept.get(link.config.id, (None, 0.0))
-        return definitions is link.definitions and time.time() - noted < SEEN_TO_THE
+        # Of one that is stopped there is nothing newer to say.
+        old = link.state == "ready" and time.time() - noted >= SEEN_TO_THE
+        return definitions is link.definitions and not old
 
     async def _keep(self, links: Iterable[Link]) -> bool:
         """Whether all of them are kept now."""
@@ -155,7 +170,7 @@ class CatalogCache:
 
     async def _keep_one(self, link: Link) -> None:
         server, definitions = link.config.id, link.definitions
-        if link.greeting is None or self._is_kept(link):
+        if link.greeting is None or link not in self._links or self._is_kept(link):
             return
         transport = link.transport or link.config.type
         about = (server, self._fingerprints[server], transport, link.greeting, definitions)

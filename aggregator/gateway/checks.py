@@ -50,7 +50,7 @@ class Checker:
         if server.coerce:
             given, _ = coerce(schema, given)
         try:
-            check = self._checks.get(tool, [rule.schema for rule in rules])
+            check = self._checks.get(tool, [rule.schema for rule in rules] if rules else ())
         except UnusableSchema as problem:
             raise Unverifiable(
                 tool.name, f"{tool.name} was not called: its arguments cannot be checked ({problem})."

@@ -12,6 +12,7 @@ from aggregator.gateway.ask import Asker, Question
 from aggregator.gateway.host import Host
 from aggregator.storage.digest import argument_digest
 from aggregator.storage.errors import QueueFull, StorageError
+from aggregator.storage.records import Approval
 from aggregator.wire.codec import encode
 from aggregator.wire.peer import Channel
 
@@ -31,7 +32,8 @@ _ARGUMENTS_SHOWN: Final = 10
 class Consent:
     """`approvals` opens the queue when it is first needed, or says None: then what needs it is refused.
 
-    `redact` takes secrets out of the arguments that are kept there for somebody else to see.
+    `redact` takes secrets out of the arguments that are kept there for somebody else to see. `queued` is told of every
+    question that comes into the queue.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Consent:
     ) -> None:
         self._approvals = approvals
         self._redact = redact
+        self.queued: Callable[[Approval], None] = _never_mind
         self._asker = Asker()
 
     async def obtain(
@@ -91,11 +94,17 @@ class Consent:
             log.info("%s: approval %s is used for %s", question.agent_id, granted.id, question.tool)
             return
         waiting = await approvals.ask(*bound, question.message, expires=now + QUEUED_FOR, now=now)
+        if waiting.created == now:
+            self.queued(waiting)
         raise WaitsForApproval(
             question.tool,
             f"{question.tool} was not called yet: a person has to agree. The question is queued as {waiting.id}.",
             approval=waiting.id,
         )
+
+
+def _never_mind(approval: Approval) -> None:
+    """Nobody is told."""
 
 
 def _message(resolved: Resolved, arguments: Mapping[str, Any]) -> str:

@@ -30,6 +30,11 @@ class Exposure:
         self._budget = budget
         self._kept: OrderedDict[tuple[str, Expose], tuple[Listing, Listing]] = OrderedDict()
 
+    def reconfigure(self, pinned: Iterable[str], budget: int) -> None:
+        """What is listed may be another part of it from now on."""
+        self._pinned, self._budget = tuple(pinned), budget
+        self._kept.clear()
+
     def of(self, view: View, whole: Listing, expose: Expose) -> Listing:
         """What is listed of `whole`, which is all that the agent may call."""
         if expose == "all":

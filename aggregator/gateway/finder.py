@@ -6,7 +6,7 @@ Law: every answer is made from the agent's own list, so that nothing can be foun
 import asyncio
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,7 @@ from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import View, Views
+from aggregator.upstream.health import Health
 from aggregator.upstream.link import Link
 from aggregator.upstream.states import State
 
@@ -40,17 +41,24 @@ _SIGHTS_KEPT: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """A server as an agent may know it: how much of it there is for that agent, and what it says of itself."""
+    """A server as an agent may know it: how much of it there is for that agent, and what it says of itself.
+
+    `since`: since when it is in that state, in seconds since 1970. `health` is how it answers, `answered_by` are the
+    servers that answer for it now.
+    """
 
     config: ServerConfig
     state: State
     reason: str
     tools: int
+    health: Health
     resources: int = 0
     templates: int = 0
     prompts: int = 0
     version: str | None = None
     instructions: str = ""
+    since: float = 0.0
+    answered_by: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -67,23 +75,32 @@ class _Sighted:
 
 
 class Finder:
-    """`restock` takes a new catalog; `work` keeps the index in step with it, off the event loop."""
+    """`restock` takes a new catalog; `work` keeps the index in step with it, off the event loop. `answering` names the
+    servers that answer for one now."""
 
-    def __init__(self, config: Config, links: Mapping[str, Link], views: Views) -> None:
+    def __init__(
+        self, config: Config, links: Mapping[str, Link], views: Views, answering: Callable[[str], Iterable[str]]
+    ) -> None:
         self._config = config
+        self._answering = answering
         self._links = links
         self._views = views
         self._catalog = Catalog()
         self.offer = Offer()
         self._index: Index | None = None
-        self._indexed: Mapping[str, tuple[ToolRecord, ...]] = {}
+        self._indexed: Mapping[str, tuple[str, tuple[ToolRecord, ...]]] = {}
         self._stale = asyncio.Event()
         self._fresh = asyncio.Event()
         self._sights: OrderedDict[str, _Sighted] = OrderedDict()
         self._intents: Intents | None = None
         self._meanings: Meanings | None = None
-        if config.search.semantic:
-            resolve_name(f"{_SEMANTIC}:where_vectors_are")()
+        check_search(config)
+
+    def reconfigure(self, config: Config) -> None:
+        """The servers, or how their tools are found, may be others by now."""
+        self._config = config
+        self._intents = None
+        self._stale.set()
 
     def restock(self, catalog: Catalog) -> None:
         """From now on this is what there is."""
@@ -145,12 +162,18 @@ class Finder:
         offer = self._views.offer(view, self.offer)
         records = (self.tools(view), offer.resources.records, offer.templates.records, offer.prompts.records)
         counts = [Counter(record.server for record in part) for part in records]
-        return [
-            _seen(link, *(part[server] for part in counts))
+        known = {
+            server: _seen(link, *(part[server] for part in counts))
             for server, link in self._links.items()
             if any(part[server] for part in counts)
             or (link.config.enabled and not link.shown and view.might_use(link.config))
-        ]
+        }
+        return [self._with_others(seen, known) for seen in known.values()]
+
+    def _with_others(self, seen: ServerSeen, known: Mapping[str, ServerSeen]) -> ServerSeen:
+        """With the servers that answer for it, as far as the agent may know of them."""
+        others = tuple(known[other].name for other in self._answering(seen.config.id) if other in known)
+        return replace(seen, answered_by=others) if others else seen
 
     def annotations(self, view: View, tool: ToolRecord) -> Mapping[str, Any]:
         """What counts of a tool's nature: the word of the admin, and of a trusted server."""
@@ -189,28 +212,28 @@ class Finder:
         servers: dict[str, list[ToolRecord]] = {}
         for tool in catalog.tools:
             servers.setdefault(tool.server, []).append(tool)
-        now = {server: tuple(tools) for server, tools in servers.items()}
-        if self._config.search.semantic:
-            if self._meanings is None:
-                self._meanings = resolve_name(f"{_SEMANTIC}:Meanings")(resolve_name(f"{_SEMANTIC}:open_vectors")())
-            self._meanings.learn(now)
+        config = self._config
+        texts = {one.id: " ".join((one.id, one.description, *one.trigger_keywords)) for one in config.servers}
+        now = {server: (texts.get(server, server), tuple(tools)) for server, tools in servers.items()}
+        if config.search.semantic:
+            meanings = self._meanings
+            if meanings is None:
+                meanings = resolve_name(f"{_SEMANTIC}:Meanings")(resolve_name(f"{_SEMANTIC}:open_vectors")())
+            meanings.learn({server: tools for server, (_, tools) in now.items()})
+            self._meanings = meanings
+        else:
+            self._meanings = None
         if self._index is None:
-            self._index = resolve_name(f"{_SEARCH}:Index").of(
-                (server, self._text_of(server), tools) for server, tools in now.items()
-            )
+            self._index = resolve_name(f"{_SEARCH}:Index").of((server, *known) for server, known in now.items())
         else:
             index = self._index
             for server in self._indexed.keys() - now.keys():
                 index = index.without_server(server)
-            for server, tools in now.items():
-                if self._indexed.get(server) != tools:
-                    index = index.with_server(server, self._text_of(server), tools)
+            for server, known in now.items():
+                if self._indexed.get(server) != known:
+                    index = index.with_server(server, *known)
             self._index = index
         self._indexed = now
-
-    def _text_of(self, server: str) -> str:
-        config = self._links[server].config
-        return " ".join((config.id, config.description, *config.trigger_keywords))
 
     def _read_intents(self) -> "Intents":
         words = resolve_name(f"{_INTENT}:ServerWords")
@@ -221,11 +244,33 @@ class Finder:
         return made
 
 
+def check_search(config: Config) -> None:
+    """Ahead of what needs it.
+
+    Raises:
+        OperatorError: tools are to be found by meaning, and what that takes is not installed.
+    """
+    if config.search.semantic:
+        resolve_name(f"{_SEMANTIC}:where_vectors_are")()
+
+
 def _seen(link: Link, *counts: int) -> ServerSeen:
     greeting = link.greeting
     version, said = (greeting.version, greeting.instructions or "") if greeting is not None else (None, "")
     tools, resources, templates, prompts = counts
-    return ServerSeen(link.config, link.state, link.reason, tools, resources, templates, prompts, version, said)
+    return ServerSeen(
+        link.config,
+        link.state,
+        link.reason,
+        tools,
+        link.health,
+        resources,
+        templates,
+        prompts,
+        version,
+        said,
+        link.since,
+    )
 
 
 def _ranked(sighted: _Sighted, sight: "Sight", query: str, limit: int) -> list[ToolRecord]:

@@ -10,8 +10,8 @@ from aggregator.catalog.listing import Listing
 from aggregator.catalog.offer import Offer
 from aggregator.catalog.pages import Pages
 from aggregator.config.model import Config
+from aggregator.config.settings import Expose
 from aggregator.domain.abilities import abilities_of
-from aggregator.domain.call import Asked
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError
 from aggregator.domain.loglevels import LEVELS, rank
 from aggregator.domain.missing import UnknownResource
@@ -19,21 +19,23 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.tasks import Tasks
+from aggregator.domain.trace import ON_RECORD
 from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, SUPPORTED_VERSIONS, era_of
 from aggregator.gateway.behind import Behind, Standing
 from aggregator.gateway.capabilities import CAPABILITIES
 from aggregator.gateway.changes import Changes, Seen
+from aggregator.gateway.closing import Closing
 from aggregator.gateway.completion import Completion
 from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
 from aggregator.gateway.exposure import Exposure
+from aggregator.gateway.failover import Failover
 from aggregator.gateway.finder import Finder, ServerSeen
 from aggregator.gateway.hints import OURS, Hints
 from aggregator.gateway.host import Host
 from aggregator.gateway.inquiry import Inquiries
 from aggregator.gateway.instructions import instructions
-from aggregator.gateway.journal import Journal
-from aggregator.gateway.limits import CONVERSATION_KEY
+from aggregator.gateway.journal import Journal, Trail
 from aggregator.gateway.listening import Listening
 from aggregator.gateway.meta.all import META_TOOLS, READ_TOOL, MetaTools
 from aggregator.gateway.offers import Offers
@@ -43,6 +45,7 @@ from aggregator.gateway.prompts import Prompts
 from aggregator.gateway.question import Question
 from aggregator.gateway.resolver import Resolver
 from aggregator.gateway.resources import Resources
+from aggregator.gateway.room import Room
 from aggregator.gateway.shelf import Shelf
 from aggregator.gateway.subscriptions import Subscriptions
 from aggregator.gateway.views import Views
@@ -65,16 +68,24 @@ class Gateway:
         self._supervisor = supervisor
         reserved = {**META_TOOLS, **(READ_TOOL if config.read_tool else {})}
         prefixes = [server.prefix for server in config.servers]
-        self._shelf = Shelf(supervisor.links.values(), prefixes, config.name_limit, reserved)
+        self.failover = Failover(supervisor.links)
+        self._shelf = Shelf(supervisor.links, prefixes, config.name_limit, reserved, self.failover.covers)
         self.views = views
         self.journal = Journal()
-        self._resolver = Resolver(supervisor, views, config.startup_wait)
+        http = config.http
+        self.room = Room(
+            {"sessions": http.max_sessions, "streams": http.max_streams, "pending": http.max_pending}, http.agent_share
+        )
+        self.closing = Closing()
+        self._resolver = Resolver(supervisor, views, config.startup_wait, self.failover.covers)
         self._inquiries = Inquiries()
-        self._pipeline = Pipeline(supervisor.links, self._resolver, views, consent, self.journal, self._inquiries)
-        self._finder = Finder(config, supervisor.links, views)
+        self._pipeline = Pipeline(
+            supervisor.links, self._resolver, consent, self.journal, self._inquiries, self.failover
+        )
+        self._finder = Finder(config, supervisor.links, views, self.failover.answering)
         self._meta = MetaTools(self._finder, self._resolver, self._pipeline, self.journal, read_tool=config.read_tool)
         self._exposure = Exposure(self._meta, config.pinned, config.expose_budget)
-        self._expose_at = {door: getattr(config, door).expose or config.expose for door in ("http", "sse", "stdio")}
+        self._expose_at = _exposed(config)
         self._hints = Hints(supervisor.links)
         self._offers = Offers(views, self._settled)
         permission = Permission(consent)
@@ -94,15 +105,30 @@ class Gateway:
         """What there is besides tools."""
         return self._offers.all
 
-    def restock(self) -> None:
-        """An upstream changed: see anew what there is, and tell the hosts whose lists differ."""
+    def reconfigure(self, config: Config) -> None:
+        """The links are others by now, or what is made of what they have: hosts hear of it at most once."""
+        self._config = config
+        self._expose_at = _exposed(config)
+        self._resolver.patience = config.startup_wait
+        self._exposure.reconfigure(config.pinned, config.expose_budget)
+        self._shelf.reconfigure([server.prefix for server in config.servers], config.name_limit)
+        self._finder.reconfigure(config)
+        self._subscriptions.reconfigure()
+        self.restock(anew=True)
+
+    def restock(self, *, anew: bool = False) -> None:
+        """An upstream changed: see anew what there is, and tell the hosts whose lists differ.
+
+        `anew`: what is worked out for each agent may be other than before, even of the same tools.
+        """
+        self.failover.restock(self._shelf.tools_of)
         offer = self._shelf.offer()
         if offer is not self._offers.all:
             self._offers.all = offer
             self._finder.offer = offer
             self.changes.announce()
         catalog = self._shelf.stock()
-        if catalog.tools != self.catalog.tools:
+        if anew or catalog.tools != self.catalog.tools:
             self._resolver.catalog = catalog
             self._pipeline.restock()
             self._finder.restock(catalog)
@@ -132,8 +158,11 @@ class Gateway:
         handler = (_MODERN if modern else _LEGACY).get(method)
         if handler is None:
             raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
+        if self.closing.begun and method not in _TO_THE_END:
+            raise self.closing.refusal()
         try:
-            result = await handler(self, Question(host, params, channel, version, self._inquiries))
+            with self.closing:
+                result = await handler(self, Question(host, params, channel, version, self._inquiries))
         except UnknownResource as missing:
             if modern:
                 raise
@@ -267,13 +296,23 @@ class Gateway:
         return result | hints if question.modern else result
 
     async def read_resource(self, question: Question) -> Mapping[str, Any]:
-        return await self._resources.read(question)
+        return await self._on_record("resources/read", question, self._resources.read)
 
     async def get_prompt(self, question: Question) -> Mapping[str, Any]:
-        return await self._prompts.get(question)
+        return await self._on_record("prompts/get", question, self._prompts.get)
 
     async def complete(self, question: Question) -> Mapping[str, Any]:
-        return await self._completion.complete(question)
+        return await self._on_record("completion/complete", question, self._completion.complete)
+
+    async def _on_record(
+        self, method: str, question: Question, answer: Callable[[Question], Awaitable[dict[str, Any]]]
+    ) -> dict[str, Any]:
+        async def travel(trail: Trail) -> dict[str, Any]:
+            if self.closing.begun:
+                raise self.closing.refusal()
+            return await answer(question._replace(trail=trail))
+
+        return await self.journal.attend(method, question.asked(), question.host, travel)
 
     async def subscribe(self, question: Question) -> Mapping[str, Any]:
         found = await self._resources.permitted(question)
@@ -288,16 +327,12 @@ class Gateway:
     async def call_tool(self, question: Question) -> Mapping[str, Any]:
         host, params = question.host, question.params
         view = self.views.of(host.principal)
-        asked = Asked(
-            host.principal,
-            params,
-            question.version or LATEST_LEGACY,
-            view.style(host.names),
-            _conversation(host, params),
-        )
+        asked = question.asked(view.style(host.names))
+        if self.closing.begun:
+            return await self.journal.follow(asked, host, self.closing.refuse)
         if params.get("name") in self._meta:
             return await self._meta.call(asked, view, host, question.channel)
-        return await self._pipeline.call_tool(asked, host, question.channel)
+        return await self._pipeline.call_tool(asked, view, host, question.channel)
 
     async def listen(self, question: Question) -> Mapping[str, Any]:
         return await self._listening.listen(question)
@@ -331,11 +366,9 @@ class Gateway:
         return self._exposure.is_short(self._shown(host)[1])
 
 
-def _conversation(host: Host, params: Mapping[str, Any]) -> str | None:
-    """What a call belongs to: what the host names, else its session."""
-    meta = params.get("_meta")
-    named = meta.get(CONVERSATION_KEY) if isinstance(meta, dict) else None
-    return named if isinstance(named, str) and named else host.session
+def _exposed(config: Config) -> dict[str, Expose]:
+    """How much is listed at each door."""
+    return {door: getattr(config, door).expose or config.expose for door in ("http", "sse", "stdio")}
 
 
 _COMMON: Final[Mapping[str, Handler]] = {
@@ -356,6 +389,8 @@ _LEGACY: Final[Mapping[str, Handler]] = {
     "resources/subscribe": Gateway.subscribe,
     "resources/unsubscribe": Gateway.unsubscribe,
 }
+# Answered while we are closing: all but the first by a refusal that is on record.
+_TO_THE_END: Final = frozenset({"ping", *ON_RECORD})
 _MODERN: Final[Mapping[str, Handler]] = {
     **_COMMON,
     "server/discover": Gateway.discover,

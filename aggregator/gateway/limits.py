@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
 from math import ceil
+from types import TracebackType
 from typing import Final
 
 from aggregator.domain.errors import Blame, OverLimit
@@ -17,6 +18,8 @@ CONVERSATION_KEY: Final = "aggregator/conversation_id"
 # Conversations are remembered up to here; the one not heard of for longest is forgotten first.
 _CONVERSATIONS: Final = 100_000
 _NAME_LIMIT: Final = 64
+# What most calls pay.
+_FREE: Final = nullcontext()
 
 Counter = tuple[str, ...]
 
@@ -29,16 +32,18 @@ class Ledger:
         self._running: dict[Counter, int] = {}
         self._conversations: OrderedDict[tuple[Counter, str], int] = OrderedDict()
 
-    @contextmanager
-    def charged(self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False) -> Iterator[None]:
-        """Charge one call for as long as it runs; `again`: it goes on after a question, and was counted before.
+    def charged(
+        self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False
+    ) -> AbstractContextManager[None]:
+        """Charge one call for as long as it runs, from now to the end of `with` what is returned.
+
+        `again`: it goes on after a question, and was counted before.
 
         Raises:
             OverLimit: one limit is reached; then none is charged.
         """
         if not limits.counted:
-            yield
-            return
+            return _FREE
         if again:
             limits = limits._replace(counted=tuple(limit for limit in limits.counted if limit.kind == "concurrent"))
         self.look(tool, limits, conversation)
@@ -53,15 +58,7 @@ class Ledger:
                 running.append(limit.counter)
             elif conversation is not None:
                 self._count(limit.counter, conversation)
-        try:
-            yield
-        finally:
-            for counter in running:
-                left = self._running[counter] - 1
-                if left:
-                    self._running[counter] = left
-                else:
-                    del self._running[counter]
+        return _Places(self._running, running) if running else _FREE
 
     def look(self, tool: str, limits: Limits, conversation: str | None) -> None:
         """Whether a call could be charged now; nothing is.
@@ -69,9 +66,9 @@ class Ledger:
         Raises:
             OverLimit: one limit is reached.
         """
-        now = asyncio.get_running_loop().time()
+        now, conversation = asyncio.get_running_loop().time(), _short(conversation)
         for limit in limits.counted:
-            self._look(tool, limit, _short(conversation), now)
+            self._look(tool, limit, conversation, now)
 
     def _look(self, tool: str, limit: Limit, conversation: str | None, now: float) -> None:
         blame = Blame(limit.rule, limit.source)
@@ -106,6 +103,29 @@ class Ledger:
         self._conversations.move_to_end(key)
         while len(self._conversations) > _CONVERSATIONS:
             self._conversations.popitem(last=False)
+
+
+class _Places:
+    """Places among the concurrent calls, taken already; given back at the end of `with`."""
+
+    __slots__ = ("_counters", "_running")
+
+    def __init__(self, running: dict[Counter, int], counters: Sequence[Counter]) -> None:
+        self._running = running
+        self._counters = counters
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for counter in self._counters:
+            left = self._running[counter] - 1
+            if left:
+                self._running[counter] = left
+            else:
+                del self._running[counter]
 
 
 def _short(conversation: str | None) -> str | None:

@@ -10,6 +10,7 @@ from aggregator.domain.missing import ItemRefused, UnknownPrompt, UnknownResourc
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.consent import Consent
 from aggregator.gateway.forward import Found
+from aggregator.gateway.journal import timed
 from aggregator.gateway.question import Question
 from aggregator.gateway.views import View
 
@@ -54,18 +55,23 @@ class Permission:
             UnknownResource, UnknownPrompt, ItemRefused: it may not.
         """
         goes_on = question.modern and question.inquiries.claims(question.params)
-        if self.check(found, view).verdict != "confirm" or goes_on:
+        decision = self.check(found, view)
+        if decision.verdict != "confirm" or goes_on:
             return None
+        assert question.trail is not None, "whatever gets here is on record"
+        record = question.trail.record
+        record.rule, record.rule_source = decision.rule, decision.source
         arguments = question.params.get("arguments")
         resolved = Resolved(Asked(question.host.principal, question.params, question.spoken), _as_call(found))
         try:
-            return await self._consent.obtain(
-                resolved,
-                arguments if isinstance(arguments, dict) else {},
-                view.confirm_fallback,
-                question.host,
-                question.channel,
-            )
+            with timed(record, "confirm"):
+                return await self._consent.obtain(
+                    resolved,
+                    arguments if isinstance(arguments, dict) else {},
+                    view.confirm_fallback,
+                    question.host,
+                    question.channel,
+                )
         except CallRefused as refused:
             raise ItemRefused.by(refused) from refused
 

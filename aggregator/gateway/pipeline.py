@@ -15,12 +15,19 @@ from aggregator.catalog.catalog import Catalog
 from aggregator.domain.call import Asked, Resolved
 from aggregator.domain.errors import (
     HEADER_MISMATCH,
+    HostError,
+    OverLimit,
+    StaleState,
+    UnknownTool,
+    Unverifiable,
+    UpstreamError,
     UpstreamHttpStatus,
     UpstreamLost,
     UpstreamRpcError,
     UpstreamUnavailable,
 )
 from aggregator.domain.links import in_result
+from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace import CallRecord
 from aggregator.gateway.attribution import attributed
 from aggregator.gateway.behind import Behind
@@ -28,13 +35,15 @@ from aggregator.gateway.bounds import bounded
 from aggregator.gateway.checks import Checker
 from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import onward, received
+from aggregator.gateway.failover import Failover, goes_on, together
 from aggregator.gateway.host import Host
 from aggregator.gateway.inquiry import Back, Inquiries, Matter
 from aggregator.gateway.journal import Journal, name_tool, timed
 from aggregator.gateway.limits import Ledger
 from aggregator.gateway.progress import Progress
 from aggregator.gateway.resolver import Resolver
-from aggregator.gateway.views import View, Views
+from aggregator.gateway.views import View
+from aggregator.policy.limits import Limits
 from aggregator.policy.rulebook import Ruling
 from aggregator.upstream.link import Link
 from aggregator.wire.headers import mirror
@@ -46,7 +55,7 @@ log = logging.getLogger(__name__)
 _NOT_FORWARDED: Final = frozenset({"name", "arguments", "task", "inputResponses", "requestState"})
 # Pauses before a call that may be repeated is sent again.
 _RETRY_PAUSES: Final = (0.2, 0.6)
-_WORTH_A_RETRY: Final = frozenset({502, 503, 504})
+_WORTH_A_RETRY: Final = frozenset({429, 502, 503, 504})
 
 
 class Permitted(NamedTuple):
@@ -71,15 +80,15 @@ class Pipeline:
         self,
         links: Mapping[str, Link],
         resolver: Resolver,
-        views: Views,
         consent: Consent,
         journal: Journal,
         inquiries: Inquiries,
+        failover: Failover,
     ) -> None:
         self._links = links
+        self._failover = failover
         self._inquiries = inquiries
         self._resolver = resolver
-        self._views = views
         self._consent = consent
         self._journal = journal
         self._checker = Checker()
@@ -100,23 +109,24 @@ class Pipeline:
         """There is another catalog."""
         self._restocked.set()
 
-    async def call_tool(self, asked: Asked, host: Host, channel: Channel) -> dict[str, Any]:
+    async def call_tool(self, asked: Asked, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """The upstream's result, whole; or a result that says why there is none, or asks what has to be asked.
 
         Raises:
             HostError: no such tool, or params that are no call.
             UpstreamRpcError: the upstream's own protocol error.
         """
-        return await self._journal.follow(asked, host, partial(self.travel, asked, host, channel))
+        return await self._journal.follow(asked, host, partial(self.travel, asked, view, host, channel))
 
-    async def travel(self, asked: Asked, host: Host, channel: Channel, record: CallRecord) -> dict[str, Any]:
+    async def travel(
+        self, asked: Asked, view: View, host: Host, channel: Channel, record: CallRecord
+    ) -> dict[str, Any]:
         """From the name to the answer, for whoever follows the call.
 
         Raises:
             CallRefused, UpstreamError: why there is none.
             HostError, UpstreamRpcError: as `call_tool`.
         """
-        view = self._views.of(asked.principal)
         with timed(record, "policy"):
             permitted = await self._permit(asked, view, record)
         with timed(record, "check"):
@@ -124,6 +134,8 @@ class Pipeline:
         if refusal is not None:
             return refusal
         tool, confirm = permitted.resolved.tool, permitted.ruling.decision.verdict == "confirm"
+        if self._failover.others and tool.name in self._failover.others:
+            return await self._by_turns(checked, view, host, channel)
         behind = Behind(host, asked.version, asked.params, channel)
         matter = Matter(self._links[tool.server], "tools/call", tool.name, asked.principal, checked.arguments)
         back = self._inquiries.back(matter, behind, asked.params, confirm=confirm)
@@ -138,9 +150,85 @@ class Pipeline:
         with timed(record, "output"):
             return self._finish(checked, result)
 
+    async def _by_turns(self, checked: Checked, view: View, host: Host, channel: Channel) -> dict[str, Any]:
+        """The rest of the road for a tool that others stand in for: one after the other has its turn, until one can."""
+        first = checked.permitted
+        tool, asked, record = first.resolved.tool, first.resolved.asked, first.record
+        agreed = first.ruling.decision.verdict != "confirm"
+        # Of one that a person has to agree to, that person knows nothing.
+        others = [other for other in self._failover.of(tool) if view.ruling(other).decision.verdict == "allow"]
+        returned = self._inquiries.claims(asked.params)
+        turns = ((one, False) for one in (tool, *others)) if returned else self._failover.order((tool, *others))
+        failure: HostError | UpstreamError | OverLimit | None = None
+        charged = False
+        for one, more in turns:
+            turn = await self._in_place(checked, view, one, charged=charged)
+            if turn is None:
+                continue
+            behind = Behind(host, asked.version, asked.params, channel)
+            matter = Matter(self._links[one.server], "tools/call", one.name, asked.principal, turn.arguments)
+            record.answered_by = one.server if one is not tool else None
+            try:
+                back = self._inquiries.back(matter, behind, asked.params, confirm=not agreed)
+                if not agreed and back is None:
+                    with timed(record, "confirm"):
+                        interim = await self._agree(checked, view, host, channel)
+                    if interim is not None:
+                        return interim
+                agreed = True
+                result = await self._forward(_once(turn) if more else turn, matter, behind, back)
+            except (StaleState, UpstreamError, OverLimit) as error:
+                foreign = returned and isinstance(error, StaleState)
+                repeatable = turn.permitted.ruling.retry is not None
+                if not foreign and (returned or not goes_on(error, repeatable=repeatable, first=one is tool)):
+                    raise
+                if isinstance(error, UpstreamError):
+                    charged = True
+                    self._failover.gave_way(one.server)
+                if failure is None or one is tool:
+                    failure = error
+                record.answered_by = None
+                continue
+            if result.get("resultType", "complete") != "complete":
+                return result
+            with timed(record, "output"):
+                return self._finish(turn, result, checked)
+        assert failure is not None, "the first one always has its turn"
+        raise failure
+
+    async def _in_place(self, checked: Checked, view: View, other: ToolRecord, *, charged: bool) -> Checked | None:
+        """The same call of a tool that stands in, as that is by now; None where it may not have these arguments.
+
+        `charged`: a turn before was counted.
+        """
+        first = checked.permitted
+        if other is first.resolved.tool:
+            limits = together(first.ruling.limits, Limits(), charged=charged)
+            return Checked(first._replace(ruling=first.ruling._replace(limits=limits)), checked.arguments)
+        await self._resolver.awake(other)
+        tool = next((one for one in self._failover.of(first.resolved.tool) if one.name == other.name), None)
+        if tool is None:
+            return None
+        ruling = view.ruling(tool)
+        try:
+            config = self._links[tool.server].config
+            arguments, refusal = self._checker.arguments(config, tool, checked.arguments, ruling.tightening)
+        except Unverifiable:
+            return None
+        if refusal is not None:
+            log.info("%s does not stand in for %s: it refuses the arguments", tool.name, first.resolved.tool.name)
+            return None
+        limits = together(first.ruling.limits, ruling.limits, charged=charged)
+        # What was decided, and agreed to, is the call that the agent made.
+        ruling = ruling._replace(decision=first.ruling.decision, limits=limits)
+        return Checked(Permitted(Resolved(first.resolved.asked, tool), ruling, first.record), arguments)
+
     async def _permit(self, asked: Asked, view: View, record: CallRecord) -> Permitted:
         tool = await self._resolver.find(view, asked.name, asked.style)
         name_tool(record, tool)
+        if tool.only_for_apps and (asked.via is not None or record.door == "v1"):
+            # These are ways of models, and that is for a host's own doing (ext-apps, `visibility`).
+            raise UnknownTool(asked.name, [], meant=tool)
         return Permitted(Resolved(asked, tool), view.ruling(tool), record)
 
     def _check(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
@@ -189,7 +277,7 @@ class Pipeline:
 
     async def _carry(self, checked: Checked, matter: Matter, behind: Behind, back: Back | None) -> dict[str, Any]:
         """All that the call is to its upstream, counted as one."""
-        resolved, ruling = checked.permitted.resolved, checked.permitted.ruling
+        resolved, ruling, record = checked.permitted
         tool, params = resolved.tool, resolved.asked.params
         sent = {key: value for key, value in params.items() if key not in _NOT_FORWARDED}
         sent["name"] = tool.own_name
@@ -204,9 +292,13 @@ class Pipeline:
         more = back.more if back is not None else self._inquiries.unasked(matter, behind, params)
         agreed = ruling.decision.verdict == "confirm" or (back is not None and back.agreed)
         with self._ledger.charged(tool.name, ruling.limits, resolved.asked.conversation, again=back is not None):
+            steps = len(record.steps)
             try:
                 result = await self._inquiries.carry(matter, behind, send, more, agreed=agreed)
-            except BaseException:
+            except BaseException as error:
+                if isinstance(error, UpstreamError) and ruling.retry is None and len(record.steps) - steps > 1:
+                    # It was answered before, with a question.
+                    error.details["begun"] = True
                 if heard is not None:
                     heard.drop()
                 raise
@@ -225,11 +317,14 @@ class Pipeline:
             try:
                 return await self._send(checked, sent, deadline - loop.time(), behind, heard)
             except (UpstreamLost, UpstreamUnavailable, UpstreamHttpStatus) as error:
-                passing = not isinstance(error, UpstreamHttpStatus) or error.details["status"] in _WORTH_A_RETRY
-                if not passing or loop.time() + pause >= deadline:
+                wait, passing = pause, True
+                if isinstance(error, UpstreamHttpStatus):
+                    wait = max(pause, error.details.get("retry_after", 0.0))
+                    passing = error.details["status"] in _WORTH_A_RETRY
+                if not passing or loop.time() + wait >= deadline:
                     raise
                 log.info("%s is sent again (%s): %s", tool.name, checked.permitted.ruling.retry, error)
-                await asyncio.sleep(pause)
+                await asyncio.sleep(wait)
                 checked.permitted.record.retries += 1
         return await self._send(checked, sent, deadline - loop.time(), behind, heard)
 
@@ -259,11 +354,20 @@ class Pipeline:
             record.upstream_version = _version(link)
         return in_result(tool.prefix, received(result))
 
-    def _finish(self, checked: Checked, result: dict[str, Any]) -> dict[str, Any]:
+    def _finish(self, checked: Checked, result: dict[str, Any], asked: Checked | None = None) -> dict[str, Any]:
+        """`asked` is the call that was made, if another tool stood in."""
         tool = checked.permitted.resolved.tool
+        meant = asked.permitted.resolved.tool if asked is not None else tool
         server = self._links[tool.server].config
-        fitting = self._checker.result(server, tool, result)
-        return attributed(server, tool, bounded(fitting, checked.permitted.ruling.limits.result), time.time())
+        fitting = self._checker.result(self._links[meant.server].config, meant, result)
+        within = bounded(fitting, checked.permitted.ruling.limits.result)
+        return attributed(server, tool, within, time.time(), meant.server)
+
+
+def _once(checked: Checked) -> Checked:
+    """The same call, not to be sent again: another server is there."""
+    permitted = checked.permitted
+    return checked._replace(permitted=permitted._replace(ruling=permitted.ruling._replace(retry=None)))
 
 
 def _version(link: Link) -> str | None:

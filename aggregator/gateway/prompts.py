@@ -33,6 +33,7 @@ class Prompts:
         """
         view, name = self._offers.view(question), question.text("name")
         found = await self.find(view, name, question)
+        question.about(found.link.config.id, found.own)
         interim = await self._permission.obtain(found, view, question)
         if interim is not None:
             return interim
@@ -61,6 +62,8 @@ class Prompts:
         if link is None:
             await self._offers.settled()
         else:
+            if link.greeting is None and view.decide("prompt", link.config, own).visible:
+                link.wake()
             await self._supervisor.tried(link, link.config.timeout)
         found = self._seen(view, name)
         if found is not None:
@@ -68,6 +71,7 @@ class Prompts:
         nearest = self._offers.of(view).prompts.nearest(name, view.style(question.host.names))
         for record in self._offers.all.prompt(name):
             # There is one, so that this raises: with the reason, where the agent may know of it.
+            question.about(record.server, record.own_name)
             try:
                 self._permission.check(Found("prompt", self._links[record.server], record.own_name, name), view)
             except UnknownPrompt as hidden:

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from aggregator.config.watch import Stamp, stamp
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.live import Live, Reloaded
 
@@ -13,7 +14,7 @@ log = logging.getLogger(__name__)
 
 EVERY: Final = 0.5
 
-Signature = tuple[tuple[object, ...], ...]
+Signature = tuple[Stamp, ...]
 
 
 class PolicyWatch:
@@ -23,7 +24,7 @@ class PolicyWatch:
         self,
         live: Live,
         tools: Callable[[], tuple[ToolRecord, ...]],
-        trusted: Mapping[str, bool],
+        trusted: Callable[[str], bool],
         reloaded: Callable[[Reloaded], None],
     ) -> None:
         self._live = live
@@ -78,7 +79,7 @@ def report(live: Live | None) -> dict[str, Any]:
 
 def signature(folder: Path) -> Signature:
     """Differs as soon as a file of the folder does."""
-    found: list[tuple[object, ...]] = []
+    found: list[Stamp] = []
     try:
         entries = list(folder.iterdir())
     except OSError:
@@ -87,11 +88,5 @@ def signature(folder: Path) -> Signature:
         # Editors leave hidden files beside those they change, which are no policies.
         if entry.suffix not in (".yaml", ".yml") or entry.name.startswith("."):
             continue
-        try:
-            status = entry.stat()
-        except OSError:
-            found.append((entry.name,))
-        else:
-            # Not by time and size alone: a restored backup has those of the file it replaces.
-            found.append((entry.name, status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns))
+        found.append(stamp(entry))
     return tuple(sorted(found, key=str))

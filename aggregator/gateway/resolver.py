@@ -1,7 +1,7 @@
 """Which tool a name means for an agent; a server that is still starting is waited for."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.domain.errors import Blame, NotAllowed, UnknownTool
@@ -9,19 +9,24 @@ from aggregator.domain.names import Style, spellings
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import View, Views
 from aggregator.upstream.link import Link
+from aggregator.upstream.states import SHOWN_IF_KNOWN
 from aggregator.upstream.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
 
 
 class Resolver:
-    """`catalog` is swapped whole when it changes."""
+    """`catalog` is swapped whole when it changes; `patience` is what servers that still start are given. `covered`:
+    whether another server can answer for a tool."""
 
-    def __init__(self, supervisor: Supervisor, views: Views, patience: float) -> None:
+    def __init__(
+        self, supervisor: Supervisor, views: Views, patience: float, covered: Callable[[ToolRecord], bool]
+    ) -> None:
         self.catalog = Catalog()
         self._supervisor = supervisor
         self._views = views
-        self._patience = patience
+        self.patience = patience
+        self._covered = covered
         self._links = supervisor.links
         self._by_prefix = supervisor.by_prefix
 
@@ -36,17 +41,19 @@ class Resolver:
             UpstreamUnavailable: its server is away.
         """
         visible = self.called(view, name)
-        if visible is not None and not (to_call and self._is_starting(visible)):
+        if visible is not None and not (to_call and self._is_only_remembered(visible)):
             return visible
         link = self._links[visible.server] if visible is not None else self._named(view, name)
         if link is None:
             # A shortened name does not say which server it is of.
-            await self._supervisor.all_tried(self._patience)
+            await self._supervisor.all_tried(self.patience)
         else:
+            if visible is not None or (not link.shown and _might_call(view, link, name)):
+                link.wake()
             await self._supervisor.tried(link, visible.timeout if visible is not None else link.config.timeout)
         visible = self.called(view, name)
         if visible is not None:
-            if to_call and self._is_starting(visible):
+            if to_call and self._links[visible.server].state == "starting" and not self._covered(visible):
                 raise self._links[visible.server].away()
             return visible
         readings = list(self._readings(view, name))
@@ -68,10 +75,20 @@ class Resolver:
 
         What is hidden from this agent does not stand in the way of what it sees.
         """
-        return next(filter(view.sees, self._readings(view, name)), None)
+        for tool in self._readings(view, name):
+            if view.sees(tool):
+                return tool
+        return None
 
-    def _is_starting(self, tool: ToolRecord) -> bool:
-        return self._links[tool.server].state == "starting"
+    async def awake(self, tool: ToolRecord) -> None:
+        """Start the server of a tool that is known from the last time only, and wait until it has come up or failed."""
+        if self._is_only_remembered(tool):
+            link = self._links[tool.server]
+            link.wake()
+            await self._supervisor.tried(link, tool.timeout)
+
+    def _is_only_remembered(self, tool: ToolRecord) -> bool:
+        return self._links[tool.server].state in SHOWN_IF_KNOWN
 
     def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:
         bound = view.binding(name)

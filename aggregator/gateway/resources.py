@@ -25,8 +25,6 @@ class Resources:
         self._offers = offers
         self._permission = permission
         self._by_prefix = supervisor.by_prefix
-        # Hosts that normalise URIs write their authority in lower case.
-        self._by_folded = {prefix.lower(): link for prefix, link in reversed(list(self._by_prefix.items()))}
 
     async def read(self, question: Question) -> dict[str, Any]:
         """The result of `resources/read`.
@@ -37,6 +35,7 @@ class Resources:
         """
         view, uri = self._offers.view(question), question.text("uri")
         found = await self.find(view, uri)
+        question.about(found.link.config.id, found.own)
         interim = await self._permission.obtain(found, view, question)
         if interim is not None:
             return interim
@@ -91,13 +90,18 @@ class Resources:
         if listed is not None:
             return Found("resource", self._links[listed.server], listed.own_name, uri)
         pair = unwrapped(uri)
-        link = self._by_prefix.get(pair[0]) or self._by_folded.get(pair[0].lower()) if pair is not None else None
+        link = self._named(pair[0]) if pair is not None else None
         if pair is not None and link is not None:
             return Found("resource", link, pair[1], uri)
         alone = self._by_prefix.get("")
         owner = offer.fitting(uri) or (offer.owner(uri) if alone is None else None)
         link = self._links[owner.server] if owner is not None else alone
         return Found("resource", link, uri, uri) if link is not None else None
+
+    def _named(self, prefix: str) -> Link | None:
+        """The server of a prefix; hosts that normalise URIs write their authority in lower case."""
+        link, folded = self._by_prefix.get(prefix), prefix.lower()
+        return link or next((one for name, one in self._by_prefix.items() if name.lower() == folded), None)
 
 
 def _reads(link: Link) -> bool:

@@ -47,11 +47,28 @@ class Subscriptions:
         # By subscriber and URI as it is told: whose it is, and what it is about.
         self._due: dict[tuple[Subscriber, str], tuple[Link, str, set[str]]] = {}
         self._timer: asyncio.TimerHandle | None = None
-        for server, link in links.items():
-            link.watch.told = partial(self._changed, server)
+        # Those that we hear of: what they are wanted to tell goes with a server that is connected anew.
+        self._heard: dict[str, Link] = {}
+        self.reconfigure()
 
     def __len__(self) -> int:
         return len(self._of)
+
+    def reconfigure(self) -> None:
+        """The links may be others by now."""
+        for server, link in self._heard.items():
+            if self._links.get(server) is not link:
+                link.watch.told = _nobody
+        for server, own in list(self._of):
+            link_now, subscribers = self._links.get(server), list(self._of[server, own])
+            for subscriber in subscribers:
+                if link_now is None:
+                    self._drop(subscriber, (server, own))
+                elif link_now is not self._heard.get(server):
+                    link_now.watch.want(own)
+        self._heard = dict(self._links)
+        for server, link in self._heard.items():
+            link.watch.told = partial(self._changed, server)
 
     # -- handshake eras
 
@@ -137,7 +154,8 @@ class Subscriptions:
         if subscriber.spelled.pop(key, None) is None:
             return
         server, own = key
-        self._links[server].watch.unwant(own)
+        if server in self._links:
+            self._links[server].watch.unwant(own)
         subscribers = self._of[key]
         del subscribers[subscriber]
         if not subscribers:
@@ -161,6 +179,10 @@ class Subscriptions:
             wanted = any((server, own) in subscriber.spelled and self._may_read(host, link, own) for own in about)
             if wanted and self._may_read(host, link, uri):
                 subscriber.tell(spelled)
+
+
+def _nobody(watched: list[str], uri: str) -> None:
+    """Whoever was told hears of it from another link now."""
 
 
 def can_tell(link: Link) -> bool:

@@ -100,11 +100,14 @@ class View:
 
 
 class Views:
-    """The views of now, and their lists as long as neither the catalog nor the rulebook changes."""
+    """The views of now, and their lists as long as neither the catalog nor the rulebook changes.
+
+    `trusted` says so of servers by id; it is swapped whole, together with the catalog.
+    """
 
     def __init__(self, live: Live | None, trusted: Mapping[str, bool]) -> None:
         self._live = live
-        self._trusted = trusted
+        self.trusted = trusted
         self._listings: Kept[Listing] = Kept(_KEPT)
         self._offers: Kept[Offer] = Kept(_KEPT)
         self._shown: Kept[dict[tuple[ItemKind, str, str], bool]] = Kept(_KEPT)
@@ -116,7 +119,7 @@ class Views:
 
     def of(self, principal: Principal) -> View:
         """What this agent sees now."""
-        return View(principal, self.rulebook, self._trusted)
+        return View(principal, self.rulebook, self.trusted)
 
     def listing(self, view: View, catalog: Catalog) -> Listing:
         """What this agent may call, as it is to be shown to it."""

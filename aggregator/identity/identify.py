@@ -113,7 +113,7 @@ def _by_key(text: str, facts: Facts, keyring: Keyring, throttle: Throttle, now: 
     if wait > 0.0:
         seconds = int(wait) + 1
         return Refused(429, f"Too many wrong keys from this address; try again in {seconds} s.", seconds)
-    record = keyring.verify(text, now)
+    record = keyring.verify(key, now)
     if isinstance(record, Refusal):
         # An expired or revoked key was right once: that is no guessing.
         if record.reason in ("malformed", "unknown"):

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
-from aggregator.identity.keys import Presented, hashed, matches, parse_key
+from aggregator.identity.keys import Presented, hashed, matches
 from aggregator.storage.errors import StorageError
 from aggregator.storage.records import KeyRecord
 
@@ -68,9 +68,8 @@ class Keyring:
         self._written = {key.key_id: key for key in keys}
         self._merge()
 
-    def verify(self, text: str, now: float) -> KeyRecord | Refusal:
-        """Whose key this is, at the wall-clock time `now`."""
-        key = parse_key(text)
+    def verify(self, key: Presented | None, now: float) -> KeyRecord | Refusal:
+        """Whose key this is, at the wall-clock time `now`; None is what `parse_key` makes of no key."""
         if key is None:
             return Refusal("malformed")
         record = self._keys.get(key.key_id, _NOBODY)

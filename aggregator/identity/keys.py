@@ -22,6 +22,7 @@ _ID_LENGTH: Final = 10
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SECRET_LENGTH: Final = 43  # 62**43 > 2**256
 _CHECK_LENGTH: Final = 6  # 62**6 > 2**32
+_PLACES: Final = tuple(62**place for place in reversed(range(_SECRET_LENGTH)))
 _KEY: Final = re.compile(
     rf"({PREFIX}([{_ID_ALPHABET}]{{{_ID_LENGTH}}})_([0-9A-Za-z]{{{_SECRET_LENGTH}}}))([0-9A-Za-z]{{{_CHECK_LENGTH}}})"
 )
@@ -116,8 +117,4 @@ def _checksum(body: str) -> str:
 
 
 def _base62(number: int, length: int) -> str:
-    digits = []
-    for _ in range(length):
-        number, digit = divmod(number, 62)
-        digits.append(_BASE62[digit])
-    return "".join(reversed(digits))
+    return "".join([_BASE62[number // place % 62] for place in _PLACES[-length:]])

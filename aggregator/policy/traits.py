@@ -24,8 +24,7 @@ WORST: Final = Traits()
 
 def claimed(definition: Mapping[str, Any], *, trusted: bool) -> Traits:
     """The traits a tool's `annotations` claim (S/schema, ToolAnnotations: the defaults there are the worst case)."""
-    hints = definition.get("annotations") if trusted else None
-    if not isinstance(hints, Mapping):
+    if not trusted or not isinstance(hints := definition.get("annotations"), Mapping):
         return WORST
     read_only = hints.get("readOnlyHint") is True
     return Traits(

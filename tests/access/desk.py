@@ -6,6 +6,7 @@ What is played: the wire between a link and its server. What an upstream answers
 import asyncio
 import json
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,7 @@ from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_VERSION
 from aggregator.gateway.host import Host
 from aggregator.policy.rulebook import Rulebook
 from aggregator.upstream.negotiate import Greeting
+from aggregator.upstream.states import Condition
 from aggregator.upstream.way_in import Session
 from aggregator.wire.codec import encode
 from aggregator.wire.peer import NoWayBack, OnProgress
@@ -119,7 +121,7 @@ class Desk:
             self.played[server] = played = Played(server, self.sent)
             link.definitions = list(tools.get(server, []))
             state: Any = (down or {}).get(server, "ready")
-            link.state = state
+            link.life.condition = Condition(state, since=time.time())
             if state == "ready":
                 link._session = Session(played, Greeting(LEGACY, {"tools": {}}, {}, None), "played", {})
         self.app.gateway.restock()

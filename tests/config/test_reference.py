@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from aggregator.config.foreign import ENV_FILE, OWN_KEYS, RENAMED, SWITCHES, TOOL_LISTS
+from aggregator.config.health import HealthConfig
 from aggregator.config.load import ROOTS
 from aggregator.config.model import Config, LaunchConfig, ToolsConfig
 from aggregator.config.reference import inserted
@@ -17,6 +18,7 @@ from aggregator.config.settings import (
     LogConfig,
     RedactConfig,
     SearchConfig,
+    StdioConfig,
     V1Config,
 )
 
@@ -33,9 +35,9 @@ def test_the_reference_is_fresh() -> None:
 
 
 def test_every_field_has_its_heading() -> None:
-    parts: dict[str, type[BaseModel]] = {"http": HttpConfig, "sse": DoorConfig, "stdio": DoorConfig, "log": LogConfig}
+    parts: dict[str, type[BaseModel]] = {"http": HttpConfig, "sse": DoorConfig, "stdio": StdioConfig, "log": LogConfig}
     parts |= {"v1": V1Config, "search": SearchConfig, "audit": AuditConfig, "redact": RedactConfig}
-    parts |= {"launch": LaunchConfig, "tools": ToolsConfig}
+    parts.update(launch=LaunchConfig, tools=ToolsConfig, health=HealthConfig)
     fields = {*OWN_KEYS, *(name for name in Config.model_fields if name != "servers")}
     fields |= {f"{part}.{name}" for part, model in parts.items() for name in model.model_fields}
     headings = re.findall(r"^### `(.+)`$", TEXT, re.MULTILINE)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.upstream import backoff, link, negotiate, process
+from aggregator.upstream import backoff, negotiate, process
 from aggregator.upstream.transports import http, stdio
 
 
@@ -15,6 +15,5 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff, "REFUSED_CAP", 0.5)
     monkeypatch.setattr(negotiate, "PROBE_TIMEOUT", 0.5)
     monkeypatch.setattr(process, "TERM_GRACE", 0.5)
-    monkeypatch.setattr(link, "RECONNECT_WAIT", 2.0)
     monkeypatch.setattr(http, "RETRY_DELAY", 0.02)
     monkeypatch.setattr(stdio, "NOISE_PAUSE", 0.02)

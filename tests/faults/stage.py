@@ -37,7 +37,8 @@ def stdio(
 
 def server(name: str, **fields: Any) -> ServerConfig:
     """One upstream with short limits."""
-    return ServerConfig(**{"id": name, "key": name, "prefix": name, "timeout": 5, "connect_timeout": 5} | fields)
+    limits = {"timeout": 5, "connect_timeout": 5, "reconnect_wait": 2}
+    return ServerConfig(**{"id": name, "key": name, "prefix": name} | limits | fields)
 
 
 class Way:

@@ -85,7 +85,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog_cache, "COALESCE", 0.01)
     monkeypatch.setattr(catalog_cache, "AGAIN", 0.05)
     monkeypatch.setattr(catalog_cache, "LAST_MOMENT", BOUND)
-    monkeypatch.setattr("aggregator.app.FOLLOW_EVERY", 0.02)
+    monkeypatch.setattr("aggregator.gateway.keys.FOLLOW_EVERY", 0.02)
 
 
 @asynccontextmanager
@@ -95,7 +95,7 @@ async def running(shop: Shop, *servers: ServerConfig, **rest: Any) -> AsyncItera
         Config(servers=servers or (shop.config(),), startup_wait=600, straggler_wait=600),
         None,
         shop.storage,
-        caches=True,
+        keeps_records=True,
     )
     async with app.running():
         yield Stage(app)
@@ -415,7 +415,7 @@ async def test_a_disk_that_does_not_answer_delays_nothing(shop: Shop, monkeypatc
 async def test_keys_made_later_are_noticed(shop: Shop) -> None:
     """Proves: D4, F4. Although the file was made by ourselves, for the catalogs, while there were no keys."""
     shop.open()
-    app = App(Config(servers=(shop.config(),)), None, shop.storage, caches=True)
+    app = App(Config(servers=(shop.config(),)), None, shop.storage, keeps_records=True)
     await app.learn_keys()
     assert app.access.open
     async with app.running():
@@ -429,7 +429,7 @@ async def test_keys_made_later_are_noticed(shop: Shop) -> None:
 async def test_what_may_have_held_keys_keeps_the_doors_closed(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     """Proves: D4, F4. A file that turns up damaged is set aside, whoever opens it first; one that cannot be opened
     may hold keys, and is tried until it can."""
-    app = App(Config(servers=(shop.config(),)), None, shop.storage, caches=True)
+    app = App(Config(servers=(shop.config(),)), None, shop.storage, keeps_records=True)
     await app.learn_keys()
     shop.database.mkdir()
     async with app.running():
@@ -440,7 +440,7 @@ async def test_what_may_have_held_keys_keeps_the_doors_closed(shop: Shop, caplog
         _garbage(shop)
         await until(lambda: not app.access.open, "it is set aside")
         assert len(list(shop.database.parent.glob("a.db.damaged-*"))) == 1
-        await until(lambda: app._knows_keys, "the new one is read")
+        await until(lambda: app._keys.known, "the new one is read")
         assert not app.access.open
 
 

@@ -212,8 +212,8 @@ async def test_too_many_sessions_are_refused_until_one_ends() -> None:
 
 
 async def test_too_many_event_streams_are_refused() -> None:
-    """D11: the SSE door has the same limit."""
-    async with doors(stdio("s"), max_sessions=20) as hosts:
+    """D11: so it is with streams that stay open."""
+    async with doors(stdio("s"), max_streams=20) as hosts:
         streams = [hosts.visit("GET", "/sse") for _ in range(20)]
         await until(lambda: all(visit.body for visit in streams), "twenty are open")
         assert (await hosts.visit("GET", "/sse").done()).status == 503
@@ -228,16 +228,15 @@ async def test_too_many_event_streams_are_refused() -> None:
 async def test_a_host_that_does_not_read_is_bounded(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A7: answers for it are dropped in the end, not kept; the others are served."""
     limit = 1_000_000
-    monkeypatch.setattr(stream, "UNREAD_LIMIT", limit)
     queued: list[stream.EventStream] = []
     create = stream.EventStream.__init__
 
-    def watched(self: stream.EventStream) -> None:
-        create(self)
+    def watched(self: stream.EventStream, unread: stream.Unread) -> None:
+        create(self, unread)
         queued.append(self)
 
     monkeypatch.setattr(stream.EventStream, "__init__", watched)
-    async with doors(stdio("s")) as hosts:
+    async with doors(stdio("s"), max_unread_bytes=limit) as hosts:
         if door == "sse":
             slow = hosts.visit("GET", "/sse")
             await until(lambda: b"session_id" in slow.body, "the endpoint was named")

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from aggregator.doors import stdio as door
+from aggregator.config.settings import StdioConfig
+from aggregator.doors.stdio import serve_stdio
 from aggregator.gateway.host import Host
 
 from .stage import BOUND, Json, Stage, modern, staged, stdio, until
@@ -52,7 +53,7 @@ class Pipes:
 
 
 @asynccontextmanager
-async def plugged() -> AsyncIterator[Pipes]:
+async def plugged(limits: StdioConfig | None = None) -> AsyncIterator[Pipes]:
     """A product whose stdio door this process holds."""
     in_read, in_write = os.pipe()
     out_read, out_write = os.pipe()
@@ -65,7 +66,7 @@ async def plugged() -> AsyncIterator[Pipes]:
     async with staged(stdio("s")) as stage:
         host = Host("stdio", "compatible")
         with os.fdopen(in_read, "rb", buffering=0) as stdin, os.fdopen(out_write, "wb", buffering=0) as stdout:
-            serving = asyncio.create_task(door.serve_stdio(stage.app.gateway, host, stdin, stdout))
+            serving = asyncio.create_task(serve_stdio(stage.app.gateway, host, stdin, stdout, limits))
             try:
                 yield Pipes(stage, writer, reader, serving)
             finally:
@@ -234,10 +235,9 @@ async def test_an_id_in_use_is_refused_and_the_first_call_lives() -> None:
         await pipes.check()
 
 
-async def test_a_message_above_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_above_the_limit() -> None:
     """F1: refused, and not kept; what comes behind it is read."""
-    monkeypatch.setattr(door, "MESSAGE_LIMIT", 300_000)
-    async with plugged() as pipes:
+    async with plugged(StdioConfig(max_message_bytes=300_000)) as pipes:
         pipes.send({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "y" * 2_000_000}})
         answer = await pipes.receive()
         assert answer["error"]["code"] == -32700

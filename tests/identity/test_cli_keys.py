@@ -10,7 +10,7 @@ import pytest
 from aggregator.cli import keys
 from aggregator.domain.errors import OperatorError
 from aggregator.identity.keyring import Keyring
-from aggregator.identity.keys import parse_policy_line
+from aggregator.identity.keys import parse_key, parse_policy_line
 from aggregator.storage.records import KeyRecord
 
 
@@ -49,7 +49,7 @@ def test_a_hash_for_a_policy_file_touches_no_database(path: Path, url: str, caps
     assert not path.exists()
     ring = Keyring()
     ring.use_policy_keys([parse_policy_line(line, "bot")])
-    assert isinstance(ring.verify(text, 1.0), KeyRecord)
+    assert isinstance(ring.verify(parse_key(text), 1.0), KeyRecord)
     with pytest.raises(OperatorError, match="cannot carry an end"):
         keys.new(url, "bot", expires="1d", print_hash=True)
 

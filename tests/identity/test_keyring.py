@@ -8,7 +8,7 @@ import pytest
 from aggregator.identity import keyring as module
 from aggregator.identity import keys
 from aggregator.identity.keyring import Keyring, Refusal
-from aggregator.identity.keys import NewKey, new_key
+from aggregator.identity.keys import NewKey, new_key, parse_key
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.opening import Database
 from aggregator.storage.records import KeyRecord
@@ -23,36 +23,36 @@ async def _kept(database: Database, keyring: Keyring, *, expires: float | None =
 
 async def test_a_key_is_known_until_it_is_revoked(database: Database, keyring: Keyring) -> None:
     made = await _kept(database, keyring)
-    assert keyring.verify(made.text, 2.0) == made.record
+    assert keyring.verify(parse_key(made.text), 2.0) == made.record
     assert not await keyring.refresh()
     revoked = await database.keys.revoke(made.record.key_id, 3.0)
     assert await database.keys.revoke(made.record.key_id, 4.0) == revoked
     await keyring.refresh()
-    assert keyring.verify(made.text, 4.0) == Refusal("revoked")
+    assert keyring.verify(parse_key(made.text), 4.0) == Refusal("revoked")
     await database.keys.expire(made.record.key_id, None)
     await keyring.refresh()
-    assert keyring.verify(made.text, 4.0) == Refusal("revoked")
+    assert keyring.verify(parse_key(made.text), 4.0) == Refusal("revoked")
 
 
 async def test_a_key_ends_at_its_time(database: Database, keyring: Keyring) -> None:
     made = await _kept(database, keyring, expires=10.0)
-    assert keyring.verify(made.text, 9.999) == made.record
-    assert keyring.verify(made.text, 10.0) == Refusal("expired")
+    assert keyring.verify(parse_key(made.text), 9.999) == made.record
+    assert keyring.verify(parse_key(made.text), 10.0) == Refusal("expired")
     await database.keys.expire(made.record.key_id, 20.0)
     await keyring.refresh()
-    assert isinstance(keyring.verify(made.text, 10.0), KeyRecord)
+    assert isinstance(keyring.verify(parse_key(made.text), 10.0), KeyRecord)
 
 
 def test_with_one_id_twice_the_databases_key_counts() -> None:
     made = new_key("bot", now=1.0)
     ring = Keyring()
     ring.use_policy_keys([KeyRecord(made.record.key_id, "files", made.record.hash)])
-    record = ring.verify(made.text, 2.0)
+    record = ring.verify(parse_key(made.text), 2.0)
     assert isinstance(record, KeyRecord)
     assert record.agent_id == "files"
     ring._kept = {made.record.key_id: made.record}
     ring.use_policy_keys([KeyRecord(made.record.key_id, "files", made.record.hash)])
-    record = ring.verify(made.text, 2.0)
+    record = ring.verify(parse_key(made.text), 2.0)
     assert isinstance(record, KeyRecord)
     assert record.agent_id == "bot"
     assert len(ring) == 1
@@ -82,7 +82,7 @@ def test_an_unknown_id_costs_what_a_wrong_secret_and_the_right_one_cost(monkeypa
     costs = []
     for text, answer in ((stranger.text, "unknown"), (wrong, "unknown"), (made.text, "")):
         work.clear()
-        found = ring.verify(text, 2.0)
+        found = ring.verify(parse_key(text), 2.0)
         assert (found.reason if isinstance(found, Refusal) else "") == answer
         costs.append(list(work))
     assert costs[0] == costs[1] == costs[2] == ["_checksum", "hashed", "blake2b", "compare_digest"]
@@ -90,8 +90,8 @@ def test_an_unknown_id_costs_what_a_wrong_secret_and_the_right_one_cost(monkeypa
 
 def test_nobodys_hash_lets_nobody_in() -> None:
     assert keys.parse_key("agk__") is None
-    assert Keyring().verify(new_key("bot", now=1.0).text, 1.0) == Refusal("unknown")
-    assert Keyring().verify("", 1.0) == Refusal("malformed")
+    assert Keyring().verify(parse_key(new_key("bot", now=1.0).text), 1.0) == Refusal("unknown")
+    assert Keyring().verify(parse_key(""), 1.0) == Refusal("malformed")
     assert module._NOBODY.key_id == ""
 
 
@@ -120,7 +120,7 @@ async def test_following_notes_uses_by_the_hour(database: Database, keyring: Key
     pauses = _Pauses()
     task = asyncio.create_task(keyring.follow(pause=pauses))
     for now, noted in ((7200.5, 7200.0), (7300.0, 7200.0), (10800.0, 10800.0)):
-        assert isinstance(keyring.verify(made.text, now), KeyRecord)
+        assert isinstance(keyring.verify(parse_key(made.text), now), KeyRecord)
         await pauses.turn()
         (key,) = await database.keys.all()
         assert key.last_used == noted
@@ -161,7 +161,7 @@ async def test_a_database_that_fails_is_told_and_followed_on(caplog: pytest.LogC
         assert ring.problem is not None
         assert problem in ring.problem
         assert problem in repr(ring)
-        assert isinstance(ring.verify(source.keys[0].text, 1e6), KeyRecord)
+        assert isinstance(ring.verify(parse_key(source.keys[0].text), 1e6), KeyRecord)
     assert caplog.text.count("changes of keys are not seen") == 1
     source.error = None
     await pauses.turn()

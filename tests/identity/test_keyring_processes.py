@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from aggregator.identity.keyring import Keyring
-from aggregator.identity.keys import NewKey, new_key
+from aggregator.identity.keys import NewKey, new_key, parse_key
 from aggregator.storage.opening import Database
 from aggregator.storage.records import KeyRecord
 from tests.storage.processes import other
@@ -46,15 +46,15 @@ async def test_within_a_second(url: str, database: Database, keyring: Keyring, w
         assert await asyncio.to_thread(process.read) == "ready"
         for at, key in enumerate(made):
             text = key.text
-            assert isinstance(keyring.verify(text, time.time()), KeyRecord)
+            assert isinstance(keyring.verify(parse_key(text), time.time()), KeyRecord)
             process.write(f"{key.record.key_id},{what}")
             done = float(await asyncio.to_thread(process.read))
 
             def refused(text: str = text) -> bool:
-                return not isinstance(keyring.verify(text, time.time()), KeyRecord)
+                return not isinstance(keyring.verify(parse_key(text), time.time()), KeyRecord)
 
             seconds.append(await _seconds_until(refused, done))
-            assert all(isinstance(keyring.verify(k.text, time.time()), KeyRecord) for k in made[at + 1 :])
+            assert all(isinstance(keyring.verify(parse_key(k.text), time.time()), KeyRecord) for k in made[at + 1 :])
         process.write()
         await asyncio.to_thread(process.done)
     following.cancel()

@@ -10,7 +10,7 @@ import pytest
 from aggregator.cli import keys
 from aggregator.identity.identify import Facts, Refused, identify
 from aggregator.identity.keyring import Keyring
-from aggregator.identity.keys import new_key
+from aggregator.identity.keys import new_key, parse_key
 from aggregator.identity.throttle import Throttle
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import NoSuchRow
@@ -59,7 +59,7 @@ async def test_not_in_logs_errors_and_reprs(url: str, caplog: pytest.LogCaptureF
         ):
             answer = identify(facts, ring, throttle, "keys", 2.0)
             told += [repr(facts), repr(answer), answer.reason if isinstance(answer, Refused) else ""]
-        told += [repr(ring), repr(throttle), repr(database), repr(ring.verify(made.text, 2.0))]
+        told += [repr(ring), repr(throttle), repr(database), repr(ring.verify(parse_key(made.text), 2.0))]
         kept = [repr(key) for key in await database.keys.all()]
     told += [caplog.text, *kept]
     everything = "\n".join(told)
@@ -72,7 +72,7 @@ def test_the_memory_of_a_keyring_holds_hashes_alone() -> None:
     made = new_key("bot", now=1.0)
     ring = Keyring()
     ring.use_policy_keys([made.record])
-    assert isinstance(ring.verify(made.text, 2.0), KeyRecord)
+    assert isinstance(ring.verify(parse_key(made.text), 2.0), KeyRecord)
     kept = repr([{key: getattr(record, "hash") for key, record in ring._keys.items()}, ring._seen, vars(ring)])  # noqa: B009
     assert made.record.hash in kept
     assert [piece for piece in _pieces(made.text) if piece in kept] == []

@@ -18,6 +18,7 @@ from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageReadOnly, StorageTooNew
 from aggregator.storage.records import KeyRecord
 from aggregator.upstream.negotiate import Greeting
+from aggregator.upstream.states import Condition
 from aggregator.upstream.supervisor import Supervisor
 from tests.storage.processes import other
 
@@ -126,7 +127,8 @@ async def test_catalogs_are_not_kept_in_a_read_only_file(
     path.chmod(0o400)
     supervisor = Supervisor([ServerConfig(id="box", key="box", prefix="box", type="local", target="a:b")], lambda: None)
     (link,) = supervisor.links.values()
-    link.state, link.greeting, link.definitions = "ready", Greeting("2025-11-25"), [{"name": "t"}]
+    link.life.condition = Condition("ready", "", 0.0)
+    link.greeting, link.definitions = Greeting("2025-11-25"), [{"name": "t"}]
     tried = asyncio.Queue[None]()
 
     async def opened() -> Catalogs:

@@ -9,6 +9,7 @@ import pytest
 from aggregator.domain.errors import HostError
 from aggregator.domain.principal import LOCAL
 from aggregator.domain.tasks import Tasks
+from aggregator.doors.bounds import Bounds
 from aggregator.doors.exchange import Exchange
 from aggregator.doors.guard import Message
 from aggregator.doors.http import HttpDoor
@@ -16,6 +17,7 @@ from aggregator.doors.sessions import HttpSession, Sessions
 from aggregator.gateway.changes import Changes
 from aggregator.gateway.gateway import Gateway
 from aggregator.gateway.host import Host
+from aggregator.gateway.room import Room
 from aggregator.wire.codec import decode, encode
 
 BOUND = 5
@@ -39,12 +41,11 @@ class Door:
 
     def __init__(self) -> None:
         tasks = Tasks("a test")
-        sessions = Sessions(Changes(lambda host: {}), tasks, 10, 100.0)
+        room = Room({"sessions": 10, "streams": 10, "pending": 10}, 1.0)
+        sessions = Sessions(Changes(lambda host: {}), tasks, room, 100.0)
         self.gateway = Nothing()
-        self.door = HttpDoor(cast(Gateway, self.gateway), "canonical", 2**20, sessions, tasks)
-        session = sessions.open(self._host())
-        assert session is not None
-        self.session: HttpSession = session
+        self.door = HttpDoor(cast(Gateway, self.gateway), "canonical", Bounds(room), sessions, tasks)
+        self.session: HttpSession = sessions.open(self._host())
 
     @staticmethod
     def _host() -> Host:

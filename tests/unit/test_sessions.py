@@ -15,6 +15,7 @@ from aggregator.doors.sessions import Mute, Sessions
 from aggregator.doors.stream import EventStream
 from aggregator.gateway.changes import Changes, notification
 from aggregator.gateway.host import Host
+from aggregator.gateway.room import NoRoom, Room
 from aggregator.wire.codec import decode
 from aggregator.wire.peer import NoWayBack, PeerGone
 
@@ -40,7 +41,8 @@ def _host() -> Host:
 
 def _sessions(at_most: int = 2, changes: Changes | None = None) -> Sessions:
     # Nothing is asked of these hosts, so the home stays empty.
-    return Sessions(changes or Changes(lambda host: {}), Tasks("a test"), at_most, IDLE)
+    room = Room({"sessions": at_most, "streams": 10, "pending": 10}, 1.0)
+    return Sessions(changes or Changes(lambda host: {}), Tasks("a test"), room, IDLE)
 
 
 async def _written(stream: EventStream) -> list[Any]:
@@ -61,7 +63,6 @@ async def test_a_session_is_found_by_its_id_only() -> None:
     """Proves: F1"""
     sessions = _sessions()
     session = sessions.open(_host())
-    assert session is not None
     assert sessions.get(session.id) is session
     assert sessions.get(session.id.lower() + "x") is None
     assert sessions.get("") is None
@@ -71,7 +72,7 @@ async def test_a_session_is_found_by_its_id_only() -> None:
 async def test_ids_are_unguessable_and_fit_a_header() -> None:
     """L/basic/transports: globally unique, cryptographically secure, visible ASCII."""
     sessions = _sessions(at_most=500)
-    ids = {session.id for _ in range(500) if (session := sessions.open(_host())) is not None}
+    ids = {sessions.open(_host()).id for _ in range(500)}
     assert len(ids) == 500
     assert all(len(id_) >= 32 and id_.isascii() and id_.isprintable() and " " not in id_ for id_ in ids)
 
@@ -79,24 +80,21 @@ async def test_ids_are_unguessable_and_fit_a_header() -> None:
 async def test_their_number_is_bounded() -> None:
     sessions = _sessions(at_most=2)
     first = sessions.open(_host())
-    assert first is not None
-    assert sessions.open(_host()) is not None
-    assert sessions.open(_host()) is None
+    sessions.open(_host())
+    with pytest.raises(NoRoom):
+        sessions.open(_host())
     sessions.end(first)
     assert sessions.get(first.id) is None
-    assert sessions.open(_host()) is not None
+    sessions.open(_host())
 
 
 async def test_idle_ones_make_room_and_busy_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     sessions = _sessions(at_most=2)
     busy, idle = sessions.open(_host()), sessions.open(_host())
-    assert busy is not None
-    assert idle is not None
-    with busy.in_use(), busy.in_use():
+    with busy, busy:
         clock.pass_by(IDLE + 1)
-        fresh = sessions.open(_host())
-        assert fresh is not None
+        sessions.open(_host())
         assert sessions.get(idle.id) is None
         assert sessions.get(busy.id) is busy
         clock.pass_by(IDLE + 1)
@@ -108,7 +106,6 @@ async def test_idle_ones_make_room_and_busy_ones_stay(monkeypatch: pytest.Monkey
 async def test_ending_twice_is_harmless() -> None:
     sessions = _sessions()
     session = sessions.open(_host())
-    assert session is not None
     sessions.end(session)
     sessions.end(session)
     assert len(sessions) == 0
@@ -116,7 +113,6 @@ async def test_ending_twice_is_harmless() -> None:
 
 async def test_a_session_has_one_standing_stream_at_a_time() -> None:
     session = _sessions().open(_host())
-    assert session is not None
     first = session.stand()
     assert first is not None
     assert session.stand() is None
@@ -129,7 +125,6 @@ async def test_a_session_has_one_standing_stream_at_a_time() -> None:
 async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
     host = _host()
     session = _sessions().open(host)
-    assert session is not None
     assert host.notify is not None
     host.notify("notifications/lost", {})
     stream = session.stand()
@@ -146,8 +141,6 @@ async def test_an_open_session_hears_of_changes_and_an_ended_one_does_not() -> N
     changes = Changes(lambda host: {"tools": tuple(seen), "prompts": ()})
     sessions = _sessions(changes=changes)
     staying, ending = sessions.open(_host()), sessions.open(_host())
-    assert staying is not None
-    assert ending is not None
     streams = staying.stand(), ending.stand()
     assert all(streams)
     sessions.end(ending)
@@ -164,7 +157,6 @@ async def test_an_open_session_hears_of_changes_and_an_ended_one_does_not() -> N
 async def test_ending_a_session_cancels_what_runs_in_it() -> None:
     sessions = _sessions()
     session = sessions.open(_host())
-    assert session is not None
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -202,7 +194,6 @@ async def test_sweeping_goes_on_until_it_is_cancelled() -> None:
 async def test_a_session_that_ends_fails_what_was_asked_of_its_host() -> None:
     sessions = _sessions()
     session = sessions.open(_host())
-    assert session is not None
     stream = session.stand()
     assert stream is not None
     async with asyncio.timeout(BOUND):

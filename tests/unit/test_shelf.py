@@ -12,6 +12,7 @@ from aggregator.gateway import shelf as shelf_module
 from aggregator.gateway.shelf import Shelf
 from aggregator.upstream.link import Link
 from aggregator.upstream.process import Warden
+from aggregator.upstream.states import Condition
 
 from .strategies import server, tool
 
@@ -22,13 +23,13 @@ def _links(*names: str) -> dict[str, Link]:
     """Links that were never run, ready with one tool each."""
     links = {name: Link(server(name), Warden(), lambda link: None) for name in names}
     for link in links.values():
-        link.state = "ready"
+        link.life.condition = Condition("ready")
         link.definitions = [tool("t")]
     return links
 
 
 def _shelf(links: dict[str, Link]) -> Shelf:
-    return Shelf(links.values(), links, 47)
+    return Shelf(links, links, 47)
 
 
 async def test_only_what_is_shown_is_listed_in_config_order() -> None:
@@ -36,8 +37,8 @@ async def test_only_what_is_shown_is_listed_in_config_order() -> None:
     links = _links("b", "a", "c")
     shelf = _shelf(links)
     assert [record.name for record in shelf.stock().tools] == ["b.t", "a.t", "c.t"]
-    links["a"].state = "unavailable"
-    links["c"].state = "reconnecting"
+    links["a"].life.condition = Condition("unavailable")
+    links["c"].life.condition = Condition("reconnecting")
     assert [record.name for record in shelf.stock().tools] == ["b.t", "c.t"]
 
 
@@ -63,7 +64,7 @@ async def test_a_name_that_another_server_casts_a_shadow_on_stays_put_when_that_
     links = _links("a", "a_b")
     shelf = _shelf(links)
     both = {record.listed["canonical"] for record in shelf.stock().tools}
-    links["a"].state = "unavailable"
+    links["a"].life.condition = Condition("unavailable")
     (left,) = shelf.stock().tools
     assert left.listed["canonical"] in both
     assert left.listed["canonical"] != "a_b.t"
@@ -83,7 +84,7 @@ async def test_a_failure_after_connecting_does_not_end_the_link_for_ever(monkeyp
     lived = asyncio.Event()
 
     async def live(stack: Any) -> None:
-        link._move("connected", "")
+        link.life.move("connected")
         lived.set()
         raise RuntimeError("a bug in whatever reads the list")
 

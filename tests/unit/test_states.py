@@ -9,8 +9,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from aggregator.upstream import backoff
-from aggregator.upstream.backoff import delay
-from aggregator.upstream.states import SHOWN, TABLE, Event, State, after
+from aggregator.upstream.backoff import Tries, delay
+from aggregator.upstream.setback import Setback
+from aggregator.upstream.states import (
+    HAPPENS,
+    MEANING,
+    SHOWN,
+    SHOWN_IF_KNOWN,
+    TABLE,
+    Condition,
+    Event,
+    State,
+    about,
+    after,
+)
 
 STATES: tuple[State, ...] = get_args(State)
 EVENTS: tuple[Event, ...] = get_args(Event)
@@ -44,14 +56,19 @@ def test_every_state_can_be_reached() -> None:
 
 def test_tools_stay_listed_only_while_they_may_be_called() -> None:
     assert frozenset({"ready", "reconnecting"}) == SHOWN
+    assert frozenset({"starting", "stopped"}) == SHOWN_IF_KNOWN
 
 
-class Life(RuleBasedStateMachine):
-    """What a link does with the table: connect, lose, fail, give up, stop, in any order that can happen."""
+def test_every_word_of_the_table_is_explained() -> None:
+    assert set(MEANING) == set(STATES)
+    assert set(HAPPENS) == set(EVENTS)
+
+
+class Way(RuleBasedStateMachine):
+    """What can happen by the table alone, in any order."""
 
     state: State
     was_ready = False
-    stopped = False
 
     @initialize(enabled=st.booleans())
     def begin(self, enabled: bool) -> None:
@@ -60,36 +77,113 @@ class Life(RuleBasedStateMachine):
     @rule(event=st.sampled_from(EVENTS))
     def happen(self, event: Event) -> None:
         if (self.state, event) in TABLE:
-            self.state = after(self.state, event)
+            before, self.state = self.state, after(self.state, event)
             self.was_ready |= self.state == "ready"
-            self.stopped |= self.state == "stopped"
+            assert before != "disabled" or self.state == "disabled"
+            assert before != "stopped" or self.state in ("stopped", "starting")
 
     @invariant()
     def is_shown_only_after_it_was_ready(self) -> None:
         assert self.was_ready or self.state not in SHOWN
 
     @invariant()
-    def stays_stopped(self) -> None:
-        assert not self.stopped or self.state == "stopped"
+    def can_always_end(self) -> None:
+        assert after(self.state, "stop") in ("stopped", "disabled")
 
 
-TestLife = Life.TestCase
+TestWay = Way.TestCase
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True), st.booleans())
 def test_a_delay_is_bounded_and_never_nothing(failures: int, chance: float, refused: bool) -> None:
+    """Proves: D3"""
     first, cap = (backoff.REFUSED_FIRST, backoff.REFUSED_CAP) if refused else (backoff.FIRST, backoff.CAP)
     assert first / 2 <= delay(failures, chance, refused=refused) <= cap
 
 
-@given(st.floats(0, 1, exclude_max=True), st.booleans())
+@given(st.floats(0.01, 1, exclude_max=True), st.booleans())
 def test_delays_grow_up_to_the_cap(chance: float, refused: bool) -> None:
+    """Proves: D3"""
+    first, cap = (backoff.REFUSED_FIRST, backoff.REFUSED_CAP) if refused else (backoff.FIRST, backoff.CAP)
     delays = [delay(failures, chance, refused=refused) for failures in range(1, 40)]
     assert all(earlier <= later for earlier, later in pairwise(delays))
     assert delays[0] < delays[3]
-    assert delays[-1] == (backoff.REFUSED_CAP if refused else backoff.CAP) * (0.5 + chance / 2)
+    assert delays[-1] == pytest.approx(first / 2 + chance * (cap - first / 2))
 
 
 @given(st.integers(1, 50), st.floats(0, 1, exclude_max=True))
 def test_a_refusal_waits_longer(failures: int, chance: float) -> None:
+    """Proves: D3"""
     assert delay(failures, chance, refused=True) > delay(failures, chance)
+
+
+def test_the_jitter_is_full() -> None:
+    """Proves: D3. A hundred servers that went together do not come back together: everything down to the floor."""
+    assert delay(20, 0.0) == backoff.FIRST / 2
+    assert delay(20, 0.999) > backoff.CAP * 0.99
+
+
+@given(st.integers(0, 200_000), st.floats(0, 1, exclude_max=True), st.booleans())
+def test_what_a_server_asks_for_is_obeyed(seconds: int, chance: float, lasting: bool) -> None:
+    """Proves: D3. Up to a bound, and never sooner than without."""
+    setback = Setback("busy", lasting, retry_after=float(seconds))
+    tries = Tries().after(setback)
+    pause = tries.pause(setback, chance)
+    assert pause >= min(seconds, backoff.RETRY_AFTER_CAP)
+    assert pause >= tries.pause(Setback("busy", lasting), chance)
+    assert pause <= max(backoff.RETRY_AFTER_CAP * 1.1, backoff.REFUSED_CAP)
+
+
+class Row(RuleBasedStateMachine):
+    """Setbacks in a row, counted in the simplest way there is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tries = Tries()
+        self.seen: list[Setback] = []
+
+    @rule(served=st.floats(0, 100), died=st.booleans(), lasting=st.booleans())
+    def fail(self, served: float, died: bool, lasting: bool) -> None:
+        setback = Setback("it fell", lasting, died, served)
+        self.tries = self.tries.after(setback)
+        self.seen.append(setback)
+
+    @rule()
+    def rest(self) -> None:
+        self.tries, self.seen = Tries(), []
+
+    @invariant()
+    def counts(self) -> None:
+        failures = deaths = 0
+        for one in self.seen:
+            failures = 1 if one.served > backoff.STABLE else failures + 1
+            deaths = deaths + 1 if one.died and one.served < backoff.MOMENT else 0
+        assert (self.tries.failures, self.tries.deaths) == (failures, deaths)
+        assert self.tries.crash_loop == (deaths >= backoff.CRASHES)
+
+    @invariant()
+    def is_patient(self) -> None:
+        if self.seen:
+            last = self.seen[-1]
+            slow = last.lasting or self.tries.crash_loop
+            assert self.tries.pause(last, 0.5) == delay(self.tries.failures, 0.5, refused=slow)
+            assert (f"each of its last {self.tries.deaths} starts" in self.tries.told(last)) == self.tries.crash_loop
+            assert self.tries.told(last).endswith("it fell")
+
+
+TestRow = Row.TestCase
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.0, "1s"), (0.4, "1s"), (12.4, "12s"), (99.4, "1m39s"), (150, "2m"), (3_660, "1h1m"), (100_000, "1d4h")],
+)
+def test_how_long_is_said_as_people_say_it(seconds: float, words: str) -> None:
+    assert about(seconds) == words
+
+
+def test_what_is_told_of_a_condition() -> None:
+    assert Condition("ready", "", 5.0).told(7.0) == ""
+    assert Condition("unavailable", "it fell", 5.0, 20.0).told(8.0) == "it fell; next try in 12s"
+    assert Condition("unavailable", "it fell", 5.0, 20.0).told(30.0) == "it fell; next try in 1s"
+    assert Condition("reconnecting", "", 5.0, 20.0).told(8.0) == "next try in 12s"

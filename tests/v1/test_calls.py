@@ -210,7 +210,7 @@ async def test_every_call_leaves_one_record(open_room: OpenRoom) -> None:
     assert [(record.asked_name, record.status, record.error_code) for record in kept] == [
         ("shop.wipe", "denied", "tool_not_allowed"),
         ("shop.nothing", "invalid", "unknown_tool"),
-        ("shop.get", "invalid", "-32602"),
+        ("shop.get", "invalid", "invalid_arguments"),
         ("shop.get", "ok", None),
         ("shop.get", "denied", "limit_reached"),
     ]

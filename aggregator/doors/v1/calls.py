@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from aggregator.domain.call import Asked
@@ -26,9 +26,11 @@ from aggregator.gateway.meta.call_tool import CALL
 log = logging.getLogger(__name__)
 
 # After these nothing was sent to an upstream.
-_NOT_SENT: Final = frozenset({*STATUSES, "schema_unusable", "upstream_unavailable"})
+_NOT_SENT: Final = frozenset({*STATUSES, "schema_unusable", "upstream_unavailable", "upstream_busy"})
 # Nor is anything for a look at the catalog.
 _LOOKS: Final = frozenset(META_TOOLS) - {CALL}
+
+Travel = Callable[[CallRecord], Awaitable[dict[str, Any]]]
 
 _BLAME: Final = Blame("v1.max_calls_per_conversation", None)
 
@@ -69,26 +71,40 @@ class Caller:
 
     async def _made(self, wanted: Wanted, host: Host, params: dict[str, Any]) -> Outcome:
         try:
+            if wanted.fault is not None:
+                return await self._refused(wanted, host, params, self._unreadable(wanted, host))
             return of_result(wanted, await self._gateway.answer(host, "tools/call", params, Mute(0)))
         except (UnknownTool, UpstreamRpcError) as error:
             return of_error(wanted, error)
         except HostError as error:
-            said = f"{wanted.name} was not called: {wanted.fault}." if wanted.fault is not None else error.message
-            return of_result(wanted, BadArguments(wanted.name, said).to_result())
+            return of_result(wanted, BadArguments(wanted.name, error.message).to_result())
         except Exception as error:
             log.exception("a call of %r failed", wanted.name)
             return of_error(wanted, error)
 
     async def _over(self, wanted: Wanted, host: Host, params: dict[str, Any]) -> Outcome:
-        """One call more than a conversation may make. It is in the audit as every other."""
+        """One call more than a conversation may make."""
         said = (
             f"{wanted.name} was not called: at most {self._most} calls are allowed in one conversation here. "
             "Answer with what is known."
         )
         over = OverLimit(wanted.name, said, blame=_BLAME, limit="per_conversation", most=self._most)
-        asked = Asked(host.principal, params, LATEST_MODERN, host.names, params["_meta"].get(CONVERSATION_KEY))
 
         async def refuse(record: CallRecord) -> dict[str, Any]:
             raise over
 
+        return await self._refused(wanted, host, params, refuse)
+
+    def _unreadable(self, wanted: Wanted, host: Host) -> Travel:
+        """A call whose arguments nobody can read, if there is such a tool at all."""
+
+        async def refuse(record: CallRecord) -> dict[str, Any]:
+            meant = await self._gateway.find(host.principal, wanted.name) if wanted.name not in META_TOOLS else None
+            raise BadArguments(wanted.name, f"{wanted.name} was not called: {wanted.fault}.", meant=meant)
+
+        return refuse
+
+    async def _refused(self, wanted: Wanted, host: Host, params: dict[str, Any], refuse: Travel) -> Outcome:
+        """A call that is not made, on record like every other."""
+        asked = Asked(host.principal, params, LATEST_MODERN, host.names, params["_meta"].get(CONVERSATION_KEY))
         return of_result(wanted, await self._gateway.journal.follow(asked, host, refuse))

@@ -11,7 +11,7 @@ from typing import Any, Final
 from aggregator.config.settings import V1Config
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
-from aggregator.doors.bounds import CLOSE, BodyRefused, Bounds
+from aggregator.doors.bounds import BodyRefused, Bounds
 from aggregator.doors.context import headers_of
 from aggregator.doors.guard import Receive, Scope, Send, header, respond
 from aggregator.doors.v1.asked import BadRequest
@@ -83,7 +83,7 @@ class V1Door:
             await respond(send, bad.status, failure("bad_request", bad.message, bad.field))
             return
         except BodyRefused as refused:
-            await respond(send, refused.status, failure("bad_request", str(refused)), CLOSE)
+            await respond(send, refused.status, failure("bad_request", str(refused)))
             return
         async with Tasks("a request of /v1") as tasks:
             work = tasks.start(self._reply(route, Request(principal, scope, body)))

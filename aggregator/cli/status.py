@@ -1,0 +1,145 @@
+"""`aggregator status`: how a running `aggregator serve` is, asked at its health page."""
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from aggregator.cli.printing import one_line, print_rows
+from aggregator.config.checks import address_fault
+from aggregator.config.durations import format_duration
+from aggregator.config.find import find_config
+from aggregator.config.load import load
+from aggregator.domain.errors import OperatorError
+
+# EX_UNAVAILABLE of sysexits.h: there is nobody to ask.
+NOT_RUNNING: Final = 69
+_PATIENCE: Final = 5.0
+_LARGEST: Final = 64 * 2**20
+# Listening on every address is to listen on this one, too.
+_EVERY: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104
+_WELL: Final = frozenset({"ready", "disabled", "stopped"})
+_HEAD: Final = ("server", "state", "for", "tools", "calls", "next try", "reason")
+
+
+def run(path: Path | None, url: str | None, as_json: bool) -> int:
+    """Print a line per server; 0 if all is well, 1 if not, 69 if there is no aggregator at the address.
+
+    Raises:
+        OperatorError: it is not known where to ask.
+    """
+    base = _address(path) if url is None else _given(url)
+    try:
+        found = _asked(base)
+    except (OSError, HTTPException, ValueError) as error:
+        why = f"No aggregator answers at {base} ({one_line(str(error)) or type(error).__name__})."
+        fix = "Start one with `aggregator serve`, or name another address with --url."
+        print(json.dumps({"url": base, "running": False, "problem": why}) if as_json else f"{why} {fix}")
+        return NOT_RUNNING
+    troubles = list(_troubles(found))
+    if as_json:
+        print(json.dumps({"url": base, "running": True, **found}, ensure_ascii=False, indent=2))
+    else:
+        _print(base, found, troubles)
+    return 1 if troubles else 0
+
+
+def _address(path: Path | None) -> str:
+    """Where the configuration has it listen."""
+    http = load(find_config(path, Path.cwd(), os.environ), os.environ).config.http
+    if not http.port:
+        raise OperatorError("The configuration leaves the port to the system (`http.port` is 0): name it with --url.")
+    host = _EVERY.get(http.host.strip("[]"), http.host.strip("[]"))
+    return f"http://[{host}]:{http.port}" if ":" in host else f"http://{host}:{http.port}"
+
+
+def _given(url: str) -> str:
+    fault = address_fault(url)
+    if fault is not None:
+        raise OperatorError(f"{fault} Write --url http://127.0.0.1:8642.")
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _asked(base: str) -> dict[str, Any]:
+    """What the health page says.
+
+    Raises:
+        OSError, HTTPException: nobody answers.
+        ValueError: somebody else does.
+    """
+    parts = urlsplit(base)
+    # Not by way of a proxy that the environment names: it would ask from another machine.
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=_PATIENCE)
+    try:
+        connection.request("GET", "/readyz", headers={"accept": "application/json"})
+        answer = connection.getresponse()
+        body = answer.read(_LARGEST)
+    finally:
+        connection.close()
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or "ready" not in found:
+        raise ValueError(f"something else answers there, with {answer.status}")
+    return found
+
+
+def _troubles(found: Mapping[str, Any]) -> list[str]:
+    """What is not well, in sentences."""
+    told = ["It is shutting down."] if found.get("stopping") else []
+    if not found["ready"] and not told:
+        told.append("It is not ready: servers are still being connected for the first time.")
+    servers: Mapping[str, Mapping[str, Any]] = found.get("servers", {})
+    away = [name for name, server in servers.items() if server["state"] not in (*_WELL, "starting")]
+    if away:
+        told.append(f"Not available: {', '.join(away)}.")
+    silent = [name for name, server in servers.items() if server.get("health", {}).get("circuit", "closed") != "closed"]
+    if silent:
+        told.append(f"Connected, but not answering: {', '.join(silent)}.")
+    for name in ("config", "policies"):
+        part = found.get(name, {})
+        if part.get("broken"):
+            problems = " ".join(part.get("problems", []))
+            told.append(f"The {name} files have errors, so what was in force stays: {problems}")
+    return told + [f"{name}: {found[name]}" for name in ("keys", "catalogs", "audit") if found.get(name)]
+
+
+def _print(base: str, found: Mapping[str, Any], troubles: list[str]) -> None:
+    servers = found.get("servers")
+    if servers is None:
+        print(f"{base}: {'ready' if found['ready'] else 'not ready'}; it says more on its own machine only")
+        return
+    print(f"{base}: {'ready' if found['ready'] else 'not ready'}, {len(servers)} servers, {found['tools']} tools")
+    if servers:
+        now = time.time()
+        print_rows([_HEAD, *(_row(name, server, now) for name, server in servers.items())])
+    waiting = found.get("config", {}).get("wait_for_restart")
+    for line in (*troubles, *([f"Waits for a restart: {', '.join(waiting)}"] if waiting else [])):
+        print(one_line(line))
+
+
+def _row(name: str, server: Mapping[str, Any], now: float) -> tuple[str, ...]:
+    following = server["next_try"]
+    return (
+        one_line(name),
+        server["state"],
+        _span(now - server["since"]),
+        str(server["tools"]),
+        str(server["in_flight"]),
+        f"in {_span(following - now)}" if following is not None else "-",
+        one_line(server["reason"]),
+    )
+
+
+def _span(seconds: float) -> str:
+    """A length of time, as exact as people want it."""
+    spelled = re.match(r"(?:\d+[a-z]+){1,2}", format_duration(max(0, round(seconds))))
+    return spelled[0] if spelled else "0s"

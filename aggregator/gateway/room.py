@@ -1,0 +1,130 @@
+"""How much hosts may take at once, all of them and one agent alone. Who is one too many is told so at once.
+
+Law: nothing waits here. A refusal costs less than what it refuses.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from aggregator.domain.errors import HostError
+from aggregator.domain.principal import Principal
+
+Kind = Literal["sessions", "streams", "pending"]
+
+# Outside the range that JSON-RPC keeps for itself; the same as the HTTP status.
+TOO_MANY_OF_ONE: Final = 429
+TOO_MANY: Final = 503
+
+_NOUNS: Final[Mapping[Kind, str]] = {
+    "sessions": "open sessions",
+    "streams": "open event streams",
+    "pending": "requests being worked on",
+}
+# After how many seconds it is worth trying again.
+_RETRY_AFTER: Final[Mapping[Kind, int]] = {"sessions": 30, "streams": 10, "pending": 1}
+
+
+class NoRoom(HostError):
+    """One too many. `code` is the HTTP status too; `retry_after` in seconds."""
+
+    def __init__(self, kind: Kind, most: int, agent_id: str | None) -> None:
+        self.retry_after = _RETRY_AFTER[kind]
+        field = f"http.max_{kind}"
+        whose = "The aggregator has" if agent_id is None else f"Agent {agent_id!r} has"
+        by = f"`{field}`" if agent_id is None else f"its part of `{field}`, `http.agent_share`"
+        said = f"{whose} {most} {_NOUNS[kind]}, as many as may be ({by}). Try again in {self.retry_after} s."
+        super().__init__(
+            TOO_MANY if agent_id is None else TOO_MANY_OF_ONE,
+            said,
+            {"limit": kind, "most": most, "field": field, "retryAfter": self.retry_after},
+        )
+
+
+class Seat:
+    """A place taken by one agent; given back once, by `leave` or at the end of `with`."""
+
+    __slots__ = ("_agent", "_kind", "_room")
+
+    def __init__(self, room: "Room", kind: Kind, agent: str | None) -> None:
+        self._room = room
+        self._kind: Kind | None = kind
+        self._agent = agent
+
+    def change(self, kind: Kind) -> None:
+        """Take a place of another kind in its stead.
+
+        Raises:
+            NoRoom: there is none; this one is kept.
+        """
+        self._room._take(kind, self._agent)
+        self.leave()
+        self._kind = kind
+
+    def leave(self) -> None:
+        """Give it back. May be called twice."""
+        if self._kind is not None:
+            self._room._give_back(self._kind, self._agent)
+            self._kind = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+
+class Room:
+    """`most` of each kind in all; an agent that came with a key may have `share` of that, others any part of it.
+
+    `refused` counts what was turned away, by limit; whoever holds hosts to another bound counts there too.
+    """
+
+    def __init__(self, most: Mapping[Kind, int], share: float) -> None:
+        self.refused: Counter[str] = Counter()
+        self._most = dict(most)
+        self._share = {kind: max(1, int(number * share)) for kind, number in most.items()}
+        self._taken: Counter[Kind] = Counter()
+        self._of_agent: Counter[tuple[Kind, str]] = Counter()
+
+    def __repr__(self) -> str:
+        return f"<Room {', '.join(f'{self._taken[kind]} of {most} {kind}' for kind, most in self._most.items())}>"
+
+    @property
+    def open(self) -> dict[str, int]:
+        """How many of each kind there are now."""
+        return {kind: self._taken[kind] for kind in self._most}
+
+    def seat(self, kind: Kind, principal: Principal) -> Seat:
+        """A place.
+
+        Raises:
+            NoRoom: there is none.
+        """
+        # Nobody else can be told apart: they are whoever is on this machine.
+        agent = principal.agent_id if principal.key_id is not None else None
+        self._take(kind, agent)
+        return Seat(self, kind, agent)
+
+    def _take(self, kind: Kind, agent: str | None) -> None:
+        if self._taken[kind] >= self._most[kind]:
+            self.refused[kind] += 1
+            raise NoRoom(kind, self._most[kind], None)
+        if agent is not None:
+            if self._of_agent[kind, agent] >= self._share[kind]:
+                self.refused[f"{kind}_of_agent"] += 1
+                raise NoRoom(kind, self._share[kind], agent)
+            self._of_agent[kind, agent] += 1
+        self._taken[kind] += 1
+
+    def _give_back(self, kind: Kind, agent: str | None) -> None:
+        self._taken[kind] -= 1
+        if agent is not None:
+            left = self._of_agent[kind, agent] - 1
+            if left:
+                self._of_agent[kind, agent] = left
+            else:
+                del self._of_agent[kind, agent]

@@ -1,0 +1,224 @@
+"""What a call costs of the aggregator's own: processor time from the message to the answer, no socket and no program.
+
+Each way is a process of its own, and they take turns; so does another checkout, if there is one to compare with.
+"""
+
+import asyncio
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from aggregator.app import App
+from aggregator.audit.metrics_snapshot import Snapshot
+from aggregator.config.load import load
+from aggregator.domain.principal import Principal
+from aggregator.doors.web import Web
+from aggregator.gateway.host import Host
+from aggregator.identity.keys import new_key, policy_line
+from benchmarks.kept import OFF, SENT, Kept, receiver
+from benchmarks.messages import ENVELOPE, LEGACY, MODERN, Era
+from benchmarks.played import CALL, RESULT, PlayedHost, take_stage
+from benchmarks.report import Table
+from benchmarks.systems import ROOT, write_config
+
+# In one round: so many calls, with a pause for all else after each few.
+_CALLS: Final = 1_000
+_FEW: Final = 25
+_ERAS: Final[tuple[Era, ...]] = ("legacy", "modern")
+# In its policy is a limit that each call is charged to.
+LIMITED: Final = Kept("audit, metrics, a limit", "default", True)
+WAYS: Final = (
+    OFF,
+    Kept("audit", "default"),
+    Kept("audit, metrics", "default", True),
+    LIMITED,
+    Kept("audit, metrics, tracing", "default", True, True),
+)
+
+Call = Callable[[], Awaitable[object]]
+Measured = dict[str, tuple[float, float]]
+"""By road: microseconds a call of the thread of the event loop, and of all other threads."""
+
+
+def measure(folder: Path, rounds: int, other: Path | None) -> Iterator[Table]:
+    """Of this tree, and of another checkout beside it."""
+    trees = [ROOT] if other is None else [ROOT, other.resolve()]
+    with receiver() as url, ExitStack() as stack:
+        workers = [
+            [stack.enter_context(_worker(_mixed(folder / f"{at}-{way.folder}", tree), way, url)) for way in WAYS]
+            for at, tree in enumerate(trees)
+        ]
+        # The first round warms up.
+        taken = [[[work() for work in of_tree] for of_tree in workers] for _ in range(rounds + 1)][1:]
+    for at, tree in enumerate(trees):
+        yield _table(tree, [one[at] for one in taken])
+
+
+def _table(tree: Path, taken: list[list[Measured]]) -> Table:
+    roads = list(taken[0][0])
+    rows = [[way.name] for way in WAYS]
+    for row, measured in zip(rows, zip(*taken, strict=True), strict=True):
+        for road in roads:
+            mine, others = (min(one[road][part] for one in measured) for part in (0, 1))
+            row.append(f"{mine:.1f} + {others:.1f}")
+    title = f"Own cost of a call in {tree}, µs of the event loop + of other threads"
+    return Table(f"{title} (least of {len(taken)} rounds of {_CALLS} calls)", ("kept of every call", *roads), rows)
+
+
+def _mixed(place: Path, tree: Path) -> Path:
+    """A folder from which the aggregator of that tree is measured by the benchmarks of this one."""
+    place.mkdir()
+    (place / "aggregator").symlink_to(tree / "aggregator")
+    (place / "benchmarks").symlink_to(ROOT / "benchmarks")
+    return place
+
+
+@contextmanager
+def _worker(place: Path, way: Kept, url: str) -> Iterator[Callable[[], Measured]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.steps", way.name, url],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(place)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    lines, answers = process.stdin, process.stdout
+
+    def work() -> Measured:
+        lines.write("again\n")
+        lines.flush()
+        answer = answers.readline()
+        if not answer:
+            raise RuntimeError(f"the calls in {place} failed")
+        measured: Measured = json.loads(answer)
+        return measured
+
+    try:
+        yield work
+    finally:
+        lines.close()
+        process.wait(30)
+        answers.close()
+
+
+# -- in the worker
+
+
+async def _work(place: Path, way: Kept, url: str) -> None:
+    """A round for each line that comes in."""
+    take_stage()
+    async with _running(place, way, url) as (app, web, key):
+        roads = await _roads(app, web, key)
+        # As `aggregator serve` has it.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(10_000, 20, 20)
+        while await asyncio.to_thread(sys.stdin.readline):
+            print(json.dumps({road: await _round(app, call) for road, call in roads.items()}), flush=True)
+
+
+@asynccontextmanager
+async def _running(place: Path, way: Kept, url: str) -> AsyncIterator[tuple[App, Web, str]]:
+    policies = place / "policies"
+    policies.mkdir()
+    key = new_key("shop", now=time.time())
+    limits = ", limits: { '*': { concurrent: 1000 } }" if way is LIMITED else ""
+    rules = f"agents:\n  shop: {{ keys: ['{policy_line(key.record)}'], allow: [echo.*]{limits} }}\n"
+    (policies / "main.yaml").write_text(rules)
+    config = load(write_config(place, {"echo": {"command": "played"}}, **way.settings), {}).config
+    app = App(config, policies, f"sqlite+aiosqlite:///{place / 'aggregator.db'}", keeps_records=True)
+    await app.learn_keys()
+    if way.metrics:
+        app.observing.count(Snapshot)
+    os.environ.update(way.variables(url))
+    try:
+        async with app.running():
+            await app.supervisor.all_tried()
+            web = Web(app.gateway, config, app.access, app.report)
+            async with web.running():
+                yield app, web, key.text
+    finally:
+        os.environ.pop(SENT, None)
+
+
+async def _roads(app: App, web: Web, key: str) -> Mapping[str, Call]:
+    """By name: the gateway alone, from params to result, and the whole way from a post to the bytes of its answer."""
+    roads: dict[str, Call] = {}
+    for era in _ERAS:
+        roads[f"gateway, {era}"] = _gateway(app, era)
+    for era in _ERAS:
+        host = PlayedHost(web.app, era, key)
+        await host.open()
+        roads[f"door to pipe, {era}"] = host.call
+    for call in roads.values():
+        for _ in range(100):
+            await call()
+    return roads
+
+
+def _gateway(app: App, era: Era) -> Call:
+    link, way = app.links["echo"], _Way()
+    params: dict[str, Any] = {**CALL, "_meta": ENVELOPE} if era == "modern" else dict(CALL)
+    version, session = (MODERN, None) if era == "modern" else (LEGACY, "one")
+    host = Host("http", "canonical", Principal("shop"), version, session=session)
+
+    async def answered(*_: Any) -> dict[str, Any]:
+        return dict(RESULT)
+
+    async def call() -> None:
+        link.call = answered  # type: ignore[method-assign, assignment]
+        try:
+            answer = await app.gateway.answer(host, "tools/call", params, way)
+        finally:
+            del link.call
+        assert "isError" not in answer, answer
+
+    return call
+
+
+async def _round(app: App, call: Call) -> tuple[float, float]:
+    """Microseconds a call: of the thread of the event loop, and of all others; what is written is written by then."""
+    gc.collect()
+    mine, all_of_us = time.thread_time(), time.process_time()
+    for number in range(_CALLS):
+        await call()
+        if number % _FEW == 0:
+            await asyncio.sleep(0)
+    await _settled(app)
+    mine, all_of_us = time.thread_time() - mine, time.process_time() - all_of_us
+    return mine / _CALLS * 1e6, (all_of_us - mine) / _CALLS * 1e6
+
+
+async def _settled(app: App) -> None:
+    """Return once nothing is on its way into the database or to the receiver."""
+    audit, spans = app.observing.audit, app.observing.spans
+    while audit is not None and audit.report()["waiting"]:  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(0.05)
+    if spans is not None:
+        assert await spans.flush(30.0)
+
+
+class _Way:
+    """The way back of a call that nothing is said on."""
+
+    request_id = 1
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Nobody listens."""
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        raise AssertionError("nobody is asked")
+
+
+if __name__ == "__main__":
+    asyncio.run(_work(Path.cwd(), next(way for way in WAYS if way.name == sys.argv[1]), sys.argv[2]))

@@ -1,0 +1,191 @@
+"""Upstreams that take more than their part: of memory, of the log, of our attention."""
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.config.model import ServerConfig
+from aggregator.upstream import memory
+from aggregator.upstream.process import Warden, running
+from tests.bounds.place import place
+from tests.faults.raw_http import RawHttp, RawSse, Reply, Seen, raw_http, raw_sse
+from tests.faults.stage import Json, Stage, code_of, server, staged, stdio, until
+
+SMALL = 200_000
+
+# Waits for `initialize` as a server does, then does what its argument says.
+MISBEHAVES = """
+import json, sys, time
+def serve():
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message.get("method") == "initialize":
+            result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "m", "version": "0"}}
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+        elif "id" in message:
+            error = {"code": -32601, "message": "no"}
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
+        elif sys.argv[1] == "grows":
+            held = []
+            for _ in range(1000):
+                held.append(bytearray(b"x") * 4_000_000)
+                time.sleep(0.01)
+        elif sys.argv[1] == "talks":
+            for number in range(100_000):
+                sys.stderr.write(f"line {number}\\n")
+            sys.stderr.write("the last word\\n")
+        elif sys.argv[1] == "mutters":
+            for _ in range(20):
+                sys.stderr.write("x" * 65536)
+            sys.stderr.flush()
+            sys.exit(4)
+serve()
+"""
+
+
+def misbehaving(kind: str, **fields: Any) -> ServerConfig:
+    return server("m", type="stdio", command=sys.executable, args=("-I", "-S", "-c", MISBEHAVES, kind), **fields)
+
+
+async def test_pending_calls_have_a_bound(tmp_path: Path) -> None:
+    """Proves: D7, D11. One more is refused at once, as one that may be tried again; other servers do not notice."""
+    async with place(tmp_path, stdio("other"), upstream={"max_pending": 2}) as it, asyncio.TaskGroup() as tasks:
+        held = [tasks.create_task(it.call(hang=True)) for _ in range(2)]
+        await until(lambda: it.upstream.hanging == 2, "two calls hang")
+        result = (await it.call()).json()["result"]
+        assert code_of(result) == "upstream_busy"
+        error = result["_meta"]["aggregator/error"]
+        assert (error["retryable"], error["limit"], error["field"]) == (True, 2, "max_pending")
+        assert it.app.snapshot().upstreams["up"].refused == 1
+        stage = Stage(it.app)
+        await stage.say("other.echo")
+        it.upstream.release.set()
+        assert [(await task).status for task in held] == [200, 200]
+        assert "isError" not in (await it.call()).json()["result"]
+
+
+async def test_a_large_answer_is_refused_on_every_transport() -> None:
+    """Proves: C2, C3, C11. Whatever carries it, the field that raises the limit is named, and the next call is
+    answered."""
+    large = {"content": [{"type": "text", "text": "x" * 2 * SMALL}]}
+
+    async def whole(seen: Seen, reply: Reply) -> None:
+        await (reply.result(seen, large) if seen.message["params"]["name"] == "odd" else raw.ordinary(seen, reply))
+
+    async def streamed(seen: Seen, reply: Reply) -> None:
+        if seen.message["params"]["name"] != "odd":
+            await sse.ordinary(seen, reply)
+            return
+        await reply.stream()
+        await reply.event({"jsonrpc": "2.0", "id": seen.message["id"], "result": large})
+
+    async with raw_http() as raw, raw_http() as sse, raw_sse() as old:
+        raw.on["tools/call"], sse.on["tools/call"] = whole, streamed
+        bound: Json = {"max_message_bytes": SMALL}
+        servers = (
+            stdio("pipe", **bound),
+            server("whole", type="http", url=raw.url, **bound),
+            server("streamed", type="http", url=sse.url, **bound),
+            server("old", type="sse", url=old.url, **bound),
+        )
+        async with staged(*servers) as stage:
+            for name in ("pipe.large", "whole.odd", "streamed.odd"):
+                arguments: Json = {"size": 2 * SMALL} if name == "pipe.large" else {}
+                result = await stage.call(name, **arguments)
+                assert code_of(result) == "upstream_bad_answer"
+                assert "`max_message_bytes`" in result["content"][0]["text"]
+                await stage.say(f"{name.partition('.')[0]}.echo")
+            # On HTTP+SSE there is one stream for all: it cannot be read on, and is opened anew.
+            result = await stage.call("old.odd", say="x" * 2 * SMALL)
+            assert code_of(result) == "outcome_unknown"
+            assert "`max_message_bytes`" in result["content"][0]["text"]
+            await stage.say("old.echo")
+
+
+@pytest.mark.skipif(not memory.can_weigh(), reason="no /proc here")
+async def test_one_that_takes_too_much_memory_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: C4, D11. With a reason that names the field; its neighbour goes on."""
+    monkeypatch.setattr(memory, "INTERVAL", 0.02)
+    monkeypatch.setattr(memory, "_GOOD_FOR", 0.01)
+    async with staged(misbehaving("grows", memory_limit=60_000_000), stdio("good", memory_limit=2**30)) as stage:
+        await until(lambda: "`memory_limit`" in stage.link("m").reason, "it was ended for that")
+        await stage.say("good.echo")
+
+
+async def test_stderr_is_logged_at_a_rate(caplog: pytest.LogCaptureFixture) -> None:
+    """Proves: D11. So many lines, then how many were left out; its last words are known all the same."""
+    caplog.set_level(logging.INFO)
+    async with staged(misbehaving("talks", stderr_per_minute=50), stdio("good")) as stage:
+        connection: Any = stage.link("m")._session
+        stderr = connection.connection.child.stderr
+        await until(lambda: "the last word" in stderr.tail, "it has said everything")
+        await stage.say("good.echo")
+        stderr._tell()
+    said = [one for one in caplog.records if one.name == "aggregator.server.m"]
+    lines = [one for one in said if one.getMessage().startswith("line ")]
+    told = [one.getMessage() for one in said if "stderr_per_minute" in one.getMessage()]
+    assert 50 <= len(lines) <= 60
+    assert told
+    assert sum(int(one.split()[0]) for one in told) == 100_001 - len(lines) - ("the last word" in said[-1].getMessage())
+
+
+async def test_a_line_of_stderr_without_an_end_keeps_no_memory(caplog: pytest.LogCaptureFixture) -> None:
+    """Proves: C3, D11. A megabyte without a line break are a few kilobytes here."""
+    caplog.set_level(logging.INFO)
+    async with staged(misbehaving("mutters")) as stage:
+        await until(lambda: "exit code 4" in stage.link("m").reason, "it has left")
+    said = [one.getMessage() for one in caplog.records if one.name == "aggregator.server.m"]
+    assert said
+    assert max(map(len, said)) <= 8192
+
+
+async def test_what_a_launched_program_prints_is_read_at_a_rate() -> None:
+    """Proves: D11. Nobody listens to its stdout: it is read only so that the program can go on."""
+    prints = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+    warden = Warden()
+    async with running("m", sys.executable, ("-I", "-S", "-c", prints), {}, None, None, warden, 0) as child:
+        stdout: Any = child._pipe(1)
+        await until(lambda: not stdout.is_reading(), "it is left alone")
+        await until(stdout.is_reading, "it goes on")
+    await warden.close()
+
+
+NOTE = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x" * 50}}
+
+
+@pytest.mark.parametrize("kind", ["standing", "answer", "sse"])
+async def test_a_flood_of_notifications_is_read_at_a_rate(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: C2, D11. What nobody asked for waits on the server's side of the wire; the neighbour has its turn."""
+    monkeypatch.setattr("aggregator.upstream.pace.BURST", 50.0)
+    flooding: RawHttp
+    written = [0]
+
+    async def pour(reply: Reply) -> None:
+        while True:
+            await reply.event(NOTE)
+            written[0] += 1
+
+    async def stand(seen: Seen, reply: Reply) -> None:
+        await reply.stream()
+        await pour(reply)
+
+    async def pour_elsewhere(seen: Seen, reply: Reply) -> None:
+        await reply.send(202)
+        assert isinstance(flooding, RawSse)
+        await pour(next(iter(flooding.streams.values())))
+
+    async with raw_sse() if kind == "sse" else raw_http() as flooding:
+        flooding.on["GET" if kind == "standing" else "tools/call"] = pour_elsewhere if kind == "sse" else stand
+        flood = server("flood", type="sse" if kind == "sse" else "http", url=flooding.url, timeout=0.3)
+        async with staged(flood, stdio("good")) as stage:
+            calling = asyncio.create_task(stage.call("flood.echo"))
+            await until(lambda: written[0] > 100, "the flood has begun")
+            for _ in range(20):
+                await stage.say("good.echo")
+            # What is not read stays in the buffers of the two sockets: some hundred kilobytes each.
+            assert written[0] < 100_000
+            assert (await calling).get("isError") or kind == "standing"

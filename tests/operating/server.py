@@ -1,0 +1,86 @@
+"""A server of the handshake era on stdio, with the manners of real ones: `python -m tests.operating.server`.
+
+`--deaf` neither ends with its stdin nor at SIGTERM; `--sidecar FILE` starts a process in a session of its own, which
+nothing ends with us, and writes down its process id; `--prints` says its environment variable TOKEN on stderr.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+_TEXT: Final[Json] = {"type": "object", "properties": {"file": {"type": "string"}}}
+_TOOLS: Final = [{"name": name, "inputSchema": _TEXT} for name in ("who", "wait")]
+_POLL: Final = 0.01
+
+
+async def call(name: str, arguments: Json) -> str:
+    """`who` says which process this is, and its TOKEN; `wait` notes that it began, then waits until `file` is there."""
+    if name == "wait":
+        file = Path(arguments["file"])
+        file.with_suffix(".begun").touch()
+        while not os.path.exists(file):  # noqa: ASYNC110, ASYNC240 - nothing tells of a file
+            await asyncio.sleep(_POLL)
+        return "waited"
+    return json.dumps({"pid": os.getpid(), "token": os.environ.get("TOKEN")})
+
+
+async def answer(message: Json) -> None:
+    method, params = message["method"], message.get("params") or {}
+    result: Json | None = None
+    if method == "initialize":
+        info = {"name": "operated", "version": "1"}
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+    elif method == "tools/list":
+        result = {"tools": _TOOLS}
+    elif method == "tools/call":
+        said = await call(params["name"], params.get("arguments") or {})
+        result = {"content": [{"type": "text", "text": said}]}
+    body: Json = {"result": result} if result is not None else {"error": {"code": -32601, "message": "No such method"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **body}), flush=True)
+
+
+async def serve(*, deaf: bool) -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    running: set[asyncio.Task[None]] = set()
+    while line := await reader.readline():
+        message = json.loads(line)
+        if "id" in message and "method" in message:
+            running.add(asyncio.create_task(answer(message)))
+    if deaf:
+        await asyncio.get_running_loop().create_future()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--deaf", action="store_true")
+    parser.add_argument("--prints", action="store_true")
+    parser.add_argument("--sidecar", type=Path)
+    options = parser.parse_args()
+    if options.deaf:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if options.prints:
+        print(f"my token is {os.environ.get('TOKEN')}", file=sys.stderr, flush=True)
+    if options.sidecar is not None:
+        quiet = subprocess.DEVNULL
+        sidecar = subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(600)"],
+            start_new_session=True,
+            stdin=quiet,
+            stdout=quiet,
+            stderr=quiet,
+        )
+        options.sidecar.write_text(str(sidecar.pid))
+    asyncio.run(serve(deaf=options.deaf))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""What another configuration means, decided over plain values."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from aggregator.config.difference import AT_ONCE, IN_PLACE, difference, forbidding
+from aggregator.config.health import HealthConfig
+from aggregator.config.model import Config, LaunchConfig, ServerConfig, ToolsConfig
+from aggregator.domain.problems import Problem
+
+SECRET = "canary-value-of-nobody"
+
+# Two values of every field that a file can set, so that any of them can change.
+VARIANTS: dict[str, tuple[Any, Any]] = {
+    "prefix": ("a", "b"),
+    "type": ("stdio", "http"),
+    "command": ("x", "y"),
+    "args": ((), (SECRET,)),
+    "env": ({}, {"TOKEN": SECRET}),
+    "cwd": (None, "/"),
+    "url": (None, f"https://{SECRET}.example"),
+    "headers": ({}, {"Authorization": SECRET}),
+    "proxy": (None, "http://p.example"),
+    "target": (None, "a.b:c"),
+    "launch": (None, LaunchConfig(command="x")),
+    "key": ("one", "two"),
+    "description": ("", "words"),
+    "trigger_keywords": ((), ("map",)),
+    "enabled": (True, False),
+    "tools": (ToolsConfig(), ToolsConfig(exclude=("x*",))),
+    "protocol": ("auto", "legacy"),
+    "isolation": ("shared", "per_agent"),
+    "trusted": (False, True),
+    "coerce": (False, True),
+    "instructions": (True, False),
+    "attribution": ("meta", "visible"),
+    "output_validation": ("warn", "off"),
+    "timeout": (1.0, 2.0),
+    "max_timeout": (10.0, 20.0),
+    "connect_timeout": (1.0, 2.0),
+    "timeout_resets_on_progress": (False, True),
+    "heartbeat": (1.0, 2.0),
+    "max_message_bytes": (10, 20),
+    "max_pending": (1, 2),
+    "memory_limit": (None, 2**30),
+    "stderr_per_minute": (1, 2),
+    "start": ("eager", "lazy"),
+    "idle_timeout": (None, 1.0),
+    "grace": (1.0, 2.0),
+    "reconnect_wait": (1.0, 2.0),
+    "health": (HealthConfig(), HealthConfig(timeout=1.5)),
+    "fallbacks": ((), ("two",)),
+}
+
+
+def server(name: str, **fields: Any) -> ServerConfig:
+    return ServerConfig(**{"id": name, "key": name, "prefix": name, "type": "stdio", "command": "x", **fields})
+
+
+def changed(field: str) -> tuple[ServerConfig, ServerConfig]:
+    first, second = VARIANTS[field]
+    base = server("one")
+    return base.model_copy(update={field: first}), base.model_copy(update={field: second})
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> Config:
+    """Few servers with few differences, so that some are the same in two of them."""
+    ids = draw(st.lists(st.sampled_from("abcd"), unique=True))
+    fields = st.fixed_dictionaries(
+        {}, optional={name: st.sampled_from(VARIANTS[name]) for name in ("env", "timeout", "trusted", "heartbeat")}
+    )
+    servers = tuple(server(one, **draw(fields)) for one in ids)
+    return Config(
+        servers=servers,
+        expose=draw(st.sampled_from(["all", "search"])),
+        read_tool=draw(st.booleans()),
+        http={"port": draw(st.sampled_from([1, 2])), "expose": draw(st.sampled_from(["all", None]))},
+        log={"level": draw(st.sampled_from(["info", "debug"])), "json": draw(st.booleans())},
+    )
+
+
+@given(configs(), configs())
+def test_every_server_has_one_fate(old: Config, new: Config) -> None:
+    """Proves: D11. Nothing is touched that is the same in both."""
+    found = difference(old, new)
+    before, after = ({one.id: one for one in config.servers} for config in (old, new))
+    assert set(found.removed) == before.keys() - after.keys()
+    assert set(found.added) == after.keys() - before.keys()
+    touched = found.replaced.keys() | found.amended.keys()
+    assert touched == {name for name in before.keys() & after.keys() if before[name] != after[name]}
+    assert not found.replaced.keys() & found.amended.keys()
+    assert all(IN_PLACE.issuperset(fields) for fields in found.amended.values())
+    assert all(not IN_PLACE.issuperset(fields) for fields in found.replaced.values())
+
+
+@given(configs(), configs())
+def test_what_is_in_force_is_the_new_but_for_what_waits(old: Config, new: Config) -> None:
+    """Every setting has the new value where it may change, and the old one where it may not; nothing else is made."""
+    found = difference(old, new)
+    for name, mine, its, ours in _settings(old, new, found.config):
+        assert ours == (its if name in AT_ONCE else mine), name
+    assert found.config.servers == new.servers
+    assert bool(found) == (found.config != old)
+    assert not difference(found.config, found.config)
+    # Reading the same file once more finds nothing new, and the same that waits.
+    again = difference(found.config, new)
+    assert (bool(again), again.kept_back) == (False, found.kept_back)
+
+
+@given(configs(), configs())
+def test_no_value_is_told(old: Config, new: Config) -> None:
+    """Names of fields and servers only, since any value may be a secret."""
+    found = difference(old, new)
+    assert SECRET not in repr((list(found.lines()), found.details()))
+
+
+@pytest.mark.parametrize("field", VARIANTS)
+def test_each_field_has_its_price(field: str) -> None:
+    """Proves: D11. A new connection, or none."""
+    old, new = changed(field)
+    found = difference(Config(servers=(old,)), Config(servers=(new,)))
+    assert (dict(found.amended), dict(found.replaced)) == (
+        ({"one": (field,)}, {}) if field in IN_PLACE else ({}, {"one": (field,)})
+    )
+
+
+def test_the_lists_name_fields_that_there_are() -> None:
+    assert ServerConfig.model_fields.keys() >= IN_PLACE
+    settings = {name for name, *_ in _settings(Config(), Config(), Config())}
+    assert settings >= AT_ONCE
+
+
+def test_a_file_with_an_error_less_or_the_same_is_no_worse() -> None:
+    """Proves: E9. What was wrong when the file was read before holds up nothing else."""
+    known, fresh = (Problem("f", where, "Wrong.", "Mend it.", "error") for where in ("old", "new"))
+    warning = Problem("f", "w", "Odd.", "Look.", "warning")
+    config = Config()
+    assert forbidding(config, config, [known], [known, warning], "f") == ()
+    assert forbidding(config, config, [known], [warning], "f") == ()
+    assert forbidding(config, config, [known], [known, fresh], "f") == (fresh,)
+
+
+@pytest.mark.parametrize("in_use", [True, False])
+def test_a_server_in_use_is_not_lost_for_want_of_a_variable(in_use: bool) -> None:
+    """Proves: C4. One that was not in use, or is new, is switched off as at the start."""
+    old = Config(servers=(server("one", enabled=in_use),))
+    off = server("one", enabled=False, disabled_reason="The environment variable TOKEN is not set.")
+    found = forbidding(old, Config(servers=(off, off.model_copy(update={"id": "two"}))), (), (), "f")
+    assert [problem.server for problem in found] == (["one"] if in_use else [])
+    assert all("TOKEN is not set" in str(problem) for problem in found)
+
+
+def _settings(*configs: Config) -> list[tuple[Any, ...]]:
+    """The name of every setting, and its value in each of the configurations."""
+    rows: list[tuple[Any, ...]] = []
+    for name in Config.model_fields:
+        values = [getattr(config, name) for config in configs]
+        if isinstance(values[0], BaseModel):
+            fields = type(values[0]).model_fields
+            rows += [(f"{name}.{field}", *(getattr(value, field) for value in values)) for field in fields]
+        elif name != "servers":
+            rows.append((name, *values))
+    return rows
