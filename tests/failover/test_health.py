@@ -29,7 +29,7 @@ from aggregator.upstream import health
 from aggregator.upstream.health import Health, is_silence
 from aggregator.upstream.vitals import KEPT, WINDOW, Vitals
 from tests.faults.raw_http import RawHttp, Reply, Seen, never, raw_http
-from tests.faults.stage import BOUND, Json, Stage, code_of, lines_of, server, staged, stdio, until, words_of
+from tests.faults.stage import BOUND, Json, Stage, Way, code_of, lines_of, server, staged, stdio, until, words_of
 
 QUICK: Final = HealthConfig(interval=0.05, timeout=0.15, failures=2)
 
@@ -148,6 +148,42 @@ async def test_a_busy_server_is_not_a_dead_one() -> None:
             assert "isError" not in await stage.ask("tools/call", asked)
             assert raw.count("ping") > 0
             assert stage.link("web").health.circuit.opened == -inf, "it never opened"
+
+
+class Person(Way):
+    """A host whose person takes their time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.ready = asyncio.Event(), asyncio.Event()
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        self.asked.set()
+        await self.ready.wait()
+        return {"action": "decline"}
+
+
+async def test_one_that_waits_for_a_person_is_tried_when_that_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: C18, C4. Though it answers no call meanwhile; the trial that is due then costs the others nothing."""
+    monkeypatch.setattr(health, "PERSON", 0.02)
+    cut = HealthConfig(failures=1)
+    async with staged(stdio("maps", health=cut, timeout=0.2), stdio("time")) as stage:
+        stage.host.capabilities = {"elicitation": {}}
+        person, circuit = Person(), stage.link("maps").health.circuit
+        form = {"message": "Which town?", "requestedSchema": {"type": "object", "properties": {}}}
+        question = {"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form}
+        call = asyncio.create_task(stage.call("maps.ask", person, questions=[question]))
+        async with asyncio.timeout(BOUND):
+            await person.asked.wait()
+        assert code_of(await stage.call("maps.hang")) == "upstream_timeout"
+        await until(lambda: circuit.due(monotonic()), "a trial is due")
+        for _ in range(5):
+            await pause(0.01)
+            await stage.say("time.echo")
+        assert circuit.position == "open"
+        person.ready.set()
+        assert "decline" in words_of(await call)
+        await works(stage, "maps")
 
 
 async def test_what_stands_before_a_server_is_not_the_server() -> None:

@@ -73,6 +73,43 @@ async def test_what_the_agent_may_not_call_does_not_stand_in(tmp_path: Path, bod
     assert records[0].answered_by is None
 
 
+async def test_what_wakes_up_as_another_tool_is_judged_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: C18. It was allowed as it was known, and is not as it is."""
+    spoken: Json = {"command": "x", "trusted": True}
+    servers = {"crm": {**spoken, "fallbacks": ["spare"]}, "spare": spoken}
+    mild, wild = (tool("get", TAKES, annotations={"destructiveHint": harm}) for harm in (False, True))
+    rules = agent(allow=["*"], annotations={"destructive": "deny"})
+    at = Desk(configured(tmp_path, servers), {"crm": [mild], "spare": [mild]}, rules, down={"crm": "unavailable"})
+    spare = at.app.links["spare"]
+    spare.life.known, session = True, spare._session
+    wakes: list[Json] = []
+
+    def wake() -> None:
+        spare.definitions, spare._session, spare.life.condition = [wakes[-1]], session, Condition("ready")
+        at.app.gateway.restock()
+
+    monkeypatch.setattr(spare, "wake", wake)
+    for found, sent in ((wild, []), (mild, [("spare", "get")])):
+        wakes.append(found)
+        spare.definitions, spare._session, spare.life.condition = [mild], None, Condition("stopped")
+        at.app.gateway.restock()
+        answer = await at.call(at.host("one"), "crm.get", {"id": 1})
+        assert at.sent == sent
+    assert "isError" not in answer["result"]
+
+
+async def test_who_no_longer_stands_in_is_not_told_of(tmp_path: Path) -> None:
+    """Proves: C18. Nor preferred, should it stand in again one day."""
+    at = desk(tmp_path, agent(allow=["*"]))
+    answering, link = at.app.gateway.failover.answering, at.app.links["crm"]
+    await at.call(at.host("one"), "crm.get", {"id": 1})
+    at.app.gateway.restock()
+    assert answering("crm") == ["spare"]
+    link.amend(link.config.model_copy(update={"fallbacks": ()}))
+    at.app.gateway.restock()
+    assert answering("crm") == []
+
+
 async def test_the_limit_of_what_stands_in_holds(tmp_path: Path) -> None:
     """Proves: C18. It is no second purse."""
     at = desk(tmp_path, agent(allow=["*"], limits={"spare.get": {"per_minute": 1}}))

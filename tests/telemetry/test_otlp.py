@@ -9,7 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -183,6 +183,17 @@ async def test_the_interpreter_is_as_it_was_afterwards(receiver: Receiver) -> No
     async with tracing():
         assert sys.getswitchinterval() < before
     assert sys.getswitchinterval() == before
+
+
+async def test_the_last_of_several_puts_back_what_belongs_to_the_process(receiver: Receiver) -> None:
+    """D9: Whichever ends first; the exporters' own words stay out of the log meanwhile."""
+    exporters = logging.getLogger("opentelemetry.exporter")
+    before = sys.getswitchinterval(), exporters.propagate
+    async with AsyncExitStack() as second:
+        async with tracing():
+            await second.enter_async_context(tracing())
+        assert (sys.getswitchinterval() < before[0], exporters.propagate) == (True, False)
+    assert (sys.getswitchinterval(), exporters.propagate) == before
 
 
 async def test_what_is_not_sampled_is_not_sent(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from tests.traces.cases import CASES, POLICY, Crm, meta_for, servers, trace_of
 from tests.traces.scene import Scene, counted_in, counted_on
 from tests.traces.ways import WAYS, Visitor, visiting
 
-EACH = 30
+EACH = 25
 
 
 @pytest.fixture(scope="module")

@@ -150,7 +150,7 @@ async def test_a_service_that_is_down(enter: Enter) -> None:
         assert (answer.status, answer.body["is_error"], answer.body["role"]) == (200, True, "tool")
         assert answer.body["error"]["code"] == "upstream_unavailable"
         assert answer.body["error"]["retryable"] is True
-        assert "you may try again" in answer.body["content"]
+        assert "try again once it is back" in answer.body["content"]
 
 
 async def test_a_call_that_takes_too_long(open_room: OpenRoom) -> None:
