@@ -192,7 +192,10 @@ class App:
     def report(self) -> tuple[bool, Mapping[str, Any]]:
         """Whether every upstream has come up or failed by now, and how each is."""
         answering = self.gateway.failover.answering
-        servers = {name: {**condition(link), "answered_by": answering(name)} for name, link in self.links.items()}
+        servers = {
+            name: {**condition(link, len(self.gateway.tools_of(link))), "answered_by": answering(name)}
+            for name, link in self.links.items()
+        }
         stopping = self.gateway.closing.begun
         ready = not stopping and all(link.life.tried for link in self.links.values())
         details = {"ready": ready, "tools": len(self.gateway.catalog), "servers": servers}
@@ -213,7 +216,7 @@ class App:
         queues, lost = self.observing.queues()
         spans = self.observing.spans
         return Snapshot(
-            upstreams={name: measured(link) for name, link in self.links.items()},
+            upstreams={name: measured(link, len(self.gateway.tools_of(link))) for name, link in self.links.items()},
             sessions=self.gateway.changes.sessions(),
             open=self.gateway.room.open,
             refused=self.gateway.room.refused,

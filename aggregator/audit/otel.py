@@ -4,7 +4,7 @@ Endpoint, headers, certificates, compression and time-outs are the SDK's busines
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import Final
 
@@ -17,6 +17,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from aggregator import __version__
 from aggregator.audit.spans_settings import Protocol
 from aggregator.audit.spans_shape import Kind, Span
+from aggregator.audit.while_any import WhileAny
 from aggregator.domain.trace import TraceContext
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ _EXPORTERS: Final[Mapping[Protocol, str]] = {
     "http/protobuf": "opentelemetry.exporter.otlp.proto.http.trace_exporter:OTLPSpanExporter",
     "grpc": "opentelemetry.exporter.otlp.proto.grpc.trace_exporter:OTLPSpanExporter",
 }
-_LOGGER: Final = "opentelemetry.exporter"
+_logger: Final = logging.getLogger("opentelemetry.exporter")
 _KINDS: Final[Mapping[Kind, SpanKind]] = {
     "server": SpanKind.SERVER,
     "client": SpanKind.CLIENT,
@@ -88,23 +89,31 @@ class Otlp:
         self._words.close()
 
 
+def _keep_quiet() -> Callable[[], None]:
+    before, _logger.propagate = _logger.propagate, False
+    return lambda: setattr(_logger, "propagate", before)
+
+
+_quiet: Final = WhileAny(_keep_quiet)
+
+
 class LastWords(logging.Handler):
     """Keeps what the exporters say to itself: they would log every attempt."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.last = "the exporter does not say why"
-        self._logger = logging.getLogger(_LOGGER)
-        self._before = self._logger.propagate
-        self._logger.propagate = False
-        self._logger.addHandler(self)
+        _quiet.enter()
+        _logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         self.last = record.getMessage()
 
     def close(self) -> None:
-        self._logger.removeHandler(self)
-        self._logger.propagate = self._before
+        # Python closes every handler once more on its way out.
+        if self in _logger.handlers:
+            _logger.removeHandler(self)
+            _quiet.leave()
         super().close()
 
 

@@ -17,6 +17,7 @@ from aggregator.audit.sampling import sampler
 from aggregator.audit.spans_outbox import Figures, Outbox
 from aggregator.audit.spans_settings import Settings, settings
 from aggregator.audit.spans_shape import Captured, Span, spans_of
+from aggregator.audit.while_any import WhileAny
 from aggregator.domain.trace import CallRecord, TraceContext
 from aggregator.domain.trace_context import Sample
 
@@ -56,6 +57,15 @@ class Exporter(Protocol):
         """End what is being sent."""
 
 
+def _switch_often() -> Callable[[], None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(_SWITCH, before))
+    return lambda: sys.setswitchinterval(before)
+
+
+_switching: Final = WhileAny(_switch_often)
+
+
 class Spans:
     """A sink for call records. `sample` is what decides for new calls whether they are recorded, `captures` whether
     what was sent and answered is in their spans."""
@@ -79,8 +89,7 @@ class Spans:
         self._dropped = 0
         self._awake = Event()
         self._closing = self._late = False
-        self._switch = sys.getswitchinterval()
-        sys.setswitchinterval(min(_SWITCH, self._switch))
+        _switching.enter()
         self._thread = Thread(target=self._run, name="aggregator-spans", daemon=True)
         self._thread.start()
 
@@ -131,7 +140,7 @@ class Spans:
         self._awake.set()
         self._thread.join(seconds)
         self._outbox.close(max(deadline - time.monotonic(), 0.0), self._exporter.close)
-        sys.setswitchinterval(self._switch)
+        _switching.leave()
 
     def _run(self) -> None:
         last = False

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from aggregator.cli.printing import one_line, print_rows
 from aggregator.config.checks import address_fault
 from aggregator.config.durations import format_duration
+from aggregator.config.errors import ConfigError
 from aggregator.config.find import find_config
 from aggregator.config.load import load
 from aggregator.domain.errors import OperatorError
@@ -50,8 +51,15 @@ def run(path: Path | None, url: str | None, as_json: bool) -> int:
 
 
 def _address(path: Path | None) -> str:
-    """Where the configuration has it listen."""
-    http = load(find_config(path, Path.cwd(), os.environ), os.environ).config.http
+    """Where the configuration has it listen.
+
+    Raises:
+        OperatorError: the file does not say. One that was broken just now is no news to a program that runs.
+    """
+    try:
+        http = load(find_config(path, Path.cwd(), os.environ), os.environ).config.http
+    except ConfigError as error:
+        raise OperatorError(f"{error} To ask one that runs all the same, name its address with --url.") from error
     if not http.port:
         raise OperatorError("The configuration leaves the port to the system (`http.port` is 0): name it with --url.")
     host = _EVERY.get(http.host.strip("[]"), http.host.strip("[]"))
@@ -127,7 +135,8 @@ def _print(base: str, found: Mapping[str, Any], troubles: list[str]) -> None:
 
 
 def _row(name: str, server: Mapping[str, Any], now: float) -> tuple[str, ...]:
-    following = server["next_try"]
+    following, others = server["next_try"], server.get("answered_by")
+    instead = f"calls go to {' and '.join(others)}" if others else ""
     return (
         one_line(name),
         server["state"],
@@ -135,7 +144,7 @@ def _row(name: str, server: Mapping[str, Any], now: float) -> tuple[str, ...]:
         str(server["tools"]),
         str(server["in_flight"]),
         f"in {_span(following - now)}" if following is not None else "-",
-        one_line(server["reason"]),
+        one_line("; ".join(filter(None, (server["reason"], instead)))),
     )
 
 

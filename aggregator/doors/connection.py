@@ -66,7 +66,8 @@ class Connection(HttpToolsProtocol):
             if self.cycle.more_body and self._body is None:
                 self._body_began = self.loop.time()
                 self._body = self.loop.call_later(self._stall_timeout, self._look_at_body)
-        elif self._head is None:
+        elif self._head is None and self._blind:
+            # Not what is left of a body whose request was answered before it came.
             self._wait_for_head()
 
     def on_headers_complete(self) -> None:

@@ -7,25 +7,25 @@ from aggregator.audit.metrics_snapshot import Lately, Upstream
 from aggregator.upstream.link import Link
 
 
-def condition(link: Link) -> dict[str, Any]:
-    """For `/readyz` and `aggregator status`; times in seconds since 1970."""
+def condition(link: Link, tools: int) -> dict[str, Any]:
+    """For `/readyz` and `aggregator status`; times in seconds since 1970. `tools`: how many of its tools are taken."""
     now = link.life.condition
     return {
         "state": now.state,
-        "reason": link.reason,
+        "reason": link.health.told() if now.state == "ready" else link.reason,
         "since": round(now.since, 3),
-        "tools": len(link.definitions),
+        "tools": tools,
         "in_flight": link.in_flight,
         "next_try": round(now.next_try, 3) if now.next_try is not None else None,
         "health": link.health.report(),
     }
 
 
-def measured(link: Link) -> Upstream:
-    """For the metrics."""
+def measured(link: Link, tools: int) -> Upstream:
+    """For the metrics. `tools`: as above."""
     return Upstream(
         link.state,
-        len(link.definitions),
+        tools,
         link.reconnects,
         link.in_flight,
         link.refused,

@@ -144,7 +144,10 @@ class Failover:
             if problem not in self.problems:
                 log.warning("%s", problem)
         self.problems = tuple(problems)
-        self._current = {line: who for line, who in self._current.items() if by_server.keys() >= set(line)}
+        pairs = {(config.id, other.server) for config, tools in seen for tool in tools for other in self.of(tool)}
+        self._current = {
+            line: who for line, who in self._current.items() if all((line[0], other) in pairs for other in line[1:])
+        }
         self._gave_way = {server: at for server, at in self._gave_way.items() if server in by_server}
 
     def _pair(

@@ -70,6 +70,7 @@ class Gateway:
         prefixes = [server.prefix for server in config.servers]
         self.failover = Failover(supervisor.links)
         self._shelf = Shelf(supervisor.links, prefixes, config.name_limit, reserved, self.failover.covers)
+        self.tools_of = self._shelf.tools_of
         self.views = views
         self.journal = Journal()
         http = config.http
@@ -389,8 +390,8 @@ _LEGACY: Final[Mapping[str, Handler]] = {
     "resources/subscribe": Gateway.subscribe,
     "resources/unsubscribe": Gateway.unsubscribe,
 }
-# Answered while we are closing: all but the first by a refusal that is on record.
-_TO_THE_END: Final = frozenset({"ping", *ON_RECORD})
+# Answered while we are closing: calls by a refusal on record; the list, by which clients check a result they just got.
+_TO_THE_END: Final = frozenset({"ping", "tools/list", *ON_RECORD})
 _MODERN: Final[Mapping[str, Handler]] = {
     **_COMMON,
     "server/discover": Gateway.discover,

@@ -210,6 +210,9 @@ class Pipeline:
         if tool is None:
             return None
         ruling = view.ruling(tool)
+        if ruling.decision.verdict != "allow":
+            # It was another tool before it woke up.
+            return None
         try:
             config = self._links[tool.server].config
             arguments, refusal = self._checker.arguments(config, tool, checked.arguments, ruling.tightening)

@@ -70,10 +70,10 @@ class _Side:
 
 
 class Apart:
-    """Those of one server."""
+    """Those of one server, whose `config` may be another one later."""
 
     def __init__(self, config: ServerConfig, way_in: WayIn, audience: Audience) -> None:
-        self._config = config
+        self.config = config
         self._placed = config
         self._way_in = way_in
         self._audience = audience
@@ -82,7 +82,7 @@ class Apart:
         self._takes_no_more = False
 
     def __repr__(self) -> str:
-        return f"<Apart {self._config.id}: {len(self._sides)}>"
+        return f"<Apart {self.config.id}: {len(self._sides)}>"
 
     @property
     def busy(self) -> bool:
@@ -100,7 +100,7 @@ class Apart:
         Raises:
             UpstreamError: there is none to be had.
         """
-        shared = self._config.isolation == "shared"
+        shared = self.config.isolation == "shared"
         if (self._audience.single or shared) and base.fits(caller):
             return base
         if base.greeting.era == "modern" and base.transport == "http":
@@ -114,7 +114,7 @@ class Apart:
             if not shared:
                 raise
             # It may know one session only: then nobody behind it can be asked anything.
-            log.info("%s gives hosts that can be asked something no session of their own: %s", self._config.id, error)
+            log.info("%s gives hosts that can be asked something no session of their own: %s", self.config.id, error)
             self._takes_no_more = True
             return base
 
@@ -126,7 +126,7 @@ class Apart:
                 return await asyncio.shield(side.opened)
         except TimeoutError:
             raise UpstreamUnavailable(
-                self._config.id, f"{self._config.id} did not open another connection within {limit:g} s."
+                self.config.id, f"{self.config.id} did not open another connection within {limit:g} s."
             ) from None
         finally:
             side.awaited -= 1
@@ -155,15 +155,15 @@ class Apart:
         """
         side = self._of(session)
         if side is None or side.session is None:
-            raise UpstreamUnavailable(self._config.id, f"{self._config.id} closed that connection.")
+            raise UpstreamUnavailable(self.config.id, f"{self.config.id} closed that connection.")
         async with side.renewing:
             if side.session is session:
                 try:
-                    greeting = await negotiate(self._config.id, session.connection, "legacy", session.declare)
+                    greeting = await negotiate(self.config.id, session.connection, "legacy", session.declare)
                 except (RpcError, PeerGone, SessionExpired, UpstreamError) as error:
                     side.close()
                     raise UpstreamUnavailable(
-                        self._config.id, f"{self._config.id}: a session could not be renewed: {error}"
+                        self.config.id, f"{self.config.id}: a session could not be renewed: {error}"
                     ) from error
                 side.opened = asyncio.get_running_loop().create_future()
                 side.opened.set_result(session.renewed(greeting))
@@ -194,7 +194,7 @@ class Apart:
         A host without a session is a session of its own for each of its calls: what it used before is its agent's, and
         no two calls use it at once.
         """
-        isolation = self._config.isolation
+        isolation = self.config.isolation
         if isolation == "per_agent":
             return ("agent", caller.agent), None, False
         if isolation == "shared" and base.transport == "http":
@@ -209,7 +209,7 @@ class Apart:
             idle = [known for known, side in self._sides.items() if side.idle]
             if not idle:
                 raise UpstreamUnavailable(
-                    self._config.id, f"{self._config.id} has {AT_MOST} connections for different hosts, all in use."
+                    self.config.id, f"{self.config.id} has {AT_MOST} connections for different hosts, all in use."
                 )
             self._sides.pop(min(idle, key=lambda known: self._sides[known].used)).close()
         side = self._sides[key] = _Side(owner)
@@ -224,19 +224,19 @@ class Apart:
         front = Front(declare, (lambda: owner) if owner is not None else None)
         try:
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(self._config.connect_timeout):
+                async with asyncio.timeout(self.config.connect_timeout):
                     session = await self._way_in.enter(stack, self._placed, None, front)
                 side.opened.set_result(session)
-                log.info("server %s has one more connection (isolation: %s)", self._config.id, self._config.isolation)
+                log.info("server %s has one more connection (isolation: %s)", self.config.id, self.config.isolation)
                 await self._end_of(side, session)
                 self._forget(key, side)
         except (TimeoutError, RpcError, PeerGone, SessionExpired, UpstreamError) as error:
-            why = str(error) or f"no answer within {self._config.connect_timeout:g} s"
+            why = str(error) or f"no answer within {self.config.connect_timeout:g} s"
         finally:
             self._forget(key, side)
             if not side.opened.done():
-                said = f"{self._config.id} cannot be connected once more: {why}".rstrip(".") + "."
-                side.opened.set_exception(UpstreamUnavailable(self._config.id, said))
+                said = f"{self.config.id} cannot be connected once more: {why}".rstrip(".") + "."
+                side.opened.set_exception(UpstreamUnavailable(self.config.id, said))
                 # Whoever waited may be gone.
                 side.opened.exception()
 
@@ -247,9 +247,9 @@ class Apart:
     async def _end_of(self, side: _Side, session: Session) -> None:
         """Stay until it is over, no longer wanted, or was not used for long."""
         loop = asyncio.get_running_loop()
-        limit = self._config.idle_timeout or IDLE_LIMIT
         ends: set[asyncio.Future[Any]] = {session.connection.ended, side.closing}
         while not any(end.done() for end in ends):
+            limit = self.config.idle_timeout or IDLE_LIMIT
             await asyncio.wait(ends, timeout=limit / 4, return_when=asyncio.FIRST_COMPLETED)
             if side.idle and loop.time() - side.used > limit:
                 return

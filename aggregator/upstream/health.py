@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 _NOT_ITS_OWN: Final = frozenset({502, 503, 504})
 # After so many trials in vain a connection in which nothing is under way is given up for a new one.
 TRIALS: Final = 3
+# How long it is left alone that waits for a person, until it is looked at again.
+PERSON: Final = 1.0
 
 
 class Health:
@@ -159,8 +161,9 @@ class Health:
             if session is None:
                 return
             if session.callers.asking:
-                # It waits for a person, and some servers do nothing else meanwhile.
+                # It waits for a person, and some servers do nothing else meanwhile. A trial stays due all that time.
                 self.hear()
+                await asyncio.sleep(PERSON)
                 continue
             await self._ask(session)
             trials = self.circuit.trials

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 # However many connections there are, the same server is behind them.
 _ONE_SERVER: Final = frozenset({"http", "sse"})
 # In these states a connection is on its way, or will be in a moment.
-_COMING: Final = frozenset({"starting", "ready", "reconnecting"})
+_COMING: Final = frozenset({"starting", "reconnecting"})
 
 
 class Link:
@@ -133,7 +133,7 @@ class Link:
 
     def amend(self, config: ServerConfig) -> None:
         """What its tools are, or how long things may take, is other than before; the connection stays."""
-        self.config = config
+        self.config = self.lists.config = self._apart.config = config
         self._rest.amended()
 
     def succeed(self, other: "Link") -> None:
@@ -203,9 +203,17 @@ class Link:
                     tasks.start(self.lists.listen(session, self._lose))
                 await self.lists.others_read()
                 if not (session.over or self._lost.done()):
-                    self._connected()
+                    self.reconnects += self.state != "starting"
+                    self._rest.begin()
+                    self.life.move("connected")
                     tasks.start(self._rest_when_idle(session, self._lost))
                 reason = await self._end_of(session, self._lost, child)
+                # Before what is left of it is cleared away, which may take a while.
+                if reason is not None and self._session is not None:
+                    self._lose(self._session, reason)
+        except asyncio.CancelledError:
+            self.life.end()
+            raise
         finally:
             self._session = None
         if reason is None:
@@ -214,11 +222,6 @@ class Link:
         # What dies of a call has lived: it is not to be kept from other callers for that.
         died = ended and self.calls == calls
         return Setback(reason, died=died, served=time.monotonic() - now)
-
-    def _connected(self) -> None:
-        self.reconnects += self.state != "starting"
-        self._rest.begin()
-        self.life.move("connected")
 
     async def _end_of(self, session: Session, lost: asyncio.Future[str | None], child: Child | None) -> str | None:
         """Stay until the connection ends, however that shows; None: it came to rest."""
@@ -350,16 +353,13 @@ class Link:
         """The session once it is there: a start is given the time of the call, a reconnection `reconnect_wait`."""
         if self._session is not None and self._session.over:
             self._lose(self._session, self._session.connection.ended.result())
-        # Also while what is left of a connection that ended is being cleared away: it is ready no more then.
-        returning = self.state in ("ready", "reconnecting")
-        try:
-            async with asyncio.timeout(min(limit, self.config.reconnect_wait) if returning else limit):
+        if self.state == "reconnecting":
+            limit = min(limit, self.config.reconnect_wait)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit):
                 while self._session is None and (self.life.asleep or self.state in _COMING):
                     self.wake()
-                    if self._session is None:
-                        await self.life.moved()
-        except TimeoutError:
-            pass
+                    await self.life.moved()
         if self._session is None:
             raise self.away()
         return self._session
@@ -381,10 +381,12 @@ class Link:
                     # Something else than before answers there.
                     self._lose(session, f"its session could not be renewed: {error}")
                 else:
-                    self.greeting = greeting
-                    self._session = session.renewed(greeting)
-                    self.lists.renew()
-                    self.watch.forget()
+                    # It may have been lost meanwhile, and is not to come back then.
+                    if self._session is session:
+                        self.greeting = greeting
+                        self._session = session.renewed(greeting)
+                        self.lists.renew()
+                        self.watch.forget()
         renewed = self._session
         return renewed if renewed is not None and not renewed.over else await self._come_back(limit)
 

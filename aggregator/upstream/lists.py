@@ -56,10 +56,11 @@ Lose = Callable[[Session, str], None]
 
 
 class Lists:
-    """`changed` is called when a list is another one than before. The same one stays the same object."""
+    """`changed` is called when a list is another one than before. The same one stays the same object. `config` may be
+    another one later."""
 
-    def __init__(self, server: ServerConfig, changed: Callable[[], None]) -> None:
-        self._server = server
+    def __init__(self, config: ServerConfig, changed: Callable[[], None]) -> None:
+        self.config = config
         self._changed = changed
         self._items: dict[Kind, list[Any]] = {kind: [] for kind in WAYS}
         self._fresh: dict[Kind, tuple[Freshness | None, float]] = {}
@@ -70,7 +71,7 @@ class Lists:
         self._all_read = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<Lists of {self._server.id}: {', '.join(f'{len(i)} {kind}s' for kind, i in self._items.items())}>"
+        return f"<Lists of {self.config.id}: {', '.join(f'{len(i)} {kind}s' for kind, i in self._items.items())}>"
 
     def __getitem__(self, kind: Kind) -> list[Any]:
         return self._items[kind]
@@ -124,7 +125,7 @@ class Lists:
                 await self._all_read.wait()
         except TimeoutError:
             late = "s and ".join(sorted(self._unread))
-            log.info("%s is slow to list its %ss; they come later", self._server.id, late)
+            log.info("%s is slow to list its %ss; they come later", self.config.id, late)
 
     def hear(self, method: str) -> bool:
         """Whether a notification is about a list."""
@@ -162,14 +163,14 @@ class Lists:
     async def refresh(self, session: Session, kind: Kind, lose: Lose) -> bool:
         """Read one list; whether there was an answer, of whatever kind."""
         try:
-            async with asyncio.timeout(self._server.connect_timeout):
+            async with asyncio.timeout(self.config.connect_timeout):
                 drained = await self._read(session, kind)
         except SessionExpired:
             lose(session, "it no longer knows our session")
             return True
         except (TimeoutError, RpcError, PeerGone, UpstreamError) as error:
-            what = str(error) or f"no answer within {self._server.connect_timeout:g} s"
-            log.warning("%s: its %ss could not be listed, the old ones stay: %s", self._server.id, kind, what)
+            what = str(error) or f"no answer within {self.config.connect_timeout:g} s"
+            log.warning("%s: its %ss could not be listed, the old ones stay: %s", self.config.id, kind, what)
             return isinstance(error, RpcError)
         self._greeting = session.greeting
         if self._take(kind, drained):
@@ -189,7 +190,7 @@ class Lists:
         if way.capability not in session.greeting.capabilities:
             return Drained([], None)
         try:
-            return await drain(self._server.id, session.connection, way.method, way.field, dict(session.envelope))
+            return await drain(self.config.id, session.connection, way.method, way.field, dict(session.envelope))
         except RpcError as error:
             # Many servers with resources know nothing of templates.
             if kind == "tool" or error.code != METHOD_NOT_FOUND:
@@ -213,14 +214,14 @@ class Lists:
             try:
                 await session.connection.request("subscriptions/listen", params)
             except RpcError as error:
-                log.info("%s does not tell of changes: %s", self._server.id, error)
+                log.info("%s does not tell of changes: %s", self.config.id, error)
                 self._mute = True
                 return
             except SessionExpired:
                 lose(session, "it no longer knows us")
                 return
             except (PeerGone, UpstreamError) as error:
-                log.debug("%s: its subscription broke off: %s", self._server.id, error)
+                log.debug("%s: its subscription broke off: %s", self.config.id, error)
             failures = 1 if loop.time() - began > backoff.STABLE else failures + 1
             await asyncio.sleep(backoff.delay(failures, roll()))
 

@@ -275,14 +275,18 @@ async def running(
     """
     loop = asyncio.get_running_loop()
     mark = await warden.mark()
+    env = environment() | dict(env) | mark
     try:
+        if not await asyncio.to_thread(_may_be_there, command, env["PATH"]):
+            # A look costs a hundredth of an attempt to start it, and holds nobody up.
+            raise FileNotFoundError(command)
         # Starting a program holds the loop for some milliseconds: between two of them, others get their turn.
         async with warden.spawning:
             _, child = await loop.subprocess_exec(
                 lambda: Child(server, on_stdout, bounds.stderr_per_minute),
                 command,
                 *args,
-                env=environment() | dict(env) | mark,
+                env=env,
                 cwd=cwd,
                 start_new_session=True,
             )
@@ -330,15 +334,25 @@ async def _finish(child: Child, group: int, warden: Warden, close_grace: float, 
             if left:
                 log.info("%d processes that outlived the server that had started them were ended", left)
 
-    # A second cancellation must not leave the child behind: the stop runs on in its own task and is waited for.
+    # However often this is cancelled, the child is not left behind: the stop runs on in a task of its own, each wait of
+    # which is bounded.
     stopping = asyncio.ensure_future(stop())
-    try:
-        await asyncio.shield(stopping)
-    except asyncio.CancelledError:
-        await stopping
-        raise
-    finally:
-        warden.release(group)
+    cancelled: asyncio.CancelledError | None = None
+    while not stopping.done():
+        try:
+            await asyncio.wait([stopping])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    warden.release(group)
+    stopping.result()
+    if cancelled is not None:
+        raise cancelled
+
+
+def _may_be_there(command: str, path: str) -> bool:
+    """Whether it is worth trying: only what is looked up can be known not to be there."""
+    looked_up = not os.path.dirname(command) and "\0" not in command
+    return not looked_up or shutil.which(command, path=path or os.defpath) is not None
 
 
 def _hint(command: str) -> str:

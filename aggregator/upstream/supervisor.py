@@ -170,9 +170,9 @@ class Supervisor:
             pass
 
     async def tried(self, link: Link, at_most: float) -> None:
-        """The same for one."""
-        deadline = asyncio.get_running_loop().time() + at_most
-        while link.state == "starting" and await self._news_until(deadline):
+        """The same for one, or what has come in its place."""
+        deadline, server = asyncio.get_running_loop().time() + at_most, link.config.id
+        while self._links.get(server, link).state == "starting" and await self._news_until(deadline):
             pass
 
     def _starting(self) -> list[Link]:

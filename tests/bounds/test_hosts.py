@@ -54,6 +54,18 @@ async def test_what_trickles_is_not_waited_for(tmp_path: Path) -> None:
         assert (await it.call()).status == 200
 
 
+async def test_a_body_that_comes_after_its_answer_begins_nothing(tmp_path: Path) -> None:
+    """Proves: F1, D11. Whoever is slow to stop sending what was refused keeps the connection, and is not counted."""
+    async with place(tmp_path, max_body_bytes=10_000, stall_timeout=0.3) as it, it.line() as line:
+        line.send(head("POST", "/mcp", content_length="10001"))
+        assert (await line.answer()).status == 413
+        line.send(b" " * 10_001)
+        late = asyncio.get_running_loop().time() + 0.4
+        await until(lambda: asyncio.get_running_loop().time() > late, "a head would have been late")
+        assert (await line.ask("/mcp", call(), **MODERN)).status == 200
+        assert it.refused("slow_head") == 0
+
+
 async def test_a_head_without_an_end(tmp_path: Path) -> None:
     """Proves: F1. A few kilobytes of it are read, whether one header is long or many are short."""
     for more in (b"a" * 5000, b"x-a: b\r\n" * 700):

@@ -6,11 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from aggregator.app import App
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.principal import LOCAL
 from aggregator.domain.redact import Redactor
+from tests.faults.raw_http import never, raw_http
 from tests.faults.stage import Stage, server, until
 from tests.passing.shelves import local
 from tests.peers.library import FILE, Library
@@ -104,3 +107,16 @@ async def test_editing_again_and_again_leaves_nothing_behind() -> None:
             assert not [result for result in await asyncio.gather(*calls) if result.get("isError")]
         await until(lambda: len(asyncio.all_tasks()) <= before, "the old ones have ended")
         assert stage.app.supervisor.links.keys() == {"box"}
+
+
+async def test_a_time_that_was_changed_holds_for_lists(caplog: pytest.LogCaptureFixture) -> None:
+    """Proves: D11. Whatever part of a connection it is for, it needs no other one."""
+    async with raw_http() as raw, edited(server("web", type="http", url=raw.url, connect_timeout=3600)) as stage:
+        link = stage.link("web")
+        await stage.edit(server("web", type="http", url=raw.url, connect_timeout=0.02))
+        raw.on["tools/list"] = never
+        async with asyncio.timeout(BOUND):
+            await link.list_again()
+        assert "its tools could not be listed, the old ones stay: no answer within 0.02 s" in caplog.text
+        assert (link.state, link.reconnects) == ("ready", 0)
+        assert stage.tools() == ["web.echo", "web.odd"]

@@ -41,7 +41,10 @@ async def post(place: Place, path: str, message: Json) -> httpx2.Response:
 
 
 async def test_sigterm_answers_what_runs_and_refuses_what_comes(place: Place) -> None:
-    """Proves: D11. At every door, with a time to come back; streams end as streams do; calls are on record."""
+    """Proves: D11. At every door, with a time to come back; streams end as streams do; calls are on record.
+
+    The list of tools is still given: clients of the official SDK ask for it to check a result that they have just got.
+    """
     place.put({"box": server()}, shutdown_timeout="1h")
     async with place.serving() as served, over_sse(served.url, LEGACY) as sse, over_http(served.url, MODERN) as modern:
         held = [place.wait(sse, "box.wait", "one"), place.wait(modern, "box.wait", "two")]
@@ -62,6 +65,8 @@ async def test_sigterm_answers_what_runs_and_refuses_what_comes(place: Place) ->
             assert int(response.headers["retry-after"]) > 0
             assert "shutting" in response.text
         assert (await modern.call("box.who").error())["data"]["code"] == "shutting_down"
+        for host in (sse, modern):
+            assert "box.wait" in [tool["name"] for tool in (await host.ask("tools/list").result())["tools"]]
         for one in held:
             one.let_go()
         assert [words(await one.call.result()) for one in held] == ["waited", "waited"]
@@ -134,7 +139,7 @@ async def test_the_stdio_door_drains_too(place: Place, end: str) -> None:
             process.send_signal(signal.SIGTERM)
 
             async def refused() -> bool:
-                message = await host.ask("tools/list").message()
+                message = await host.ask("prompts/list").message()
                 return bool(message.get("error", {}).get("code") == CLOSING)
 
             await until(refused, "a refusal")
