@@ -172,8 +172,9 @@ class Callers:
         self._running[running] = None
 
     async def leave(self, running: Running) -> None:
-        """It is over, and so is what was asked for it alone; the host is told before this returns."""
-        del self._running[running]
+        """It is over, and so is what was asked for it alone; the host is told before this returns. May be called twice:
+        whoever is cancelled in the first does."""
+        self._running.pop(running, None)
         over = []
         for question in running.end():
             behind = self._behind.get(question, set())

@@ -79,7 +79,7 @@ class Life:
         next_try = now + pause if pause is not None else None
         if state == before.state:
             self.condition = Condition(state, reason, before.since, next_try)
-            if reason != before.reason:
+            if reason and reason != before.reason:
                 log.info("server %s is still %s: %s", self._server, state, self.condition.told(now))
             return
         self.condition = Condition(state, reason, now, next_try)

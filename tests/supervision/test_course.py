@@ -224,13 +224,15 @@ class Upstream(RuleBasedStateMachine):
         assert not self.wrong
 
     def teardown(self) -> None:
-        if hasattr(self, "task"):
-            self.task.cancel()
-            self.loop.settle()
-            assert self.task.cancelled()
-            assert (self.life.state, self.life.over, self.life.shown) == ("stopped", True, False)
-        self.patch.undo()
-        self.loop.close()
+        try:
+            if hasattr(self, "task"):
+                self.task.cancel()
+                self.loop.settle()
+                assert self.task.cancelled()
+                assert (self.life.state, self.life.over, self.life.shown) == ("stopped", True, False)
+        finally:
+            self.patch.undo()
+            self.loop.close()
 
 
 TestUpstream = Upstream.TestCase

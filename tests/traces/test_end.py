@@ -176,4 +176,4 @@ async def message_of(host: Host, name: str, number: int) -> Json:
 
 
 async def takes_nothing_new(host: Host) -> bool:
-    return "error" in await host.ask("tools/list").message()
+    return "error" in await host.ask("resources/list").message()
