@@ -69,7 +69,10 @@ async def _storage(url: str) -> str | None:
 def _row(link: Link, app: App) -> dict[str, Any]:
     greeting = link.greeting if link.state == "ready" else None
     shown = [tool for tool in app.gateway.catalog.tools if tool.server == link.config.id]
-    left_out = len(link.definitions) - len(shown)
+    names = {tool.own_name for tool in shown}
+    left_out = [
+        str(one.get("name")) for one in link.definitions if isinstance(one, dict) and one.get("name") not in names
+    ]
     return {
         "server": link.config.id,
         "type": link.transport or link.config.type,
@@ -99,7 +102,7 @@ def _print(loaded: Loaded, rows: list[dict[str, Any]], warnings: list[str], stor
             row["era"] or "",
             tools,
             "" if row["seconds"] is None else f"{row['seconds']:.2f} s",
-            escape(row["problem"] or (f"{row['left_out']} tools left out" if row["left_out"] else "")),
+            escape(row["problem"] or (f"left out: {', '.join(row['left_out'])}" if row["left_out"] else "")),
         )
     out.print(table)
     for problem in loaded.problems:

@@ -5,7 +5,7 @@ no way leads around a policy. And no call goes on to another server that may alr
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import inf
 from time import monotonic
@@ -100,7 +100,9 @@ class Failover:
 
     def answering(self, server: str) -> list[str]:
         """The other servers to which calls of this one's tools go now."""
-        return sorted({who for line, who in self._current.items() if line[0] == server and who != server})
+        lines = (line for line in self._current if line[0] == server)
+        numbers = ((line, self._choice(line)) for line in lines)
+        return sorted({line[number] for line, number in numbers if number})
 
     def order(self, line: Sequence[ToolRecord]) -> Iterator[tuple[ToolRecord, bool]]:
         """Whom to ask, one after the other until one has it, and whether somebody is left who is well.
@@ -110,17 +112,17 @@ class Failover:
         servers = tuple(tool.server for tool in line)
         tried: set[int] = set()
 
-        def chosen() -> int | None:
-            since = [None if number in tried else self._well(server) for number, server in enumerate(servers)]
-            before = self._current.get(servers)
-            return choose(since, servers.index(before) if before is not None else 0, monotonic())
-
-        while (number := chosen()) is not None:
+        while (number := self._choice(servers, tried)) is not None:
             self._use(servers, number)
             tried.add(number)
-            yield line[number], chosen() is not None
+            yield line[number], self._choice(servers, tried) is not None
         if 0 not in tried:
             yield line[0], False
+
+    def _choice(self, servers: Line, tried: Collection[int] = ()) -> int | None:
+        since = [None if number in tried else self._well(server) for number, server in enumerate(servers)]
+        before = self._current.get(servers)
+        return choose(since, servers.index(before) if before is not None else 0, monotonic())
 
     def gave_way(self, server: str) -> None:
         """A server that seemed well could not take a call."""

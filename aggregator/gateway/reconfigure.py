@@ -146,4 +146,4 @@ class ConfigWatch:
         for name in taken.kept_back:
             log.warning("configuration: `%s` cannot be changed while the program runs; it waits for a restart", name)
         if asked and not taken and not taken.kept_back:
-            log.info("configuration: nothing is other than before")
+            log.info("configuration: nothing changed")

@@ -1,7 +1,7 @@
 """Keeps what there is in step with the links: a server's lists are vetted once per change, not once per request."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aggregator.catalog.catalog import Catalog
@@ -36,6 +36,7 @@ class Shelf:
         self._covered = covered
         self._vetted: dict[str, tuple[list[Any], ServerConfig, tuple[ToolRecord, ...]]] = {}
         self._items: dict[tuple[str, ItemKind], tuple[list[Any], ServerConfig, tuple[ItemRecord, ...]]] = {}
+        self._told: dict[tuple[str, str], frozenset[str]] = {}
         self._name_by(frozenset(prefixes), name_limit)
         self._offered: tuple[tuple[tuple[ItemRecord, ...], ...], Offer] = ((), Offer())
 
@@ -45,6 +46,7 @@ class Shelf:
             del self._vetted[server]
         for key in [key for key in self._items if key[0] not in self._links]:
             del self._items[key]
+        self._told = {key: told for key, told in self._told.items() if key[0] in self._links}
         if (frozenset(prefixes), name_limit) != (self._prefixes, self._name_limit):
             # A name may read as another server's, or no longer does.
             self._vetted.clear()
@@ -82,8 +84,7 @@ class Shelf:
             ambiguous=link.config.prefix in self._shadowed,
             name_limit=self._name_limit,
         )
-        for warning in warnings:
-            log.warning("%s", warning)
+        self._tell(link, "tool", warnings)
         if not link.config.prefix:
             tools = tuple(tool for tool in tools if self._is_free(link, "tool", tool.own_name))
         self._vetted[link.config.id] = (link.definitions, link.config, tools)
@@ -102,12 +103,19 @@ class Shelf:
             ambiguous=link.config.prefix in self._shadowed,
             name_limit=self._name_limit,
         )
-        for warning in warnings:
-            log.warning("%s", warning)
+        self._tell(link, kind, warnings)
         if not link.config.prefix:
             found = tuple(item for item in found if self._is_free(link, kind, item.own_name))
         self._items[link.config.id, kind] = (definitions, link.config, found)
         return found
+
+    def _tell(self, link: Link, kind: str, warnings: Sequence[str]) -> None:
+        """Log what was not said of this list the last time."""
+        known = self._told.get((link.config.id, kind), ())
+        for warning in warnings:
+            if warning not in known:
+                log.warning("%s", warning)
+        self._told[link.config.id, kind] = frozenset(warnings)
 
     def _is_free(self, link: Link, kind: str, own: str) -> bool:
         """Whether a name without a prefix can be shown as it is."""

@@ -59,4 +59,4 @@ class Tries:
         """The reason, for an operator."""
         if not self.crash_loop:
             return setback.reason
-        return f"crash loop, it ended soon after each of its last {self.deaths} starts: {setback.reason}"
+        return f"it is in a crash loop, and ended soon after each of its last {self.deaths} starts: {setback.reason}"

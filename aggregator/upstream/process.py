@@ -282,6 +282,8 @@ async def running(
             raise FileNotFoundError(command)
         # Starting a program holds the loop for some milliseconds: between two of them, others get their turn.
         async with warden.spawning:
+            # Not after it: whoever is cancelled there would leave it behind.
+            await asyncio.sleep(0)
             _, child = await loop.subprocess_exec(
                 lambda: Child(server, on_stdout, bounds.stderr_per_minute),
                 command,
@@ -290,7 +292,6 @@ async def running(
                 cwd=cwd,
                 start_new_session=True,
             )
-            await asyncio.sleep(0)
     except (FileNotFoundError, NotADirectoryError) as error:
         if cwd is not None and not await asyncio.to_thread(os.path.isdir, cwd):
             raise UpstreamRefused(server, f"{server}: the working folder {cwd!r} does not exist.") from error

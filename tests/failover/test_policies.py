@@ -110,6 +110,16 @@ async def test_who_no_longer_stands_in_is_not_told_of(tmp_path: Path) -> None:
     assert answering("crm") == []
 
 
+async def test_nor_is_one_that_calls_no_longer_go_to(tmp_path: Path) -> None:
+    """Proves: C18. The first is well again for long enough, though nobody has called it since."""
+    at = desk(tmp_path, agent(allow=["*"]))
+    failover, link = at.app.gateway.failover, at.app.links["crm"]
+    await at.call(at.host("one"), "crm.get", {"id": 1})
+    assert failover.answering("crm") == ["spare"]
+    link.life.condition = Condition("ready", "", 0.0)
+    assert failover.answering("crm") == []
+
+
 async def test_the_limit_of_what_stands_in_holds(tmp_path: Path) -> None:
     """Proves: C18. It is no second purse."""
     at = desk(tmp_path, agent(allow=["*"], limits={"spare.get": {"per_minute": 1}}))

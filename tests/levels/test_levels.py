@@ -184,7 +184,7 @@ def _verdict(schema: dict[str, Any], value: Any) -> bool | str:
 
 
 # Always the same examples: with others the oracle itself has crashed (a panic in a library of `jsonschema`).
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=120, deadline=None, derandomize=True)
 @given(
     _DIALECT,
     st.dictionaries(st.sampled_from(["a", "b", "title"]), _SUB, max_size=3),

@@ -29,8 +29,8 @@ async def list_servers(asking: Asking) -> str:
 
 def _line(seen: ServerSeen) -> str:
     config = seen.config
-    facts = [_state(seen), *(["local"] if config.type == "local" else []), f"{seen.tools} tools"]
-    facts += [f"{count} {what}" for count, what in ((seen.resources, "resources"), (seen.prompts, "prompts")) if count]
+    facts = [_state(seen), *(["local"] if config.type == "local" else []), _count(seen.tools, "tool")]
+    facts += [_count(count, what) for count, what in ((seen.resources, "resource"), (seen.prompts, "prompt")) if count]
     line = f"{seen.name} ({', '.join(facts)})"
     if config.description != config.key:
         line += f": {config.description}"
@@ -50,7 +50,7 @@ def _state(seen: ServerSeen) -> str:
 def _details(seen: ServerSeen) -> list[str]:
     lines = [_line(seen)]
     if seen.templates:
-        lines.append(f"{seen.templates} resource templates")
+        lines.append(_count(seen.templates, "resource template"))
     if seen.version is not None:
         lines.append(f"protocol {seen.version}")
     if lately := seen.health.lately():
@@ -60,6 +60,10 @@ def _details(seen: ServerSeen) -> list[str]:
         lines.append("It says of itself:")
         lines.append(said if len(said) <= _LONGEST else f"{said[:_LONGEST]}… ({len(said) - _LONGEST} more characters)")
     return lines
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 TOOL: Final = MetaTool(_RECORD, list_servers)
