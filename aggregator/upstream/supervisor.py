@@ -94,19 +94,20 @@ class Supervisor:
 
         What goes may end its calls, in at most `drain` seconds; what comes instead of it shows what that had.
         """
-        before = dict(self._links)
-        self._links.clear()
+        before, now = dict(self._links), {}
         for server in servers:
             link = before.get(server.id)
             if link is None or server.id in anew:
-                self._links[server.id] = new = self._link(server)
+                now[server.id] = new = self._link(server)
                 if link is not None:
                     new.succeed(link)
                 new.looked_up()
             else:
-                self._links[server.id] = link
+                now[server.id] = link
                 if link.config != server:
                     link.amend(server)
+        self._links.clear()
+        self._links.update(now)
         self._by_prefix.clear()
         self._by_prefix.update(_prefixed(self._links.values()))
         for link in self._links.values():
