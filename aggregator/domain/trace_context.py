@@ -3,6 +3,7 @@
 Law: what is malformed is taken for absent, as the standard demands; it never costs a call.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
@@ -37,6 +38,9 @@ _APART: Final = 0x9E3779B97F4A7C15
 _ID_BITS: Final = (1 << 64) - 1
 # Ids have to differ, not to be secret: asking the system for each costs more than all else here.
 _random: Final = Random()  # noqa: S311
+if hasattr(os, "register_at_fork"):
+    # Else a process and its fork would go on with the same ids.
+    os.register_at_fork(after_in_child=_random.seed)
 
 
 def as_caller(trace_id: str, caller: bool | None) -> bool:

@@ -1,6 +1,8 @@
 """What is read of the callers' trace and written for the upstreams'."""
 
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -179,3 +181,14 @@ def test_too_much_state_is_shortened_as_the_standard_says() -> None:
     kept = parse_tracestate([",".join([*members, "y=" + "y" * 100])])
     assert kept == ",".join(m for m in members if not m.startswith("b="))
     assert parse_tracestate([",".join(f"k{n}={'v' * 250}" for n in range(9)) + "," + "q=" + "z" * 8_000]) == ""
+
+
+def test_a_fork_has_ids_of_its_own() -> None:
+    """Proves: D9. A program that embeds us may fork; no two calls may have one trace."""
+    code = (
+        "import os\nfrom aggregator.domain.trace_context import begin\n"
+        "child = os.fork()\nprint(begin().trace_id, flush=True)\nif child: os.waitpid(child, 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    one, other = done.stdout.split()
+    assert one != other
