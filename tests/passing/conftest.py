@@ -17,7 +17,7 @@ from tests.peers.toolbox import Json
 OpenHouse = Callable[..., House]
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def _impatient() -> Iterator[None]:
     """Whatever waits for more of the same waits less here: the pauses are a matter of their own tests."""
     with pytest.MonkeyPatch.context() as patch:
@@ -28,13 +28,13 @@ def _impatient() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def background() -> Iterator[Background]:
     with Background() as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def house(background: Background, tmp_path_factory: pytest.TempPathFactory) -> House:
     """For tests that add to it nothing but what is known by its name."""
     made = House(background, written(tmp_path_factory.mktemp("house"), entries(background)))
@@ -44,7 +44,7 @@ def house(background: Background, tmp_path_factory: pytest.TempPathFactory) -> H
     return made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def closer() -> Iterator[Callable[[Background], None]]:
     """Closes what one test opened while the next ones run: its web server takes a fifth of a second to stop."""
     with ThreadPoolExecutor() as threads:

@@ -187,7 +187,7 @@ def test_a_fork_has_ids_of_its_own() -> None:
     """Proves: D9. A program that embeds us may fork; no two calls may have one trace."""
     code = (
         "import os\nfrom aggregator.domain.trace_context import begin\n"
-        "child = os.fork()\nprint(begin().trace_id, flush=True)\nif child: os.waitpid(child, 0)"
+        "child = os.fork()\nif child: os.waitpid(child, 0)\nprint(begin().trace_id, flush=True)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     one, other = done.stdout.split()
