@@ -189,3 +189,13 @@ async def test_a_flood_of_notifications_is_read_at_a_rate(kind: str, monkeypatch
             # What is not read stays in the buffers of the two sockets: some hundred kilobytes each.
             assert written[0] < 100_000
             assert (await calling).get("isError") or kind == "standing"
+
+
+async def test_where_memory_cannot_be_told_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: C4, E9. The limit has no effect there, and the server runs."""
+    monkeypatch.setattr("aggregator.upstream.process.can_weigh", lambda: False)
+    async with staged(stdio("good", memory_limit=1_000_000)) as stage:
+        await stage.say("good.echo")
+    assert "`memory_limit` has no effect" in caplog.text

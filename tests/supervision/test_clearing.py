@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -101,3 +101,27 @@ async def test_a_session_that_was_lost_does_not_come_back() -> None:
         await stage.say("web.echo", "once")
         assert link.state == "ready"
         assert link.reconnects == 1
+
+
+async def test_a_start_that_is_given_up_leaves_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: C4, D11. Whoever wanted it is cancelled in the very turn in which it has come up."""
+    loop, warden = asyncio.get_running_loop(), Warden()
+    mark = await warden.mark()
+    spawn, pids = loop.subprocess_exec, []
+
+    async def given_up(*args: Any, **options: Any) -> Any:
+        made = await spawn(*args, **options)
+        pids.append(made[0].get_pid())
+        starting.cancel()
+        return made
+
+    async def start() -> None:
+        async with running("s", sys.executable, ("-c", "input()"), mark, None, None, warden, 0.01):
+            await asyncio.sleep(BOUND)
+
+    monkeypatch.setattr(loop, "subprocess_exec", given_up)
+    starting = asyncio.create_task(start())
+    await asyncio.wait([starting], timeout=BOUND)
+    assert starting.cancelled()
+    assert [alive(one) for one in pids] == [False]
+    await warden.close()

@@ -97,3 +97,19 @@ async def test_a_failure_after_connecting_does_not_end_the_link_for_ever(monkeyp
         running.cancel()
         await asyncio.wait([running])
     assert not ended, f"the link is {link.state} and will never connect again"
+
+
+async def test_what_was_said_of_a_list_is_not_said_again(caplog: pytest.LogCaptureFixture) -> None:
+    """Proves: E9. Another server that comes or goes has every list vetted anew; only what is new is a warning."""
+    links = _links("a")
+    links["a"].definitions = [tool("t"), {"name": "one"}]
+    shelf = _shelf(links)
+    shelf.stock()
+    said = len(caplog.records)
+    assert said
+    shelf.reconfigure(("a", "b"), 47)
+    shelf.stock()
+    assert len(caplog.records) == said
+    links["a"].definitions = [tool("t"), {"name": "two"}]
+    shelf.stock()
+    assert len(caplog.records) > said
