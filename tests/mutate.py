@@ -1,0 +1,314 @@
+"""Plants one-line faults in the code, one at a time, and says which of them the tests notice: `scripts/mutate`.
+
+A fault is one edit of one condition, call, raise, return or table row, at a place drawn by a seed. The edit is made in
+a copy of the last commit, in a temporary git worktree; the working tree is never touched. A fault that no test notices
+is printed as a diff: either a test is missing, or the line has no effect and can go.
+"""
+
+import argparse
+import ast
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+# What the copy may take longer than without a fault, before it counts as hanging: a factor, and seconds.
+_SLOWER: Final = 3
+_LONGER: Final = 60
+# Text for a reader of logs or of a debugger: an edit there hurts nobody that a test stands for.
+_FOR_READERS: Final = frozenset({"__repr__", "__str__"})
+_LOGGING: Final = frozenset({"log", "logger", "logging"})
+
+
+@dataclass(frozen=True)
+class Area:
+    """A part of the package, as path patterns, and the test paths that are to notice a fault in it."""
+
+    code: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+AREAS: Final = {
+    "policy": Area(("aggregator/policy/*.py",), ("tests/policy", "tests/access", "tests/passing")),
+    "identity": Area(("aggregator/identity/*.py",), ("tests/identity", "tests/access", "tests/storage")),
+    "gateway": Area(
+        ("aggregator/gateway/**/*.py",),
+        (
+            "tests/access",
+            "tests/questions",
+            "tests/passing",
+            "tests/meta",
+            "tests/failover",
+            "tests/traces",
+            "tests/faults",
+        ),
+    ),
+    "frontends": Area(
+        ("aggregator/doors/**/*.py",),
+        ("tests/unit", "tests/v1", "tests/journeys", "tests/bounds", "tests/access", "tests/faults", "tests/passing"),
+    ),
+    "upstream": Area(
+        ("aggregator/upstream/**/*.py",),
+        ("tests/supervision", "tests/faults", "tests/failover", "tests/questions", "tests/operating", "tests/passing"),
+    ),
+    "redaction": Area(
+        ("aggregator/domain/redact*.py", "aggregator/audit/unsaid.py", "aggregator/audit/capture.py"),
+        ("tests/unit", "tests/telemetry", "tests/audit", "tests/traces", "tests/faults/test_secrets.py"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One edit: `old` at `start` of the file's text becomes `new`."""
+
+    path: str
+    line: int
+    start: int
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}\n    - {_one_line(self.old)}\n    + {_one_line(self.new)}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+class _Sites(ast.NodeVisitor):
+    """Collects the edits that a file offers."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self._path = path
+        self._text = text
+        # Where each line begins, in bytes: what `ast` counts columns in.
+        self._raw = text.encode()
+        self._lines = [0]
+        for line in self._raw.splitlines(keepends=True):
+            self._lines.append(self._lines[-1] + len(line))
+        self._negated: set[ast.expr] = set()
+        self.found: list[Fault] = []
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if node.name not in _FOR_READERS:
+            self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> None:
+        if "__main__" not in self._source(node.test):
+            self._negate(node.test)
+            self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self._negate(node.test)
+        self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        for test in node.ifs:
+            self._edit(test, "True")
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        for left_out in node.values:
+            kept = [self._source(value) for value in node.values if value is not left_out]
+            word = " and " if isinstance(node.op, ast.And) else " or "
+            self._edit(node, f"({word.join(f'({part})' for part in kept)})")
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        if node not in self._negated and len(node.ops) == 1 and (other := _OPPOSITE.get(type(node.ops[0]))):
+            self._edit(node, f"{self._source(node.left)} {other} {self._source(node.comparators[0])}")
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        call = node.value.value if isinstance(node.value, ast.Await) else node.value
+        if isinstance(call, ast.Call) and not _logs(call):
+            self._edit(node, "pass")
+            self.generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        self._edit(node, "pass")
+
+    def visit_Return(self, node: ast.Return) -> None:
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, bool):
+            self._edit(node.value, str(not node.value.value))
+        elif isinstance(node.value, ast.Call) and len(node.value.args) == 1 and not node.value.keywords:
+            self._edit(node.value, self._source(node.value.args[0]))
+        self.generic_visit(node)
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        """Leave it: it states what the code before it made sure of."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self._table(node.value)
+            self.visit(node.value)
+
+    def _table(self, value: ast.expr) -> None:
+        """Leave out one row of a table."""
+        if isinstance(value, ast.Call) and len(value.args) == 1:
+            value = value.args[0]
+        if isinstance(value, ast.Set | ast.Tuple | ast.List) and len(value.elts) > 2:
+            for element in value.elts:
+                kept = ", ".join(self._source(other) for other in value.elts if other is not element)
+                brackets = {ast.Set: "{}", ast.Tuple: "()", ast.List: "[]"}[type(value)]
+                self._edit(value, f"{brackets[0]}{kept}{brackets[1]}")
+
+    def _negate(self, test: ast.expr) -> None:
+        source = self._source(test)
+        self._negated.add(test)
+        inner = self._source(test.operand) if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else None
+        self._edit(test, f"({inner})" if inner is not None else f"(not ({source}))")
+
+    def _source(self, node: ast.expr) -> str:
+        return ast.get_source_segment(self._text, node) or ast.unparse(node)
+
+    def _edit(self, node: ast.expr | ast.stmt, new: str) -> None:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start = self._lines[node.lineno - 1] + node.col_offset
+        end = self._lines[node.end_lineno - 1] + node.end_col_offset
+        old = self._raw[start:end].decode()
+        self.found.append(Fault(self._path, node.lineno, start, old, new))
+
+
+_OPPOSITE: Final[dict[type[ast.cmpop], str]] = {
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Lt: ">=",
+    ast.LtE: ">",
+    ast.Gt: "<=",
+    ast.GtE: "<",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+    ast.In: "not in",
+    ast.NotIn: "in",
+}
+
+
+def _logs(call: ast.Call) -> bool:
+    function = call.func
+    return (
+        isinstance(function, ast.Attribute)
+        and isinstance(function.value, ast.Name)
+        and (function.value.id in _LOGGING or function.attr == "debug")
+    )
+
+
+def faults(folder: Path, patterns: Sequence[str]) -> Iterator[Fault]:
+    """Every edit on offer in the files of `folder` that match, in the order of the files; one for each new text."""
+    for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
+        text = path.read_text(encoding="utf-8")
+        sites = _Sites(path.relative_to(folder).as_posix(), text)
+        sites.visit(ast.parse(text))
+        for fault in dict.fromkeys(sites.found):
+            try:
+                ast.parse(planted(text, fault))
+            except SyntaxError:
+                continue
+            yield fault
+
+
+def planted(text: str, fault: Fault) -> str:
+    """The text of a file with the fault in it."""
+    raw = text.encode()
+    assert raw[fault.start :].startswith(fault.old.encode())
+    return (raw[: fault.start] + fault.new.encode() + raw[fault.start + len(fault.old.encode()) :]).decode()
+
+
+def sample(all_of_them: Sequence[Fault], count: int, seed: int) -> list[Fault]:
+    """Up to `count` of them, drawn by the seed, spread over the files: a file has its turn before one has two."""
+    chance = random.Random(seed)  # noqa: S311
+    by_file: dict[str, list[Fault]] = {}
+    for fault in all_of_them:
+        by_file.setdefault(fault.path, []).append(fault)
+    drawn: list[Fault] = []
+    while by_file and len(drawn) < count:
+        for path in chance.sample(sorted(by_file), len(by_file)):
+            drawn.append(by_file[path].pop(chance.randrange(len(by_file[path]))))
+            if not by_file[path]:
+                del by_file[path]
+            if len(drawn) == count:
+                break
+    return drawn
+
+
+def _noticed(folder: Path, tests: Sequence[str], limit: float | None) -> bool:
+    """Whether the tests fail, or hang for longer than `limit` seconds."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--numprocesses", "2", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(limit) != 0
+    except subprocess.TimeoutExpired:
+        return True
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, 9)
+            process.wait()
+
+
+def _run(area: str, folder: Path, count: int, seed: int) -> tuple[int, list[Fault]]:
+    """Plant the area's faults one after the other; how many there were, and those that no test noticed."""
+    tests = [path for path in AREAS[area].tests if (folder / path).exists()]
+    began = time.monotonic()
+    if _noticed(folder, tests, None):
+        raise SystemExit(f"{area}: the tests fail without a fault; nothing can be told")
+    limit = (time.monotonic() - began) * _SLOWER + _LONGER
+    drawn, missed = sample(list(faults(folder, AREAS[area].code)), count, seed), []
+    for fault in drawn:
+        path = folder / fault.path
+        before = path.read_text(encoding="utf-8")
+        path.write_text(planted(before, fault), encoding="utf-8")
+        try:
+            noticed = _noticed(folder, tests, limit)
+        finally:
+            path.write_text(before, encoding="utf-8")
+        print(f"{area}: {'noticed' if noticed else 'NOT NOTICED'} {fault}", flush=True)
+        if not noticed:
+            missed.append(fault)
+    return len(drawn), missed
+
+
+def main() -> int:
+    """Run the command line; 1 where fewer than nine faults in ten were noticed."""
+    parser = argparse.ArgumentParser(prog="scripts/mutate", description=__doc__)
+    parser.add_argument("areas", nargs="*", metavar="AREA", help=f"of {', '.join(AREAS)}; all when left out")
+    parser.add_argument("--each", type=int, default=10, help="faults in each area (10)")
+    parser.add_argument("--seed", type=int, default=1, help="which faults are drawn (1)")
+    options = parser.parse_args()
+    if unknown := set(options.areas) - set(AREAS):
+        parser.error(f"no such area: {', '.join(sorted(unknown))}")
+    planted_in_all, missed_in_all = 0, 0
+    with tempfile.TemporaryDirectory(prefix="mutate-") as temporary:
+        folder = Path(temporary) / "copy"
+        git = ["git", "-C", str(ROOT), "worktree"]
+        subprocess.run([*git, "add", "--quiet", "--detach", str(folder), "HEAD"], check=True)
+        try:
+            for area in options.areas or AREAS:
+                count, missed = _run(area, folder, options.each, options.seed)
+                print(f"{area}: {count - len(missed)} of {count} noticed", flush=True)
+                planted_in_all, missed_in_all = planted_in_all + count, missed_in_all + len(missed)
+        finally:
+            subprocess.run([*git, "remove", "--force", str(folder)], check=True)
+    share = 1 - missed_in_all / planted_in_all if planted_in_all else 1.0
+    print(f"all: {planted_in_all - missed_in_all} of {planted_in_all} noticed ({share:.0%}), seed {options.seed}")
+    return 0 if share >= 0.9 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
