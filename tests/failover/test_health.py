@@ -235,6 +235,24 @@ async def test_without_checks_one_call_is_the_trial() -> None:
             assert raw.count("ping") == 0
 
 
+async def test_a_trial_that_its_host_gave_up_leaves_room_for_the_next() -> None:
+    """Proves: C18. Where calls alone are trials, one that was cancelled has told nothing, and must not be the last."""
+    async with raw_http() as raw:
+        off = HealthConfig(enabled=False, failures=1)
+        async with staged(server("web", type="http", url=raw.url, health=off, timeout=0.2)) as stage:
+            raw.on["tools/call"] = never
+            assert code_of(await stage.call("web.echo")) == "upstream_timeout"
+            circuit = stage.link("web").health.circuit
+            await until(lambda: circuit.due(monotonic()), "a trial is due")
+            trial = asyncio.create_task(stage.call("web.echo"))
+            await until(lambda: raw.count("tools/call") == 2, "the trial was sent")
+            trial.cancel()
+            await asyncio.wait([trial])
+            raw.on.clear()
+            await stage.say("web.echo")
+            assert stage.link("web").health.answers
+
+
 ERRORS: dict[str, tuple[BaseException, bool | None]] = {
     "time-out": (UpstreamTimeout("a", "late"), True),
     "connection": (UpstreamLost("a", "gone"), True),

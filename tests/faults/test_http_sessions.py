@@ -111,6 +111,58 @@ async def test_an_error_that_only_speaks_of_sessions_is_an_error() -> None:
             assert raw.count("tools/call") == 1
 
 
+@pytest.mark.parametrize("code", [-32601, -32602, -32603])
+async def test_a_404_that_names_a_fault_of_the_request_is_that_error(code: int) -> None:
+    """C12, D8: the session is as good as before; a server that answers so to every call is not greeted for each."""
+    async with raw_http() as raw:
+
+        async def refuse(seen: Seen, reply: Reply) -> None:
+            await reply.error(seen, 404, code, "no such thing here")
+
+        raw.on["tools/call"] = refuse
+        async with staged(server("web", type="http", url=raw.url)) as stage:
+            for _ in range(2):
+                with pytest.raises(RpcError) as caught:
+                    await stage.call("web.echo")
+                assert caught.value.code == code
+            assert raw.count("tools/call") == 2
+            assert raw.count("initialize") == 1
+
+
+SUBSCRIBABLE = {"protocolVersion": "2025-06-18", "serverInfo": {"name": "raw"}}
+SUBSCRIBABLE |= {"capabilities": {"tools": {}, "resources": {"subscribe": True}}}
+
+
+async def test_what_was_subscribed_is_subscribed_in_the_renewed_session() -> None:
+    """C11: the new session knows nothing of it, and the host would wait for changes that nobody tells of."""
+    async with raw_http() as raw:
+        told: list[tuple[str | None, str]] = []
+
+        async def greet(seen: Seen, reply: Reply) -> None:
+            session = f"own-{raw.count('initialize')}"
+            raw.sessions.add(session)
+            await reply.result(seen, SUBSCRIBABLE, mcp_session_id=session)
+
+        async def resources(seen: Seen, reply: Reply) -> None:
+            await reply.result(seen, {"resources": [{"uri": "demo://one", "name": "one"}], "resourceTemplates": []})
+
+        async def subscribe(seen: Seen, reply: Reply) -> None:
+            told.append((seen.session, seen.message["params"]["uri"]))
+            await reply.result(seen, {})
+
+        raw.on |= {"initialize": greet, "resources/subscribe": subscribe}
+        raw.on |= {"resources/list": resources, "resources/templates/list": resources}
+        raw.on["tools/call"] = forgetful(raw, *FORGOTTEN["404"])
+        async with staged(server("web", type="http", url=raw.url)) as stage:
+            stage.host.session, stage.host.notify = "the host's", lambda method, params: None
+            await stage.ask("resources/subscribe", {"uri": "mcp://web/demo://one"})
+            assert told == [("own-1", "demo://one")]
+            raw.sessions.clear()
+            await stage.say("web.echo")
+            await until(lambda: len(told) == 2, "it is subscribed again")
+            assert told[1] == ("own-2", "demo://one")
+
+
 async def test_a_server_that_forgets_every_session_at_once_is_bounded() -> None:
     """A7: two tries, then a clear end."""
     async with raw_http() as raw, staged(server("web", type="http", url=raw.url)) as stage:

@@ -182,3 +182,12 @@ async def test_two_transports_at_one_address() -> None:
         async with staged(sse(raw, type="auto")) as stage:
             assert stage.link("web").transport == "sse"
             assert words_of(await stage.call("web.echo", say="hello")) == "hello"
+
+
+async def test_messages_go_to_the_scheme_of_the_stream_only() -> None:
+    """D1: a stream over TLS that names a plain address of the same host would have our token read on the way."""
+    async with raw_sse() as raw:
+        raw.endpoint = f"https://127.0.0.1:{raw.port}/messages?session_id=%s"
+        async with staged(sse(raw, headers={"authorization": KEY})) as stage:
+            assert "another origin" in stage.link("web").reason
+            assert raw.count("initialize") == 0

@@ -1,0 +1,29 @@
+"""A host session with a process of its own: what happens to that process is nobody else's concern."""
+
+import asyncio
+
+from aggregator.config.health import HealthConfig
+from aggregator.gateway.host import Host
+from tests.faults.stage import Stage, Way, code_of, staged, stdio, words_of
+
+
+def visitor(stage: Stage, name: str) -> Host:
+    """Another host session of the same product."""
+    return Host("test", "canonical", version="2025-11-25", session=name, capabilities={"elicitation": {}})
+
+
+async def test_a_silent_process_of_one_session_cuts_off_no_other() -> None:
+    """Proves: C18, D11. The circuit is about the server that all share, not about a process that one session has."""
+    cut = HealthConfig(enabled=False, failures=1)
+    async with staged(stdio("maps", isolation="per_session", health=cut, timeout=0.2)) as stage:
+        one, other = visitor(stage, "one"), visitor(stage, "other")
+
+        async def call(host: Host, tool: str, say: str = "") -> dict[str, object]:
+            params = {"name": tool, "arguments": {"say": say}}
+            return dict(await stage.app.gateway.answer(host, "tools/call", params, Way()))
+
+        async with asyncio.timeout(10):
+            assert code_of(await call(one, "maps.hang")) == "upstream_timeout"
+            assert code_of(await call(one, "maps.hang")) == "upstream_timeout"
+            assert stage.link("maps").health.circuit.position == "closed"
+            assert words_of(await call(other, "maps.echo", "here")) == "here"

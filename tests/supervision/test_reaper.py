@@ -1,0 +1,78 @@
+"""The small process that ends what a killed aggregator left: which groups it ends, and that signals do not end it."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from aggregator.upstream import process
+from aggregator.upstream.process import Warden, running
+from tests.faults.stage import BOUND, alive, until
+
+SLEEPER: Final = "import time; print('up', flush=True); time.sleep(600)"
+PROGRAM: Final = Path(process.__file__).with_name("warden.py")
+
+
+@asynccontextmanager
+async def sleeper() -> AsyncIterator[asyncio.subprocess.Process]:
+    """A process in a group of its own."""
+    started = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", "-c", SLEEPER, stdout=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    try:
+        yield started
+    finally:
+        if started.returncode is None:
+            started.kill()
+        await started.wait()
+
+
+def ignores(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has come so far as to ignore a signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:"))
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+async def test_a_signal_to_everything_does_not_end_it_before_its_work_is_done(number: signal.Signals) -> None:
+    """Proves: C3. A service manager signals every process of a unit; the servers must still be ended afterwards."""
+    reaper = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", str(PROGRAM), "none.", stdin=asyncio.subprocess.PIPE
+    )
+    assert reaper.stdin is not None
+    async with sleeper() as group:
+        reaper.stdin.write(f"+{group.pid}\n".encode())
+        await until(lambda: ignores(reaper.pid, signal.SIGHUP), "it has begun")
+        reaper.send_signal(number)
+        reaper.stdin.close()
+        async with asyncio.timeout(BOUND):
+            assert await reaper.wait() == 0
+            assert await group.wait() == -signal.SIGTERM
+
+
+async def test_a_group_that_has_ended_is_signalled_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: C3. Its number may be another program's by then."""
+    listed: set[int] = set()
+    warden = Warden()
+    said = warden._say
+
+    def follow(line: str) -> None:
+        (listed.add if line[0] == "+" else listed.discard)(int(line[1:]))
+        said(line)
+
+    monkeypatch.setattr(warden, "_say", follow)
+    try:
+        async with asyncio.timeout(BOUND):
+            async with running("x", sys.executable, ("-c", SLEEPER), {}, None, None, warden, 0.0) as child:
+                assert listed == {os.getpgid(child.pid)}
+            assert listed == set()
+            assert not alive(child.pid)
+    finally:
+        await warden.close()
