@@ -240,34 +240,38 @@ def sample(all_of_them: Sequence[Fault], count: int, seed: int) -> list[Fault]:
     return drawn
 
 
-def _noticed(folder: Path, tests: Sequence[str], limit: float | None) -> bool:
-    """Whether the tests fail, or hang for longer than `limit` seconds."""
+def _noticed(folder: Path, tests: Sequence[str], limit: float | None) -> str | None:
+    """Return how the tests noticed: their last line, or that they hang for longer than `limit` seconds. None: not."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--numprocesses", "2", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
         command,
         cwd=folder,
         env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         start_new_session=True,
     )
     try:
-        return process.wait(limit) != 0
+        printed, _ = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
-        return True
+        return "it hangs"
     finally:
         if process.poll() is None:
             os.killpg(process.pid, 9)
             process.wait()
+    failed = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return None if process.returncode == 0 else (failed or printed.splitlines() or [""])[-1]
 
 
 def _run(area: str, folder: Path, count: int, seed: int) -> tuple[int, list[Fault]]:
     """Plant the area's faults one after the other; how many there were, and those that no test noticed."""
     tests = [path for path in AREAS[area].tests if (folder / path).exists()]
     began = time.monotonic()
-    if _noticed(folder, tests, None):
-        raise SystemExit(f"{area}: the tests fail without a fault; nothing can be told")
+    if (failure := _noticed(folder, tests, None)) is not None:
+        raise SystemExit(f"{area}: the tests fail without a fault, so nothing can be told: {failure}")
     limit = (time.monotonic() - began) * _SLOWER + _LONGER
     drawn, missed = sample(list(faults(folder, AREAS[area].code)), count, seed), []
     for fault in drawn:
@@ -278,8 +282,8 @@ def _run(area: str, folder: Path, count: int, seed: int) -> tuple[int, list[Faul
             noticed = _noticed(folder, tests, limit)
         finally:
             path.write_text(before, encoding="utf-8")
-        print(f"{area}: {'noticed' if noticed else 'NOT NOTICED'} {fault}", flush=True)
-        if not noticed:
+        print(f"{area}: {fault}\n    {'NOT NOTICED' if noticed is None else noticed}", flush=True)
+        if noticed is None:
             missed.append(fault)
     return len(drawn), missed
 
@@ -296,6 +300,8 @@ def main() -> int:
     planted_in_all, missed_in_all = 0, 0
     with tempfile.TemporaryDirectory(prefix="mutate-") as temporary:
         folder = Path(temporary) / "copy"
+        # Some tests give up the administrator's rights, and load modules after that.
+        Path(temporary).chmod(0o755)
         git = ["git", "-C", str(ROOT), "worktree"]
         subprocess.run([*git, "add", "--quiet", "--detach", str(folder), "HEAD"], check=True)
         try:
