@@ -43,7 +43,9 @@ class Tasks:
             tasks = list(self._tasks)
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.wait(tasks)
+            # Here, not only in a callback: waiting for what has ended need not give callbacks a turn.
+            self._tasks.difference_update(tasks)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

@@ -1,19 +1,22 @@
 """One connection of a host to the web doors: it may be slow, but not for ever.
 
 The server below has no bound for any of it: a head that trickles or has no end, a body that trickles, and an answer
-that nobody reads.
+that nobody reads. And where requests wait for the answer to an earlier one (RFC 9112, 9.3.2), it forgets that one when
+the host leaves.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEAD_LIMIT: Final = 64 * 1024
 # Bytes a second that count as reading, or sending: below that a host holds what others need.
 LEAST_RATE: Final = 1024
 LEAST_BODY_RATE: Final = 4096
+# Bytes that are read ahead of an answer: who is read from is seen to leave.
+READ_AHEAD: Final = 1024 * 1024
 
 
 def _answer(status: bytes, said: bytes) -> bytes:
@@ -40,6 +43,8 @@ class Connection(HttpToolsProtocol):
         self._blind = 0  # bytes that were neither a whole head nor a body
         self._body_size = 0
         self._body_began = 0.0
+        self._answering: RequestResponseCycle | None = None
+        self._ahead = 0
 
     # -- what comes
 
@@ -48,6 +53,11 @@ class Connection(HttpToolsProtocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        # What waits for its turn is never begun; `cycle` is the request that came last, not the one that is answered.
+        self.pipeline.clear()
+        if self._answering is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
         super().connection_lost(exc)
         for timer in (self._head, self._body, self._reading):
             if timer is not None:
@@ -57,6 +67,9 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._blind += len(data)
         super().data_received(data)
+        self._ahead = self._ahead + len(data) if self.pipeline else 0
+        if self.pipeline and self._ahead <= READ_AHEAD and not self.transport.is_closing():
+            self.flow.resume_reading()
         if self._blind > HEAD_LIMIT:
             self._end("head_size", _TOO_LARGE)
         elif self.cycle is not None and not self.cycle.response_complete:
@@ -86,6 +99,10 @@ class Connection(HttpToolsProtocol):
             self._body = None
         super().on_message_complete()
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
     def _wait_for_head(self) -> None:
         self._head = self.loop.call_later(self._stall_timeout, self._no_head)
 
@@ -98,6 +115,9 @@ class Connection(HttpToolsProtocol):
         self._body = None
         if self.cycle.response_complete:
             return
+        if self.pipeline:
+            # Before its turn it is perhaps not read from.
+            self._body_began = self.loop.time()
         left = self._body_began + self._stall_timeout + self._body_size / LEAST_BODY_RATE - self.loop.time()
         if left > 0:
             self._body = self.loop.call_later(left, self._look_at_body)
@@ -134,7 +154,8 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._given_up(why)
-        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+        running = self._answering
+        if running is None or running.response_complete or not running.response_started:
             self.transport.write(answer)
             self.transport.close()
         else:

@@ -181,6 +181,11 @@ class Apart:
         found = [side.session for key, side in self._sides.items() if key[0] == ("session", host)]
         return [session for session in found if session is not None and not session.over]
 
+    def end(self) -> None:
+        """Begin to end them all; `close` waits for that."""
+        for side in self._sides.values():
+            side.close()
+
     async def close(self) -> None:
         """End them all."""
         await self._tasks.cancel()

@@ -166,7 +166,12 @@ class Link:
         """One connection, and why it ended or could not be made; None if it came to rest."""
         try:
             async with AsyncExitStack() as stack:
-                return await self._live(stack)
+                try:
+                    return await self._live(stack)
+                except asyncio.CancelledError:
+                    self.life.end()
+                    self._apart.end()  # side by side with what the stack closes
+                    raise
         except UpstreamError as error:
             return setback.failed(self.config, error)
         except Exception as error:
@@ -211,9 +216,6 @@ class Link:
                 # Before what is left of it is cleared away, which may take a while.
                 if reason is not None and self._session is not None:
                     self._lose(self._session, reason)
-        except asyncio.CancelledError:
-            self.life.end()
-            raise
         finally:
             self._session = None
         if reason is None:

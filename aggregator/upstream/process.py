@@ -19,13 +19,17 @@ from aggregator.domain.errors import UpstreamRefused, UpstreamUnavailable
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream.memory import Scales, can_weigh
 from aggregator.upstream.stderr import Stderr
-from aggregator.upstream.warden import VARIABLE, sweep
+from aggregator.upstream.strays import Strays
+from aggregator.upstream.warden import VARIABLE
 
 log = logging.getLogger(__name__)
 
 # How long a server may take to leave after its stdin closed, and after SIGTERM (S/basic/transports/stdio, Shutdown).
 CLOSE_GRACE: Final = 2.0
 TERM_GRACE: Final = 2.0
+# When the program ends: how long after its stdin closed a server gets SIGTERM, and when whatever is left is killed.
+END_CLOSE_GRACE: Final = 1.0
+END_WITHIN: Final = 1.75
 # How long what it wrote may still be on its way after it left, and how long it may live on without its stdout.
 _LAST_BYTES: Final = 0.25
 _SILENCE: Final = 0.5
@@ -174,9 +178,7 @@ class Child(asyncio.SubprocessProtocol):
             pipe.resume_reading()
 
     async def stop(self, close_grace: float, hurry: asyncio.Event) -> None:
-        """Close stdin, wait, terminate the group, wait, kill it. Every wait is bounded, and ends in a `hurry`; children
-        of children go too.
-        """
+        """Close stdin, wait, terminate the group, wait, kill it. Every wait is bounded, and ends in a `hurry`."""
         assert self._transport is not None
         self._flush()
         stdin = self._stdin()
@@ -201,6 +203,8 @@ class Warden:
 
     def __init__(self, hurry: asyncio.Event | None = None) -> None:
         self.hurry = hurry or asyncio.Event()
+        self.strays = Strays(self.hurry)
+        self._ending: asyncio.TimerHandle | None = None
         self._mark = secrets.token_hex(8)
         self._marks = count(1)
         self._process: asyncio.subprocess.Process | None = None
@@ -240,8 +244,19 @@ class Warden:
         """The group has ended."""
         self._say(f"-{group}\n")
 
+    def end(self) -> None:
+        """Begin the end of the program: children have less time to leave than otherwise, all of them the same."""
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().call_later(END_WITHIN, self.hurry.set)
+
+    def patience(self, close_grace: float) -> float:
+        """Return how long a child may take to leave after its stdin closed, where it has `close_grace` otherwise."""
+        return close_grace if self._ending is None else min(close_grace, END_CLOSE_GRACE)
+
     async def close(self) -> None:
         """Let the warden go; it has nothing left to do."""
+        if self._ending is not None:
+            self._ending.cancel()
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             with suppress(TimeoutError):
@@ -329,9 +344,9 @@ async def _hold(server: str, child: Child, limit: int, scales: Scales) -> None:
 
 async def _finish(child: Child, group: int, warden: Warden, close_grace: float, mark: Mapping[str, str]) -> None:
     async def stop() -> None:
-        await child.stop(close_grace, warden.hurry)
+        await child.stop(warden.patience(close_grace), warden.hurry)
         if os.name == "posix":
-            left = await asyncio.to_thread(sweep, mark[VARIABLE], 0.0 if warden.hurry.is_set() else TERM_GRACE)
+            left = await warden.strays.end(mark[VARIABLE], TERM_GRACE)
             if left:
                 log.info("%d processes that outlived the server that had started them were ended", left)
 

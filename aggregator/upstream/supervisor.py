@@ -76,17 +76,18 @@ class Supervisor:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """All enabled links live inside."""
-        async with self._tasks as tasks:
+        async with self._tasks:
             for link in self.links.values():
                 self._begin(link)
             try:
                 yield
             finally:
-                await tasks.cancel()
+                await self.stop()
                 await self._warden.close()
 
     async def stop(self) -> None:
-        """End every link now, and with it what its calls wait for."""
+        """End every link now, side by side, and with it what its calls wait for."""
+        self._warden.end()
         await self._tasks.cancel()
 
     def reconfigure(self, servers: Iterable[ServerConfig], anew: Collection[str], drain: float) -> None:

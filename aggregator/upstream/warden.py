@@ -40,36 +40,44 @@ def main() -> None:
 def sweep(mark: str, grace: float) -> int:
     """Terminate, then kill, every process with a mark that begins so; how many there were. Takes `grace` s at most."""
     found = marked(mark)
-    _signal_each(found, signal.SIGTERM)
+    signal_each(found, signal.SIGTERM)
     deadline = time.monotonic() + grace
     while found and time.monotonic() < deadline and marked(mark):
         time.sleep(_POLL)
     for _ in range(_ROUNDS if found else 0):
-        _signal_each(marked(mark), signal.SIGKILL)
+        signal_each(marked(mark), signal.SIGKILL)
     return len(found)
 
 
 def marked(mark: str) -> list[int]:
-    """The processes with such a mark; none where the system does not show the environment of others."""
-    wanted, found = f"\0{VARIABLE}={mark}".encode(), []
+    """Return the processes with a mark that begins so."""
+    return [process for found, processes in carriers().items() if found.startswith(mark) for process in processes]
+
+
+def carriers() -> dict[str, list[int]]:
+    """Return all processes with a mark, by mark; none where the system does not show the environment of others."""
+    wanted = f"\0{VARIABLE}=".encode()
+    found: dict[str, list[int]] = {}
     try:
         entries = os.listdir("/proc")
     except OSError:
-        return []
+        return {}
     for entry in entries:
         if not entry.isdecimal():
             continue
         try:
             with open(f"/proc/{entry}/environ", "rb") as file:
-                environment = b"\0" + file.read()
+                _, carries, rest = (b"\0" + file.read()).partition(wanted)
         except OSError:
             continue
-        if wanted in environment:
-            found.append(int(entry))
+        if carries:
+            mark = os.fsdecode(rest.partition(b"\0")[0])
+            found.setdefault(mark, []).append(int(entry))
     return found
 
 
-def _signal_each(processes: list[int], number: int) -> None:
+def signal_each(processes: list[int], number: int) -> None:
+    """Send a signal to every process that is still there and ours."""
     for process in processes:
         try:
             os.kill(process, number)

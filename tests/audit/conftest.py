@@ -11,11 +11,11 @@ import pytest
 from aggregator.audit.log import AuditLog
 from aggregator.storage.database import open_database
 from aggregator.storage.opening import Database
-from tests.audit.logs import running_log
+from tests.audit.logs import DatabaseFile, running_log
 
 
 @pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> DatabaseFile:
     """The file of a database in which nothing is yet."""
     path = tmp_path_factory.mktemp("empty") / "a.db"
 
@@ -24,7 +24,7 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> bytes:
             pass
 
     asyncio.run(make())
-    return path.read_bytes()
+    return DatabaseFile(path.read_bytes())
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from aggregator.storage import audit_read
 from aggregator.storage.audit_chain import Batch, digested, entry, link
 from aggregator.storage.audit_verify import FAULTS_AT_MOST
 from aggregator.storage.database import open_database
-from tests.audit.logs import NOTHING, a_call, rows, verdict_on
+from tests.audit.logs import NOTHING, DatabaseFile, a_call, rows, verdict_on
 
 ROWS: Final = 12
 # Two of the rows are events; the others are calls.
@@ -28,7 +28,7 @@ COLUMNS: Final = (*audit_read.CALL_COLUMNS, "bytes", "previous", "digest")
 
 
 @pytest.fixture(scope="module")
-def a_log_file(empty_database: bytes, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def a_log_file(empty_database: bytes, tmp_path_factory: pytest.TempPathFactory) -> DatabaseFile:
     """A database with twelve rows in one chain."""
     path = tmp_path_factory.mktemp("log") / "a.db"
     path.write_bytes(empty_database)
@@ -41,7 +41,7 @@ def a_log_file(empty_database: bytes, tmp_path_factory: pytest.TempPathFactory) 
                 await database.audit.append(Batch([row(what, NOTHING)]))
 
     asyncio.run(fill())
-    return path.read_bytes()
+    return DatabaseFile(path.read_bytes())
 
 
 def _found(log: bytes, *statements: tuple[Any, ...], expected: str | None = None) -> tuple[list[int], str]:
@@ -67,6 +67,19 @@ def _dump(connection: sqlite3.Connection) -> list[Any]:
 
 def _table(seq: int) -> str:
     return "audit_events" if seq in EVENTS else "mcp_tool_call_log"
+
+
+def test_a_counterexample_can_be_read() -> None:
+    """What is too long to be shown ends the test with a warning, in place of the value that fails."""
+
+    @settings(max_examples=20, database=None)
+    @given(st.integers())
+    def fails(log: bytes, number: int) -> None:
+        assert number < 7
+
+    with pytest.raises(AssertionError) as failed:
+        fails(DatabaseFile(100_000))
+    assert "number=7" in "".join(failed.value.__notes__)
 
 
 def test_an_untouched_log_is_whole(a_log_file: bytes) -> None:

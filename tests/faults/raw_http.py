@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -68,7 +68,7 @@ class Reply:
         await self._writer.drain()
 
 
-Handler = Callable[[Seen, Reply], Awaitable[None]]
+Handler = Callable[[Seen, Reply], Coroutine[Any, Any, None]]
 
 
 async def never(seen: Seen, reply: Reply) -> None:
@@ -87,7 +87,7 @@ class RawHttp:
         self.open = 0
         self.port = 0
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: set[asyncio.Task[Any]] = set()
         self._minted = 0
 
     @property
@@ -107,21 +107,21 @@ class RawHttp:
         assert self._server is not None
         self._server.close()
         self.sessions.clear()
-        for task in list(self._tasks):
+        for task in list(self.tasks):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self.tasks, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.add(task)
+        self.tasks.add(task)
         self.open += 1
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await self._serve(reader, writer)
         finally:
             self.open -= 1
-            self._tasks.discard(task)
+            self.tasks.discard(task)
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -131,9 +131,11 @@ class RawHttp:
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
             body = await reader.readexactly(int(headers.get("content-length", 0)))
             seen = Seen(verb, target, headers, json.loads(body) if body else {})
+            # What a test does once it sees the request is meant for the next one.
+            handler = self.on.get(seen.method, self.ordinary)
             self.seen.append(seen)
             reply = Reply(writer)
-            handling = asyncio.ensure_future(self._handle(seen, reply))
+            handling = asyncio.ensure_future(handler(seen, reply))
             gone = asyncio.ensure_future(reader.read(1)) if verb in ("GET", "POST") else None
             # Nobody here sends a second request before the first is answered: bytes or an end mean that it is over.
             try:
@@ -148,9 +150,6 @@ class RawHttp:
                 await asyncio.gather(*filter(None, (handling, gone)), return_exceptions=True)
             if reply.streaming:
                 return
-
-    async def _handle(self, seen: Seen, reply: Reply) -> None:
-        await self.on.get(seen.method, self.ordinary)(seen, reply)
 
     async def ordinary(self, seen: Seen, reply: Reply) -> None:
         """What a server does that has nothing wrong with it."""

@@ -194,6 +194,19 @@ def serve(mode: str) -> None:
             sys.exit(0)
     if mode in ("stubborn", "stops_reading", "deaf_after_flood"):
         time.sleep(600)
+    if mode == "leaves_with_others":
+        leave_with_others()
+
+
+def leave_with_others() -> None:
+    """Stay until every process that has noted its start has been told to leave as well."""
+    note("told to leave")
+    while True:
+        with open(os.environ["RAW_LOG"]) as log:
+            noted = log.read()
+        if noted.count("told to leave") >= noted.count("start "):
+            return note("left")
+        time.sleep(0.01)
 
 
 def main(mode: str) -> None:

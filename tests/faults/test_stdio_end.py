@@ -3,7 +3,11 @@
 import asyncio
 from pathlib import Path
 
-from .stage import alive, lines_of, staged, stdio, until, words_of
+import pytest
+
+from aggregator.upstream import process
+
+from .stage import BOUND, alive, lines_of, staged, stdio, until, words_of
 
 
 def pids(log: Path) -> list[int]:
@@ -17,6 +21,21 @@ async def test_one_that_ignores_its_stdin_and_sigterm_is_killed(tmp_path: Path) 
         await stage.say("s0.echo")
         assert all(map(alive, pids(log)))
     assert len(pids(log)) == 3
+    assert not any(map(alive, pids(log)))
+
+
+async def test_all_are_told_to_leave_before_any_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C3: servers that leave only together do so, the connection of one host alone among them."""
+    monkeypatch.setattr(process, "END_CLOSE_GRACE", BOUND)
+    monkeypatch.setattr(process, "END_WITHIN", BOUND)
+    log = tmp_path / "log"
+    names = ("a", "b", "c")
+    servers = (stdio(name, "leaves_with_others", log=log, isolation="per_agent") for name in names)
+    async with staged(*servers) as stage:
+        for name in names:
+            await stage.say(f"{name}.echo")
+        assert len(pids(log)) == 2 * len(names)
+    assert lines_of(log).count("left") == 2 * len(names)
     assert not any(map(alive, pids(log)))
 
 

@@ -72,6 +72,16 @@ async def test_check_of_what_is_not(mixed: str) -> None:
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.parametrize("kind", ["sse", "http", "auto"])
+async def test_check_of_an_address_where_nothing_listens(tmp_path: Path, kind: str) -> None:
+    """E1: every transport gives up at once and says so, on every Python."""
+    server = {"type": kind, "url": "http://127.0.0.1:9/sse"}
+    ended = await run("check", "--config", str(written(tmp_path, {"gone": server})))
+    assert ended.code == 1, ended
+    assert "nothing listens there" in ended.out
+    assert ended.err == ""
+
+
 async def test_check_as_json(mixed: str) -> None:
     """C1, E9: the same for programs."""
     ended = await run("check", "--json", "--config", mixed)

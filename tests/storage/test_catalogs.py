@@ -108,7 +108,7 @@ def _sorted(value: Any) -> Any:
 def test_what_is_no_json_and_what_has_no_bottom(tmp_path: Path) -> None:
     """Proves: F4. Numbers that some servers send and no one can write, and depths that no host is shown."""
     deep: Any = []
-    for _ in range(5_000):
+    for _ in range(100_000):
         deep = [deep]
     catalog = catalog_of("srv", "f", "stdio", Greeting("2025-11-25"), [{"name": "t", "default": float("inf")}, deep])
     lists = lists_of({"f": KeptTools(1.0, catalog.tools)})

@@ -13,6 +13,7 @@ from aggregator.wire.codec import Raw, decode, encode
 
 from .strategies import json_values
 
+# Deeper than any interpreter reads or writes: 1,000 levels are too much for Python 3.11, 10,000 for 3.13.
 DEPTH = 100_000
 
 
@@ -90,7 +91,7 @@ def test_what_is_not_json_is_a_bug_of_ours_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("inmost", [[], "\ud800", Raw(b"1")])
-@pytest.mark.parametrize("depth", [600, 5_000])
+@pytest.mark.parametrize("depth", [600, 5_000, DEPTH])
 def test_nesting_too_deep_to_write_is_a_value_error(inmost: Any, depth: int) -> None:
     value = inmost
     for _ in range(depth):
@@ -100,5 +101,5 @@ def test_nesting_too_deep_to_write_is_a_value_error(inmost: Any, depth: int) -> 
     except ValueError as error:
         assert "deep" in str(error)  # noqa: PT017
     else:
-        assert depth == 600
+        assert depth < DEPTH
         assert written.startswith(b"[" * depth)

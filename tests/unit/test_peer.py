@@ -152,7 +152,7 @@ async def test_a_result_that_cannot_be_written_is_answered_too(caplog: pytest.Lo
 
         async def answer(method: str, params: dict[str, Any], channel: Channel) -> Any:
             deep: Any = []
-            for _ in range(5_000):
+            for _ in range(100_000):
                 deep = [deep]
             return {"deep": deep}
 
@@ -170,7 +170,7 @@ async def test_an_error_that_cannot_be_written_is_answered_too(caplog: pytest.Lo
 
         async def answer(method: str, params: dict[str, Any], channel: Channel) -> Any:
             deep: Any = []
-            for _ in range(5_000):
+            for _ in range(100_000):
                 deep = [deep]
             raise RpcError(-32000, "too deep to tell", deep)
 
@@ -443,7 +443,7 @@ async def test_what_means_nothing_is_ignored(message: Any) -> None:
 async def test_batches_within_batches_do_not_exhaust_the_stack() -> None:
     async with pair() as both:
         message: Any = {"method": "notifications/x"}
-        for _ in range(5_000):
+        for _ in range(100_000):
             message = [message]
         both.far.feed(message)
 

@@ -2,12 +2,21 @@
 
 import asyncio
 import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from aggregator.domain.tasks import Tasks
 
 BOUND = 5
+
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+async def _end() -> None:
+    pass
 
 
 async def _fail() -> None:
@@ -65,6 +74,20 @@ async def test_a_task_started_while_closing_ends_too() -> None:
         await tasks.cancel()
         assert len(tasks) == 0
         assert late[0].cancelled()
+
+
+# A loop that spins never lets `asyncio.timeout` expire.
+@pytest.mark.timeout(BOUND)
+@pytest.mark.parametrize("work", [_end, _fail])
+async def test_a_task_that_ended_in_this_very_turn_is_no_obstacle(work: Work) -> None:
+    """Where the loop has not called back yet, waiting once more for the task may give it no turn to do so."""
+    tasks = Tasks("a test")
+    task = tasks.start(work())
+    await asyncio.sleep(0)
+    assert task.done()
+    assert len(tasks) == 1, "its callback has not run"
+    await tasks.cancel()
+    assert len(tasks) == 0
 
 
 async def test_an_error_inside_the_home_still_closes_it() -> None:

@@ -29,11 +29,12 @@ from aggregator.upstream.process import Warden
 from aggregator.upstream.transports.web import (
     NOTICE_TIMEOUT,
     RETRY_DELAY,
+    Requests,
     asks_for_patience,
-    client_session,
     describe,
     read_bounded,
     refusal,
+    requests_to,
 )
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import TooDeep, decode_heard, encode
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 
 _ACCEPT: Final = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 _RESUME_ATTEMPTS: Final = 3
+# How long a server may take to hear that its session is over.
+_FAREWELL: Final = 2.0
 _GREETINGS: Final = frozenset({"initialize", "server/discover"})
 # With 400, which may mean anything, servers speak of the session's id or of themselves as not greeted yet.
 _NO_SESSION: Final = re.compile(rb"(?i)session[ _-]?id|not initialized")
@@ -55,7 +58,7 @@ _OF_THE_REQUEST: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_E
 class HttpConnection:
     """One endpoint: every request is a POST of its own, so any number run side by side."""
 
-    def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks, http: aiohttp.ClientSession) -> None:
+    def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks, http: Requests) -> None:
         assert server.url is not None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._server = server
@@ -101,9 +104,7 @@ class HttpConnection:
         sent = dict(_ACCEPT) if opens else self._headers() | self._routing(method, params) | dict(headers or {})
         answer = _Answer(self, request_id, on_progress, origin)
         try:
-            async with self._http.post(
-                self._url, data=body, headers=sent, proxy=self._server.proxy, allow_redirects=False
-            ) as response:
+            async with self._http.send("POST", self._url, sent, body) as response:
                 result = await answer.read(response, session, opens=opens, greeted=method not in _GREETINGS)
             return result if result is not None else await self._resume(answer)
         except asyncio.CancelledError:
@@ -134,13 +135,7 @@ class HttpConnection:
         try:
             async with (
                 asyncio.timeout(NOTICE_TIMEOUT),
-                self._http.post(
-                    self._url,
-                    data=encode(message),
-                    headers=self._headers(),
-                    proxy=self._server.proxy,
-                    allow_redirects=False,
-                ) as response,
+                self._http.send("POST", self._url, self._headers(), encode(message)) as response,
             ):
                 response.release()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -149,9 +144,8 @@ class HttpConnection:
     async def forget_session(self) -> None:
         """Tell the server that its session is over (L/basic/transports, Session Management)."""
         if self._session is not None:
-            async with self._http.delete(
-                self._url, headers=self._headers(), proxy=self._server.proxy, timeout=aiohttp.ClientTimeout(total=2)
-            ) as response:
+            bound = aiohttp.ClientTimeout(total=_FAREWELL)
+            async with self._http.send("DELETE", self._url, self._headers(), timeout=bound) as response:
                 response.release()
 
     # -- headers
@@ -221,9 +215,7 @@ class HttpConnection:
             await asyncio.sleep(answer.retry if answer.retry is not None else RETRY_DELAY * attempt)
             headers = self._headers() | {"accept": "text/event-stream", "last-event-id": answer.last_event}
             try:
-                async with self._http.get(
-                    self._url, headers=headers, proxy=self._server.proxy, allow_redirects=False
-                ) as response:
+                async with self._http.send("GET", self._url, headers) as response:
                     if response.status != 200:
                         break
                     result = await answer.read(response)
@@ -242,9 +234,7 @@ class HttpConnection:
                 headers["last-event-id"] = last_event
             delay = RETRY_DELAY
             try:
-                async with self._http.get(
-                    self._url, headers=headers, proxy=self._server.proxy, allow_redirects=False
-                ) as response:
+                async with self._http.send("GET", self._url, headers) as response:
                     if response.status != 200 or "text/event-stream" not in response.content_type:
                         return
                     reader = EventReader(self._server.max_message_bytes)
@@ -380,7 +370,7 @@ def _object(data: bytes) -> dict[str, Any]:
 @asynccontextmanager
 async def open_http(server: ServerConfig, inbound: Inbound, warden: Warden) -> AsyncIterator[Connection]:
     """Talk to a Streamable HTTP endpoint; nothing is sent before the first request."""
-    async with client_session(server) as http, Tasks(f"server {server.id}") as tasks:
+    async with requests_to(server) as http, Tasks(f"server {server.id}") as tasks:
         connection = HttpConnection(server, inbound, tasks, http)
         try:
             yield connection

@@ -17,7 +17,7 @@ from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound
 from aggregator.upstream.pace import Pace
 from aggregator.upstream.process import Warden
 from aggregator.upstream.transports.duplex import DuplexConnection
-from aggregator.upstream.transports.web import NOTICE_TIMEOUT, client_session, describe, refusal
+from aggregator.upstream.transports.web import NOTICE_TIMEOUT, Requests, describe, refusal, requests_to
 from aggregator.wire.codec import TooDeep, decode_heard
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.peer import OnProgress, PeerGone
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class SseConnection(DuplexConnection):
     """A peer whose messages come as events and go as POSTs to the address the stream named."""
 
-    def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks, http: aiohttp.ClientSession) -> None:
+    def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks, http: Requests) -> None:
         assert server.url is not None
         super().__init__(inbound, tasks, self._send)
         loop = asyncio.get_running_loop()
@@ -67,9 +67,7 @@ class SseConnection(DuplexConnection):
     async def read(self) -> None:
         """Read the stream until it ends."""
         try:
-            async with self._http.get(
-                self._url, headers={"accept": "text/event-stream"}, proxy=self._server.proxy, allow_redirects=False
-            ) as response:
+            async with self._http.send("GET", self._url, {"accept": "text/event-stream"}) as response:
                 if response.status != 200:
                     raise refusal(self._server, response)
                 if response.content_type != "text/event-stream":
@@ -157,13 +155,8 @@ class SseConnection(DuplexConnection):
 
     async def _post(self, data: bytes, request_id: int | None) -> None:
         try:
-            async with self._http.post(
-                self.endpoint.result(),
-                data=data,
-                headers={"content-type": "application/json"},
-                proxy=self._server.proxy,
-                allow_redirects=False,
-            ) as response:
+            headers = {"content-type": "application/json"}
+            async with self._http.send("POST", self.endpoint.result(), headers, data) as response:
                 if response.status < 300:
                     return
                 error = refusal(self._server, response)
@@ -183,7 +176,7 @@ async def open_sse(server: ServerConfig, inbound: Inbound, warden: Warden) -> As
     Raises:
         UpstreamError: no event stream there.
     """
-    async with client_session(server) as http, Tasks(f"server {server.id}") as tasks:
+    async with requests_to(server) as http, Tasks(f"server {server.id}") as tasks:
         connection = SseConnection(server, inbound, tasks, http)
         tasks.start(connection.read())
         try:

@@ -1,10 +1,10 @@
-"""What both HTTP transports share: the client session, bounded bodies, and what a status means."""
+"""What both HTTP transports share: how requests are sent, bounded bodies, and what a status means."""
 
 import re
 import socket
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
@@ -25,9 +25,44 @@ NOTICE_TIMEOUT: Final = 5.0
 _TOO_MUCH: Final = frozenset({429, 503})
 
 
+class Requests:
+    """HTTP requests to one server, with the operator's headers and proxy: the only way the transports have to send any.
+
+    Rule: no redirect is followed, whatever the verb, since our headers and what we say would go to a stranger.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, proxy: str | None) -> None:
+        self._session = session
+        self._proxy = proxy
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._session.closed
+
+    def send(
+        self,
+        verb: str,
+        url: str,
+        headers: Mapping[str, str],
+        data: bytes | None = None,
+        timeout: aiohttp.ClientTimeout | None = None,
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """One request; inside is its response. `timeout` is for this one, in place of that of all."""
+        return self._session.request(
+            verb,
+            url,
+            headers=headers,
+            data=data,
+            proxy=self._proxy,
+            allow_redirects=False,
+            timeout=timeout or self._session.timeout,
+        )
+
+
 @asynccontextmanager
-async def client_session(server: ServerConfig) -> AsyncIterator[aiohttp.ClientSession]:
-    """A session with the operator's headers; no cookies, no redirects, no environment (only `proxy` of the config)."""
+async def requests_to(server: ServerConfig) -> AsyncIterator[Requests]:
+    """Requests with the operator's headers; no cookies, no environment (only `proxy` of the config)."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=server.connect_timeout)
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, family=socket.AF_UNSPEC)
     async with aiohttp.ClientSession(
@@ -37,7 +72,7 @@ async def client_session(server: ServerConfig) -> AsyncIterator[aiohttp.ClientSe
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
     ) as session:
-        yield session
+        yield Requests(session, server.proxy)
 
 
 async def read_bounded(response: aiohttp.ClientResponse, server: ServerConfig) -> bytes:

@@ -1,0 +1,83 @@
+"""Redirects by an upstream: told, never followed, whichever request they answer. Our headers go to nobody else."""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import aggregator
+from aggregator.config.model import ServerConfig
+from aggregator.upstream.transports.web import requests_to
+
+from .raw_http import Handler, RawHttp, RawSse, Reply, Seen, raw_http
+from .stage import code_of, server, staged, until
+
+SECRET: Final = "key-of-the-operator"
+VERBS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+NUMBERS: Final = (301, 302, 303, 307, 308)
+# The one module that may send requests: there the rule is kept.
+SENDS: Final = "upstream/transports/web.py"
+
+
+def http(raw: RawHttp, **rest: Any) -> ServerConfig:
+    return server("web", **({"type": "http", "url": raw.url, "headers": {"x-api-key": SECRET}} | rest))
+
+
+def redirecting(number: int, to: RawHttp) -> Handler:
+    async def redirect(seen: Seen, reply: Reply) -> None:
+        assert seen.headers["x-api-key"] == SECRET
+        await reply.send(number, location=to.url)
+
+    return redirect
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_no_verb_follows_a_redirect(verb: str) -> None:
+    """D1, D3: the response is what the server that was asked has said, and nobody else was asked."""
+    async with raw_http() as raw, raw_http() as stranger, requests_to(http(raw)) as requests:
+        for number in NUMBERS:
+            raw.on[verb] = redirecting(number, stranger)
+            async with requests.send(verb, raw.url, {}) as response:
+                assert response.status == number
+        assert raw.count(verb) == len(NUMBERS)
+        assert not stranger.seen
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+async def test_the_end_of_a_session_goes_nowhere_else(number: int) -> None:
+    """D1, D3: the DELETE that says that a session is over."""
+    async with raw_http() as raw, raw_http() as stranger:
+        raw.on["DELETE"] = redirecting(number, stranger)
+        async with staged(http(raw)) as stage:
+            await stage.say("web.echo")
+        assert raw.count("DELETE") == 1
+        assert not stranger.seen
+
+
+@pytest.mark.parametrize("number", [302, 307])
+@pytest.mark.parametrize("kind", ["http", "sse", "auto"])
+async def test_a_server_that_redirects_all_of_a_sudden(kind: str, number: int) -> None:
+    """D1, D3: calls, notifications, streams, new sessions, farewells: whatever is sent from then on."""
+    async with raw_http(RawSse() if kind == "sse" else RawHttp()) as raw, raw_http() as stranger:
+        async with staged(http(raw, type=kind)) as stage:
+            await stage.say("web.echo")
+            redirect = redirecting(number, stranger)
+            raw.on = dict.fromkeys(("GET", "DELETE", "tools/call", "initialize", "server/discover", "ping"), redirect)
+            assert code_of(await stage.call("web.echo")) == "upstream_refused"
+            greeted = raw.count("GET") + raw.count("initialize")
+            for stream in list(raw.tasks):
+                stream.cancel()
+            await until(lambda: raw.count("GET") + raw.count("initialize") > greeted, "it was tried again")
+        assert not stranger.seen
+
+
+def test_nothing_else_sends_requests() -> None:
+    """D1, D3: the transports have no client session of their own, nor has anything else."""
+    root = Path(aggregator.__file__).parent
+    found = {
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        if re.search(r"\bClientSession\(|\baiohttp\.request\(|\burlopen\(|\ballow_redirects\b", path.read_text("utf-8"))
+    }
+    assert found == {SENDS}

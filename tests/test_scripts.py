@@ -1,0 +1,76 @@
+"""What the scripts and the packaging say of Pythons, and which Pythons `scripts/pythons` takes."""
+
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PYTHONS: Final = ROOT / "scripts" / "pythons"
+CI: Final = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def looked_for() -> list[str]:
+    found = re.search(r"^for version in (.+); do$", PYTHONS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert found is not None
+    return found[1].split()
+
+
+def own() -> str:
+    """The version that `scripts/test` runs on, which is not run twice."""
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    python = ROOT / ".venv" / "bin" / "python"
+    if not python.exists():
+        return ""
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_no_version_is_promised_that_is_not_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    prefix = "Programming Language :: Python :: "
+    told = [line.removeprefix(prefix) for line in project["classifiers"] if line.startswith(prefix + "3.")]
+    assert project["requires-python"] == f">={told[0]}"
+    assert set(told) <= set(looked_for())
+
+
+def test_ci_runs_what_the_readme_says_and_every_python() -> None:
+    called = re.findall(r"^sh (scripts/\w+)", CI, re.MULTILINE)
+    assert called == ["scripts/test", "scripts/lint", "scripts/pythons", "scripts/conformance"]
+    assert "\nsh scripts/test\n" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def program(path: Path, *lines: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(("#!/bin/sh", *lines, "")))
+    path.chmod(0o755)
+
+
+def found(folder: Path) -> str:
+    """What `scripts/pythons` finds where only these programs are."""
+    path = os.pathsep.join((str(folder / "bin"), os.defpath))
+    environ = {"PATH": path, "PYENV_ROOT": str(folder / "pyenv"), "FIND_ONLY": "1"}
+    done = subprocess.run(["sh", PYTHONS], env=environ, capture_output=True, text=True, check=True, timeout=30)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_pythons_are_found_behind_shims_that_fail(tmp_path: Path) -> None:
+    """A shim of pyenv stands on PATH for each version, and fails for those that are not selected."""
+    for version in looked_for():
+        program(tmp_path / "bin" / f"python{version}", "exit 127")
+        program(tmp_path / "pyenv" / "versions" / f"{version}.7" / "bin" / "python", f"echo CPython {version}")
+    told = found(tmp_path)
+    for version in {*looked_for()} - {own()}:
+        assert f"CPython {version} is {tmp_path}/pyenv/versions/{version}.7/bin/python\n" in told
+
+
+def test_what_is_not_found_is_told(tmp_path: Path) -> None:
+    """Neither another implementation nor another version than it is called counts."""
+    for version in looked_for():
+        program(tmp_path / "bin" / f"python{version}", f"echo PyPy {version}")
+        program(tmp_path / "pyenv" / "versions" / f"{version}.0" / "bin" / "python", "echo CPython 3.5")
+    told = found(tmp_path)
+    for version in {*looked_for()} - {own()}:
+        assert f"CPython {version} is not here" in told
