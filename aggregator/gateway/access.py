@@ -29,15 +29,25 @@ class Access:
         return self._views.rulebook is None and not len(self.keyring) and not self.locked
 
     @property
-    def _keyless(self) -> bool:
+    def keyless(self) -> bool:
         """Whether this machine's own requests need no key: nobody's do, or the policies name the agent `local`."""
         book = self._views.rulebook
         named = book is not None and book.for_agent(LOCAL.agent_id) is not None
         return self.open or (named and not self.locked)
 
+    def who_needs_no_key(self) -> str:
+        """The sentence for the log on who is let in without a key."""
+        if not self.keyless:
+            return "nobody is let in without a key"
+        may = "may do everything" if self._views.rulebook is None else "may do what the policies allow it"
+        return (
+            f"without a key only this machine is let in, as the agent `{LOCAL.agent_id}`, which {may}; "
+            "a request that a proxy passed on needs a key"
+        )
+
     def admit(self, facts: Facts) -> Principal | Refused:
         """The agent behind a request, or why it is not let in."""
-        claim = identify(facts, self.keyring, self._throttle, "open" if self._keyless else "keys", time.time())
+        claim = identify(facts, self.keyring, self._throttle, "open" if self.keyless else "keys", time.time())
         if isinstance(claim, Refused):
             self.refused(facts, claim)
             return claim
