@@ -17,6 +17,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
 from aggregator.doors.address import OwnAddress
+from aggregator.doors.answer import Answer
 from aggregator.doors.bounds import bounds_of
 from aggregator.doors.connection import Connection
 from aggregator.doors.facts import facts_of, refuse
@@ -42,6 +43,9 @@ BACKLOG: Final = 2048
 # How long the last answers may be on their way once everything has ended.
 LAST_BYTES: Final = 2
 
+# For a request whose caller is let in again before it has ended.
+_LET_OUT: Final = Refused(401, "This request was ended, since its key was not good for a moment; send it again.")
+
 Served = Callable[[Principal, Scope, Receive, Send], Awaitable[None]]
 Report = Callable[[], tuple[bool, Mapping[str, Any]]]
 """Whether we are ready, and the details that say so."""
@@ -56,7 +60,9 @@ class Web:
         http, sse = config.http, config.sse
         self._tasks = Tasks("the web doors")
         bounds = bounds_of(http, gateway.room)
-        self._sessions = Sessions(gateway.changes, self._tasks, gateway.room, http.session_idle_timeout, bounds.unread)
+        self._sessions = Sessions(
+            gateway.changes, gateway.admitted, self._tasks, gateway.room, http.session_idle_timeout, bounds.unread
+        )
         self._http = HttpDoor(gateway, http.names, bounds, self._sessions, self._tasks)
         self.own = OwnAddress(http)
         self._sse = SseDoor(gateway, sse.names, MESSAGES_PATH, bounds, self._prefix)
@@ -87,6 +93,7 @@ class Web:
         """Idle sessions are ended inside; on the way out, all of them."""
         async with self._tasks:
             self._tasks.start(self._sessions.sweep())
+            self._tasks.start(self._gateway.admitted.watch(self._access.holds))
             try:
                 yield
             finally:
@@ -134,11 +141,32 @@ class Web:
         if self._gateway.closing.begun and (kind == "v1" or scope["method"] == "GET"):
             await self._close_to(send, kind)
             return
-        principal = self._access.admit(facts_of(scope, kind, agent))
+        facts = facts_of(scope, kind, agent)
+        principal = self._access.admit(facts)
         if isinstance(principal, Refused):
-            await refuse(send, principal, refusal(principal) if kind == "v1" else None)
-        else:
-            await served(principal, scope, receive, send)
+            await _refuse(send, principal, kind)
+            return
+        task, answer = asyncio.current_task(), Answer(send)
+        assert task is not None, "a request is served in a task"
+        going = self._gateway.admitted.enter(principal, task.cancel)
+        try:
+            await served(principal, scope, receive, answer)
+        except asyncio.CancelledError:
+            if not going.over:
+                raise
+            # Its key is good no more, or this machine's requests need one by now.
+            task.uncancel()
+            again = self._access.admit(facts)
+            if answer.started:
+                await answer.end()
+            else:
+                await _refuse(send, again if isinstance(again, Refused) else _LET_OUT, kind)
+        finally:
+            self._gateway.admitted.leave(going)
+
+
+async def _refuse(send: Send, refused: Refused, kind: Door) -> None:
+    await refuse(send, refused, refusal(refused) if kind == "v1" else None)
 
 
 def _pages(report: Report, paths: Mapping[str, str]) -> App:

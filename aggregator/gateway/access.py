@@ -35,6 +35,12 @@ class Access:
         named = book is not None and book.for_agent(LOCAL.agent_id) is not None
         return self.open or (named and not self.locked)
 
+    def holds(self, principal: Principal) -> bool:
+        """Whether a caller that was let in by a web door would be let in still."""
+        if principal.key_id is None:
+            return self.keyless
+        return self.keyring.holds(principal.key_id, principal.agent_id, time.time())
+
     def who_needs_no_key(self) -> str:
         """The sentence for the log on who is let in without a key."""
         if not self.keyless:

@@ -21,6 +21,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.domain.tasks import Tasks
 from aggregator.domain.trace import ON_RECORD
 from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, SUPPORTED_VERSIONS, era_of
+from aggregator.gateway.admitted import Admitted
 from aggregator.gateway.behind import Behind, Standing
 from aggregator.gateway.capabilities import CAPABILITIES
 from aggregator.gateway.changes import Changes, Seen
@@ -79,7 +80,8 @@ class Gateway:
         )
         self.closing = Closing()
         self._resolver = Resolver(supervisor, views, config.startup_wait, self.failover.covers)
-        self._inquiries = Inquiries()
+        self.admitted = Admitted()
+        self._inquiries = Inquiries(self.admitted)
         self._pipeline = Pipeline(
             supervisor.links, self._resolver, consent, self.journal, self._inquiries, self.failover
         )
