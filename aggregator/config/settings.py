@@ -52,10 +52,11 @@ class DoorConfig(Part):
         description="How much is listed at this door, in place of the root's `expose`.",
         examples=["search"],
     )
-    names: Names = Field(
-        default="canonical",
+    names: Names | None = Field(
+        default=None,
         description="How tools are listed: `canonical` as `server.tool`, `compatible` as `server__tool` for hosts "
-        "that refuse dots. Calls accept either.",
+        "that refuse dots. Calls accept either. Default: `compatible` for hosts that are known to refuse dots "
+        "(docs/hosts.md), by what they say of themselves, and `canonical` for all others.",
         examples=["compatible"],
     )
 
@@ -63,7 +64,7 @@ class DoorConfig(Part):
 class StdioConfig(DoorConfig):
     """The stdio door, which most hosts that refuse dots use."""
 
-    names: Names = Field(
+    names: Names | None = Field(
         default="compatible",
         description="How tools are listed: `compatible` as `server__tool`, `canonical` as `server.tool`. Calls "
         "accept either.",

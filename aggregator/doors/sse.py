@@ -28,7 +28,7 @@ class SseDoor:
     """Every stream is one session of one host. `prefix` is what stands before our paths for the sender of a request."""
 
     def __init__(
-        self, gateway: Gateway, names: Style, messages_path: str, bounds: Bounds, prefix: Callable[[Scope], str]
+        self, gateway: Gateway, names: Style | None, messages_path: str, bounds: Bounds, prefix: Callable[[Scope], str]
     ) -> None:
         self._gateway = gateway
         self._names = names

@@ -14,7 +14,7 @@ def test_defaults(load_file: Load) -> None:
     config = loaded.config
     assert not loaded.problems
     assert config.model_copy(update={"servers": ()}) == Config()
-    assert (config.http.names, config.sse.names, config.stdio.names) == ("canonical", "canonical", "compatible")
+    assert (config.http.names, config.sse.names, config.stdio.names) == (None, None, "compatible")
     assert (config.http.host, config.http.port, config.http.path) == ("127.0.0.1", 8642, "/mcp")
     assert (config.startup_wait, config.name_limit, config.log.level, config.log.json) == (10, 47, "info", False)
 

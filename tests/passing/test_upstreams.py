@@ -116,7 +116,7 @@ async def test_a_read_that_gets_no_answer(open_house: OpenHouse, version: str) -
 )
 async def test_how_long_a_list_holds(open_house: OpenHouse, hints: Json, tells: bool, expected: Json) -> None:
     """The least of what the servers say and of what we say; for everybody only where all of them say so."""
-    house = open_house({"box": local(Library("box", hints=hints, tells=tells))})
+    house = open_house({"box": local(Library("box", hints=hints, tells=tells))}, http={"names": "canonical"})
     async with house.host("http", MODERN) as host:
         for method in (*LISTS, "tools/list"):
             result = await host.ask(method).result()
@@ -136,7 +136,8 @@ async def test_two_servers_hold_together_as_long_as_the_shorter(open_house: Open
         {
             "one": local(Library("one", hints={"ttlMs": 900, "cacheScope": "public"})),
             "two": local(Library("two", hints={"ttlMs": 2_000, "cacheScope": "public"})),
-        }
+        },
+        http={"names": "canonical"},
     )
     async with house.host("http", MODERN) as host:
         result = await host.ask("prompts/list").result()
@@ -145,7 +146,8 @@ async def test_two_servers_hold_together_as_long_as_the_shorter(open_house: Open
         {
             "one": local(Library("one", hints={"ttlMs": 900, "cacheScope": "public"})),
             "two": local(Library("two"), protocol="legacy"),
-        }
+        },
+        http={"names": "canonical"},
     )
     async with house.host("http", MODERN) as host:
         result = await host.ask("prompts/list").result()
