@@ -31,14 +31,20 @@ class Access:
     @property
     def keyless(self) -> bool:
         """Whether this machine's own requests need no key: nobody's do, or the policies name the agent `local`."""
+        return self._unasked and not self.locked
+
+    @property
+    def _unasked(self) -> bool:
         book = self._views.rulebook
-        named = book is not None and book.for_agent(LOCAL.agent_id) is not None
-        return self.open or (named and not self.locked)
+        return not len(self.keyring) if book is None else book.for_agent(LOCAL.agent_id) is not None
 
     def holds(self, principal: Principal) -> bool:
-        """Whether a caller that was let in by a web door would be let in still."""
+        """Whether a caller that was let in by a web door would be let in still.
+
+        That keys cannot be read at the moment ends nothing of those who came in without one.
+        """
         if principal.key_id is None:
-            return self.keyless
+            return self._unasked
         return self.keyring.holds(principal.key_id, principal.agent_id, time.time())
 
     def who_needs_no_key(self) -> str:

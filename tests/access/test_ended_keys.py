@@ -11,10 +11,10 @@ from typing import Final
 import httpx2
 import pytest
 
-from aggregator.domain.principal import Principal
+from aggregator.domain.principal import LOCAL, Principal
 from aggregator.gateway import access
 from aggregator.gateway.admitted import REVIEW_EVERY, Admitted, Going
-from aggregator.identity.keyring import FOLLOW_EVERY
+from aggregator.identity.keyring import FOLLOW_EVERY, Keyring
 from aggregator.identity.keys import NewKey
 from tests.access.desk import tool
 from tests.access.played import Box
@@ -206,6 +206,26 @@ async def test_a_line_taken_out_of_a_policy_file_ends_it_too(open_room: OpenRoom
         room.put(POLICIES)
         await local.ends()
         await until(lambda: one.let_go and local.let_go)
+
+
+async def test_reading_the_keys_anew_ends_nothing(
+    open_room: OpenRoom, storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D4: every key stays known meanwhile, and those who need none stay in while it is not known who does."""
+    agents = {**POLICIES["agents"], "local": {"allow": ["*"]}}
+    room = open_room({"shop": Box([]).upstream()}, {"agents": agents}, storage=storage)
+    key_id = room.keys["one"][4:14]
+    door, held, refresh = room.app.access, list[tuple[bool, bool]](), Keyring.refresh
+
+    async def refreshed(keyring: Keyring) -> bool:
+        door.locked = True
+        held.append((door.holds(Principal("one", key_id=key_id)), door.holds(LOCAL)))
+        return await refresh(keyring)
+
+    monkeypatch.setattr(Keyring, "refresh", refreshed)
+    await room.background.elsewhere(room.app.learn_keys())
+    assert set(held) == {(True, True)}
+    assert not door.locked
 
 
 def test_how_soon() -> None:
