@@ -30,17 +30,20 @@ def _proxy(text: str) -> str:
 
 
 def _own_url(url: str) -> str:
-    parts = urlsplit(url)
-    whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    if not whole or parts.username is not None or parts.query or parts.fragment or not _URL.fullmatch(url):
-        raise ValueError("expected an address such as https://tools.example.com, with a path or without")
+    try:
+        parts = urlsplit(url)
+        whole = _URL.fullmatch(url) and parts.hostname and parts.port != 0 and parts.username is None
+    except ValueError:
+        whole = None
+    if not whole or {".", ".."} & set(parts.path.split("/")):
+        raise ValueError("expected an address such as https://tools.example.com, with a plain path or without")
     return url
 
 
 Expression = Annotated[str, AfterValidator(_compiles)]
 Proxy = Annotated[str, AfterValidator(_proxy)]
 OwnUrl = Annotated[str, AfterValidator(_own_url)]
-_URL = re.compile(r"[A-Za-z0-9._~:/\[\]@!$&'()*+,;=%-]+")
+_URL = re.compile(r"https?://[^/?#\s]+(/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*/?", re.IGNORECASE)
 
 
 class DoorConfig(Part):

@@ -25,9 +25,9 @@ def parse_network(text: str) -> Network:
     try:
         network = ip_network(text, strict=False)
     except ValueError:
-        raise ValueError(f"expected an IP address or a network such as 10.0.0.0/8, not {text!r:.80}") from None
+        raise ValueError("expected an IP address or a network such as 10.0.0.0/8") from None
     if "/" in text and ip_address(text.partition("/")[0]) != network.network_address:
-        raise ValueError(f"{text!r:.80} is an address inside a network: expected {network}, or the address alone")
+        raise ValueError(f"expected a whole network, such as {network}, or an address alone")
     return network
 
 
