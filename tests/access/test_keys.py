@@ -133,6 +133,7 @@ async def test_guessing_is_slowed(room: Room) -> None:
         assert [answer.status_code for answer in wrong[:5]] == [401] * 5
         assert wrong[-1].status_code == 429
         assert int(wrong[-1].headers["retry-after"]) >= 1
+        assert wrong[-1].headers["connection"] == "close"
         assert (await listed(client)).status_code == 200
     assert await accepted(room, room.keys["two"])
 
