@@ -117,6 +117,7 @@ CHAINS: list[tuple[list[tuple[str, str]], str]] = [
     ([("Forwarded", 'for="192.0.2.1')], "127.0.0.1"),
     ([("Forwarded", 'for=192.0.2.1, for="x", "for=6.6.6.6"')], "127.0.0.1"),
     ([("Forwarded", "192.0.2.1")], "127.0.0.1"),
+    ([("Forwarded", "for=192.0.2.1;x=" + "y" * 9_000)], "127.0.0.1"),
     ([("X-Forwarded-For", "192.0.2.1"), ("Forwarded", "for=192.0.2.1")], "192.0.2.1"),
     ([("X-Forwarded-For", "6.6.6.6"), ("Forwarded", "for=192.0.2.1")], "127.0.0.1"),
     ([("X-Real-IP", "6.6.6.6")], "127.0.0.1"),

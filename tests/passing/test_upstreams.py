@@ -154,6 +154,19 @@ async def test_two_servers_hold_together_as_long_as_the_shorter(open_house: Open
         assert (result["ttlMs"], result["cacheScope"]) == (900, "private")
 
 
+async def test_lists_that_are_spelled_by_host_are_for_that_host(open_house: OpenHouse) -> None:
+    """Without `names` set: those of tools and prompts, which have names; others are as before."""
+    house = open_house({"box": local(Library("box", hints={"ttlMs": 900, "cacheScope": "public"}))})
+    async with house.host("http", MODERN) as host:
+        scopes = {method: (await host.ask(method).result())["cacheScope"] for method in (*LISTS, "tools/list")}
+    assert scopes == {
+        "resources/list": "public",
+        "resources/templates/list": "public",
+        "prompts/list": "private",
+        "tools/list": "private",
+    }
+
+
 async def test_a_server_that_tells_nothing_is_looked_at_again(open_house: OpenHouse) -> None:
     """Once its list no longer holds by its own word, whoever lists gets the old one, and has it read anew."""
     library = Library("box", hints={"ttlMs": 0, "cacheScope": "public"}, tells=False)
