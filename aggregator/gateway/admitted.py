@@ -5,10 +5,13 @@ what outlives requests (sessions, calls that wait for their host).
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final
 
 from aggregator.domain.principal import Principal
+
+log = logging.getLogger(__name__)
 
 # A key is looked at so often; together with `identity.keyring.FOLLOW_EVERY` that stays well below a second.
 REVIEW_EVERY: Final = 0.25
@@ -65,7 +68,10 @@ class Admitted:
                 # What began last comes first: requests before the session that they belong to.
                 for going in reversed(list(those)):
                     going.over = True
-                    going.end()
+                    try:
+                        going.end()
+                    except Exception:  # the others have to end all the same, and reviews to go on
+                        log.exception("what goes on for %s could not be ended", going.principal.agent_id)
 
     async def watch(self, holds: Callable[[Principal], bool]) -> None:
         """Review again and again, for ever."""

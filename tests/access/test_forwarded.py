@@ -7,8 +7,10 @@ from typing import Any, Final, cast
 import httpx2
 import pytest
 
+from aggregator.doors.guard import SOURCE
 from aggregator.doors.metrics import METRICS_PATH
 from aggregator.doors.web import Web
+from aggregator.identity.source import source_of
 from tests.access.conftest import Configured
 from tests.access.desk import Desk, tool
 from tests.access.played import Box
@@ -127,6 +129,15 @@ async def test_sse_announces_the_path_that_its_host_finds(open_room: OpenRoom, t
             async with client.stream("GET", "/sse", headers=sent) as response:
                 said = [line async for line in _until_data(response)]
             assert said[-1].startswith(f"data: {expected}/messages?session_id="), (sent, said)
+
+
+async def test_a_mounted_application_says_where_it_is(config: Configured) -> None:
+    """F1: `root_path` of ASGI, unless a proxy stands before it."""
+    async with entrance(config, public_url="https://tools.example.com/public") as (web, _):
+        for host, expected in (("127.0.0.1", "/mounted"), ("tools.example.com", "/public")):
+            source = source_of("127.0.0.1", host, "1.1", [])
+            scope = {"headers": [(b"host", host.encode())], "root_path": "/mounted", SOURCE: source}
+            assert web._prefix(scope) == expected
 
 
 async def _until_data(response: httpx2.Response) -> AsyncIterator[str]:

@@ -159,7 +159,9 @@ def test_guessing_is_slowed_for_the_guesser_alone() -> None:
     assert status(ask(throttle=throttle, api_key=("agk_",))) == 429
 
 
-@pytest.mark.parametrize("guess", [STRANGER.text, WRONG_SECRET, "agk_", "x" * 60_000])
+@pytest.mark.parametrize(
+    "guess", [STRANGER.text, WRONG_SECRET, "agk_", "x" * 60_000], ids=["id", "secret", "beginning", "long"]
+)
 def test_a_valid_key_works_whatever_else_comes(guess: str) -> None:
     """Proves: D4. From the guesser's own address, at once, and with the very id that is guessed at."""
     throttle = Throttle()
