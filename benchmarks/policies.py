@@ -13,7 +13,9 @@ from aggregator.app import App
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.doors.facts import facts_of
+from aggregator.doors.guard import SOURCE
 from aggregator.gateway.checks import Checker
+from aggregator.identity.source import Source
 from aggregator.policy.rulebook import Rulebook, Tightening
 from benchmarks.calls import ERAS, compare
 from benchmarks.report import Table
@@ -103,7 +105,10 @@ class _Bench:
         keys = self._world.keys
         common = [(b"host", b"127.0.0.1:8080"), (b"content-type", b"application/json"), (b"content-length", b"150")]
         scopes = [
-            {"headers": [*common, (b"authorization", f"Bearer {keys[at * 7 % len(keys)]}".encode())]}
+            {
+                "headers": [*common, (b"authorization", f"Bearer {keys[at * 7 % len(keys)]}".encode())],
+                SOURCE: Source("127.0.0.1", forwarded=False, named_here=True),
+            }
             for at in range(_PAIRS)
         ]
         access, agents = self._app.access, self._world.agents

@@ -12,6 +12,7 @@ from aggregator.cli.setup import load_config, log_as, reading, run_loop, storage
 from aggregator.cli.signals import stop_on_signals
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
+from aggregator.domain.addresses import is_loopback
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.redact import Redactor
 from aggregator.doors.guard import refuse_public
@@ -57,12 +58,21 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded])
     await app.learn_keys()
     if app.access.open:
         refuse_public(http.host)
-        log.warning("there are no policy files and no keys: whoever is on this machine may call everything")
+    level = logging.WARNING if app.access.open else logging.INFO
+    log.log(level, "%s", app.access.who_needs_no_key())
     web = Web(app.gateway, config, app.access, app.report, app.observing.count(app.snapshot).page)
     stopping = stop_on_signals(app.hurry.set, app.reload)
     with listening_socket(http.host, http.port) as bound:
         address, port = bound.getsockname()[:2]
         base = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+        if http.public_url is not None:
+            log.info("hosts know this address as %s", web.own.public_url)
+        if not is_loopback(http.host):
+            log.info(
+                "requests are refused unless their `Host` is an address of this machine or one of %s; name others in "
+                "http.allowed_hosts, or set http.public_url",
+                ", ".join(web.own.hosts),
+            )
         if http.enabled:
             log.info("Streamable HTTP at %s%s", base, http.path)
         if config.sse.enabled:

@@ -4,11 +4,13 @@ import re
 import warnings
 from collections.abc import Mapping
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator
 
 from aggregator import FLOORS
 from aggregator.config.fields import MIB, Bytes, Part, Seconds, Whole
+from aggregator.domain.addresses import parse_network
 
 Names = Literal["canonical", "compatible"]
 Expose = Literal["all", "search", "auto"]
@@ -23,7 +25,25 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
+def _proxy(text: str) -> str:
+    return str(parse_network(text))
+
+
+def _own_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        whole = _URL.fullmatch(url) and parts.hostname and parts.port != 0 and parts.username is None
+    except ValueError:
+        whole = None
+    if not whole or {".", ".."} & set(parts.path.split("/")):
+        raise ValueError("expected an address such as https://tools.example.com, with a plain path or without")
+    return url
+
+
 Expression = Annotated[str, AfterValidator(_compiles)]
+Proxy = Annotated[str, AfterValidator(_proxy)]
+OwnUrl = Annotated[str, AfterValidator(_own_url)]
+_URL = re.compile(r"https?://[^/?#\s]+(/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*/?", re.IGNORECASE)
 
 
 class DoorConfig(Part):
@@ -35,10 +55,11 @@ class DoorConfig(Part):
         description="How much is listed at this door, in place of the root's `expose`.",
         examples=["search"],
     )
-    names: Names = Field(
-        default="canonical",
+    names: Names | None = Field(
+        default=None,
         description="How tools are listed: `canonical` as `server.tool`, `compatible` as `server__tool` for hosts "
-        "that refuse dots. Calls accept either.",
+        "that refuse dots. Calls accept either. Default: `compatible` for hosts that are known to refuse dots "
+        "(docs/hosts.md), by what they say of themselves, and `canonical` for all others.",
         examples=["compatible"],
     )
 
@@ -46,7 +67,7 @@ class DoorConfig(Part):
 class StdioConfig(DoorConfig):
     """The stdio door, which most hosts that refuse dots use."""
 
-    names: Names = Field(
+    names: Names | None = Field(
         default="compatible",
         description="How tools are listed: `compatible` as `server__tool`, `canonical` as `server.tool`. Calls "
         "accept either.",
@@ -85,16 +106,32 @@ class HttpConfig(DoorConfig):
     path: str = Field(
         default="/mcp", pattern=r"^/[^\s?#]*$", description="Where Streamable HTTP is served.", examples=["/tools"]
     )
+    public_url: OwnUrl | None = Field(
+        default=None,
+        description="The address by which hosts reach this aggregator where that is not the address listened on, such "
+        "as that of a reverse proxy, with the path that the proxy takes away. Its `Host` and `Origin` are accepted, "
+        "and what is said of our own address names it.",
+        examples=["https://tools.example.com/ai"],
+    )
+    trusted_proxies: tuple[Proxy, ...] = Field(
+        default=(),
+        description="Addresses and networks of reverse proxies that are believed about their clients "
+        "(`X-Forwarded-For`, `Forwarded`, `X-Forwarded-Prefix`): the client is the rightmost address that is not one "
+        "of these. It decides whose wrong keys are slowed down and what the audit names, never who needs no key: a "
+        "request that a proxy passed on always needs one.",
+        examples=[["127.0.0.1", "10.0.0.0/8"]],
+    )
     allowed_hosts: tuple[str, ...] = Field(
         default=(),
-        description="`Host` headers to accept besides the address listened on, as `name` or `name:port`. All "
-        "others are refused.",
+        description="`Host` headers to accept, as `name` or `name:port`, besides `localhost`, the addresses of this "
+        "machine and `public_url`. All others are refused, but for `/healthz` and `/readyz`.",
         examples=[["tools.example.com"]],
     )
     allowed_origins: tuple[str, ...] = Field(
         default=(),
-        description="`Origin` headers of web pages to accept. All others are refused.",
-        examples=[["https://chat.example.com"]],
+        description="`Origin` headers of web pages to accept besides our own: a page of another program on this "
+        "machine is named here too. All others are refused.",
+        examples=[["https://chat.example.com", "http://localhost:6274"]],
     )
     max_body_bytes: Bytes = Field(
         default=4 * MIB, description="A request that is larger than this is refused.", examples=["16MiB"]

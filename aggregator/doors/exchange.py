@@ -71,8 +71,11 @@ class Exchange:
         return await self._peer.request(method, params, via=lambda data, _: stream.push(data), within=self.cancel)
 
     def cancel(self) -> bool:
-        """The host no longer wants the answer, and gets none; False if it is on its way."""
-        if self._running is not None and not self._cancelled:
+        """The host no longer wants the answer, and gets none; False if it is on its way.
+
+        A request that is being ended for another reason keeps that reason.
+        """
+        if self._running is not None and not self._cancelled and not self._running.cancelling():
             self._cancelled = True
             self._running.cancel()
         return self._running is not None
@@ -89,6 +92,7 @@ class Exchange:
             succeeded = True
         except asyncio.CancelledError:
             if not self._cancelled or running is None:
+                await self._break_off()
                 raise
             running.uncancel()
         except Exception as error:
@@ -107,6 +111,12 @@ class Exchange:
         else:
             await self._finish(body)
         return succeeded
+
+    async def _break_off(self) -> None:
+        """Our own task is cancelled: what is written in another one must not go on."""
+        if self._stream is not None and self._writing is not None:
+            self._stream.drop()
+            await asyncio.wait({self._writing})
 
     async def _finish(self, body: bytes) -> None:
         stream = self._open()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aggregator.doors.guard import Scope, Send, respond
+from aggregator.doors.guard import Scope, Send, respond, source_in
 from aggregator.identity.identify import Door, Facts, Refused
 
 
@@ -16,14 +16,13 @@ def facts_of(scope: Scope, door: Door, endpoint_agent: str | None = None) -> Fac
             authorization.append(value.decode("latin-1"))
         elif name == b"x-api-key":
             api_key.append(value.decode("latin-1"))
-    client = scope.get("client")
     return Facts(
         door,
         tuple(authorization),
         tuple(api_key),
         scope.get("query_string", b"").decode("latin-1"),
         endpoint_agent,
-        client[0] if client else None,
+        source_in(scope),
     )
 
 
@@ -37,4 +36,6 @@ async def refuse(send: Send, refused: Refused, body: Mapping[str, Any] | None = 
         headers[b"www-authenticate"] = b'Bearer realm="aggregator"'
     if refused.retry_after is not None:
         headers[b"retry-after"] = str(refused.retry_after).encode()
+        # The next guess costs a connection.
+        headers[b"connection"] = b"close"
     await respond(send, refused.status, {"error": refused.reason} if body is None else body, headers)

@@ -1,10 +1,15 @@
-"""Before any door: is this request meant for us at all? Host and Origin against DNS rebinding, and the body limit."""
+"""What every request of the web doors passes first: Host and Origin against DNS rebinding, and where it comes from.
 
-import ipaddress
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+The bounds on bodies are here too.
+"""
+
+from collections.abc import Awaitable, Callable, Container, Mapping, MutableMapping
 from typing import Any, Final
 
+from aggregator.domain.addresses import is_loopback
 from aggregator.domain.errors import OperatorError
+from aggregator.doors.address import OwnAddress
+from aggregator.identity.source import Source, source_of
 from aggregator.wire.codec import encode
 
 Scope = MutableMapping[str, Any]
@@ -18,7 +23,8 @@ _PREFLIGHT: Final = {
     b"access-control-allow-headers": b"*, authorization",
     b"access-control-max-age": b"600",
 }
-_LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+SOURCE: Final = "aggregator.source"
+_HOW_TO_ALLOW: Final = "add it to http.allowed_hosts, or set http.public_url, in the configuration"
 
 
 class BodyTooLarge(Exception):
@@ -30,42 +36,50 @@ class BodyCut(Exception):
 
 
 class Guard:
-    """ASGI: lets through what was sent to a name of ours from a page we know, or from no page."""
+    """ASGI: lets through what was sent to a name of ours from a page we know, or from no page.
 
-    def __init__(self, app: App, host: str, allowed_hosts: Iterable[str], allowed_origins: Iterable[str]) -> None:
+    What comes through has its `Source` in the scope (`source_in`), the only word there is on where it comes from.
+    """
+
+    def __init__(self, app: App, own: OwnAddress, open_paths: Container[str] = ()) -> None:
+        """`open_paths` may be asked for under any name: what is there tells strangers nothing."""
         self._app = app
-        names = set(_LOOPBACK_NAMES) if is_loopback(host) else set()
-        self._hosts = {name.lower() for name in (*names, _bracketed(host), *allowed_hosts)}
-        self._origins = {origin.lower().rstrip("/") for origin in allowed_origins}
+        self._own = own
+        self._open_paths = open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            host, origin = header(scope, b"host"), header(scope, b"origin")
-            if not self._knows(host):
-                await respond(send, 421, {"error": f"Host {host!r:.100} is not served here; see http.allowed_hosts."})
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        hosts, origins = values(scope, b"host"), values(scope, b"origin")
+        if len(hosts) > 1 or len(origins) > 1:
+            twice = "Host" if len(hosts) > 1 else "Origin"
+            await respond(send, 400, {"error": f"`{twice}` is there more than once."}, {b"connection": b"close"})
+            return
+        host = hosts[0] if hosts else ""
+        server, client = scope.get("server"), scope.get("client")
+        if scope["path"] not in self._open_paths and not self._own.knows(host, server[0] if server else None):
+            await respond(send, 421, {"error": f"Host {host!r:.100} is not served here; {_HOW_TO_ALLOW}."})
+            return
+        scope[SOURCE] = source_of(
+            client[0] if client else None, host, scope.get("http_version", ""), scope["headers"], self._own.trusted
+        )
+        if origins:
+            if not self._own.trusts(origins[0], host):
+                refusal = f"Origin {origins[0]!r:.100} is not allowed here; see http.allowed_origins."
+                await respond(send, 403, {"error": refusal})
                 return
-            if origin is not None:
-                if not self._trusts(origin):
-                    refusal = f"Origin {origin!r:.100} is not allowed here; see http.allowed_origins."
-                    await respond(send, 403, {"error": refusal})
-                    return
-                send = _sharing(send, origin)
-                if scope["method"] == "OPTIONS":
-                    await respond(send, 204, headers=_PREFLIGHT)
-                    return
+            send = _sharing(send, origins[0])
+            if scope["method"] == "OPTIONS":
+                await respond(send, 204, headers=_PREFLIGHT)
+                return
         await self._app(scope, receive, send)
 
-    def _knows(self, host: str | None) -> bool:
-        if host is None:
-            return False
-        host = host.lower()
-        return host in self._hosts or _without_port(host) in self._hosts
 
-    def _trusts(self, origin: str) -> bool:
-        origin = origin.lower().rstrip("/")
-        scheme, separator, rest = origin.partition("://")
-        own = bool(separator) and scheme in ("http", "https") and _without_port(rest) in self._hosts
-        return origin in self._origins or own
+def source_in(scope: Scope) -> Source:
+    """Where a request comes from, as the guard found it."""
+    source: Source = scope[SOURCE]
+    return source
 
 
 def _sharing(send: Send, origin: str) -> Send:
@@ -82,16 +96,6 @@ def _sharing(send: Send, origin: str) -> Send:
         await send(message)
 
     return sharing
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can only be reached from this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def refuse_public(host: str) -> None:
@@ -113,6 +117,11 @@ def header(scope: Scope, name: bytes) -> str | None:
         if key == name:
             return str(value.decode("latin-1"))
     return None
+
+
+def values(scope: Scope, name: bytes) -> list[str]:
+    """Every value of a header, in order."""
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
@@ -156,12 +165,3 @@ async def respond_bytes(send: Send, status: int, body: bytes, headers: Mapping[b
         lines.append((b"content-type", b"application/json"))
     await send({"type": "http.response.start", "status": status, "headers": lines})
     await send({"type": "http.response.body", "body": body})
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
-
-
-def _without_port(host: str) -> str:
-    name, colon, port = host.rpartition(":")
-    return name if colon and port.isdigit() and not name.endswith(":") else host

@@ -41,7 +41,7 @@ Headers = dict[str, list[str]]
 class HttpDoor:
     """ASGI for one endpoint. What outlives a request lives in `tasks`."""
 
-    def __init__(self, gateway: Gateway, names: Style, bounds: Bounds, sessions: Sessions, tasks: Tasks) -> None:
+    def __init__(self, gateway: Gateway, names: Style | None, bounds: Bounds, sessions: Sessions, tasks: Tasks) -> None:
         self._gateway = gateway
         self._names = names
         self._bounds = bounds

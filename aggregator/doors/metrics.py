@@ -9,7 +9,7 @@ from typing import Final
 
 from aggregator.audit.metrics_text import CONTENT_TYPE
 from aggregator.doors.facts import facts_of, refuse
-from aggregator.doors.guard import Receive, Scope, Send, is_loopback, respond
+from aggregator.doors.guard import Receive, Scope, Send, respond, source_in
 from aggregator.gateway.access import Access
 from aggregator.identity.identify import Refused
 
@@ -18,8 +18,6 @@ METRICS_ROLE: Final = "metrics"
 
 Page = Callable[[], Iterator[bytes]]
 
-# What a proxy on this machine says of whom it speaks for: then the peer's address means nothing.
-_FORWARDED: Final = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
 _NOT_FOR_YOU: Final = Refused(403, f"The metrics are for agents with the role `{METRICS_ROLE}`.")
 
 
@@ -48,9 +46,7 @@ class MetricsPage:
         await send({"type": "http.response.body", "body": b""})
 
     def _refusal(self, scope: Scope) -> Refused | None:
-        names = {name for name, _ in scope["headers"]}
-        client = scope.get("client")
-        if client is not None and is_loopback(client[0]) and not names & _FORWARDED:
+        if source_in(scope).local:
             return None
         principal = self._access.admit(facts_of(scope, "http"))
         if isinstance(principal, Refused):

@@ -10,6 +10,7 @@ from typing import Any, Final
 from aggregator.domain.tasks import Tasks
 from aggregator.doors.exchange import Exchange
 from aggregator.doors.stream import EventStream, Unread
+from aggregator.gateway.admitted import Admitted, Going
 from aggregator.gateway.changes import Changes
 from aggregator.gateway.host import Host
 from aggregator.gateway.room import NoRoom, Room, Seat
@@ -116,21 +117,29 @@ class Sessions:
     """All of them, by id: unguessable, bounded in number, ended when idle."""
 
     def __init__(
-        self, changes: Changes, tasks: Tasks, room: Room, idle_timeout: float, unread: Unread | None = None
+        self,
+        changes: Changes,
+        admitted: Admitted,
+        tasks: Tasks,
+        room: Room,
+        idle_timeout: float,
+        unread: Unread | None = None,
     ) -> None:
         self._changes = changes
+        self._admitted = admitted
         self._tasks = tasks
         self._room = room
         self._unread = unread or Unread()
         self._swept = float("-inf")
         self._idle_timeout = idle_timeout
-        self._sessions: dict[str, HttpSession] = {}
+        self._sessions: dict[str, tuple[HttpSession, Going]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def get(self, session_id: str) -> HttpSession | None:
-        return self._sessions.get(session_id)
+        known = self._sessions.get(session_id)
+        return known[0] if known is not None else None
 
     def open(self, host: Host) -> HttpSession:
         """A new session.
@@ -145,25 +154,28 @@ class Sessions:
                 raise
             seat = self._room.seat("sessions", host.principal)
         session = HttpSession(secrets.token_urlsafe(24), host, self._tasks, seat, self._unread)
-        self._sessions[session.id] = session
+        going = self._admitted.enter(host.principal, lambda: self.end(session))
+        self._sessions[session.id] = session, going
         self._changes.attach(host)
         return session
 
     def end(self, session: HttpSession) -> None:
         """From now on its id is unknown; what runs in it is cancelled."""
-        if self._sessions.pop(session.id, None) is not None:
+        known = self._sessions.pop(session.id, None)
+        if known is not None:
+            self._admitted.leave(known[1])
             self._changes.detach(session.host)
             session.seat.leave()
             session.end()
 
     def close_streams(self) -> None:
         """End the standing streams: we are about to stop."""
-        for session in self._sessions.values():
+        for session, _ in self._sessions.values():
             session.end_stream()
 
     def close(self) -> None:
         """End them all."""
-        for session in list(self._sessions.values()):
+        for session, _ in list(self._sessions.values()):
             self.end(session)
 
     async def sweep(self) -> None:
@@ -175,7 +187,7 @@ class Sessions:
     def _sweep(self) -> int:
         """How many were idle, and are ended."""
         self._swept = now = asyncio.get_running_loop().time()
-        idle = [session for session in self._sessions.values() if session.idle(now) > self._idle_timeout]
+        idle = [session for session, _ in self._sessions.values() if session.idle(now) > self._idle_timeout]
         for session in idle:
             self.end(session)
         return len(idle)

@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 from urllib.parse import parse_qs
@@ -24,13 +25,16 @@ log = logging.getLogger(__name__)
 
 
 class SseDoor:
-    """Every stream is one session of one host."""
+    """Every stream is one session of one host. `prefix` is what stands before our paths for the sender of a request."""
 
-    def __init__(self, gateway: Gateway, names: Style, messages_path: str, bounds: Bounds) -> None:
+    def __init__(
+        self, gateway: Gateway, names: Style | None, messages_path: str, bounds: Bounds, prefix: Callable[[Scope], str]
+    ) -> None:
         self._gateway = gateway
         self._names = names
         self._messages_path = messages_path
         self._bounds = bounds
+        self._prefix = prefix
         self._peers: dict[str, tuple[Principal, Peer]] = {}
         self._streams: set[EventStream] = set()
 
@@ -68,7 +72,7 @@ class SseDoor:
             host.notify, host.ask = peer.notify, peer.request
             self._gateway.changes.attach(host)
             self._streams.add(stream)
-            path = f"{scope.get('root_path', '')}{self._messages_path}?session_id={session_id}"
+            path = f"{self._prefix(scope)}{self._messages_path}?session_id={session_id}"
             stream.push(path.encode(), "endpoint")
             tasks.start(end_when_gone(receive, stream))
             try:

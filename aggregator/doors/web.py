@@ -16,10 +16,12 @@ from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
+from aggregator.doors.address import OwnAddress
+from aggregator.doors.answer import Answer
 from aggregator.doors.bounds import bounds_of
 from aggregator.doors.connection import Connection
 from aggregator.doors.facts import facts_of, refuse
-from aggregator.doors.guard import App, Guard, Receive, Scope, Send, is_loopback, respond
+from aggregator.doors.guard import App, Guard, Receive, Scope, Send, header, respond, source_in, values
 from aggregator.doors.http import HttpDoor
 from aggregator.doors.metrics import METRICS_PATH, MetricsPage, Page
 from aggregator.doors.sessions import Sessions
@@ -32,10 +34,17 @@ from aggregator.wire.peer import error_message
 
 SSE_PATH: Final = "/sse"
 MESSAGES_PATH: Final = "/messages"
+ALIVE_PATH: Final = "/healthz"
+READY_PATH: Final = "/readyz"
+# Whoever watches over the process asks for these under any name; details are told on this machine only.
+HEALTH_PATHS: Final = frozenset({ALIVE_PATH, READY_PATH})
 
 BACKLOG: Final = 2048
 # How long the last answers may be on their way once everything has ended.
 LAST_BYTES: Final = 2
+
+# For a request whose caller is let in again before it has ended.
+_LET_OUT: Final = Refused(401, "This request was ended, since its key was not good for a moment; send it again.")
 
 Served = Callable[[Principal, Scope, Receive, Send], Awaitable[None]]
 Report = Callable[[], tuple[bool, Mapping[str, Any]]]
@@ -51,9 +60,12 @@ class Web:
         http, sse = config.http, config.sse
         self._tasks = Tasks("the web doors")
         bounds = bounds_of(http, gateway.room)
-        self._sessions = Sessions(gateway.changes, self._tasks, gateway.room, http.session_idle_timeout, bounds.unread)
+        self._sessions = Sessions(
+            gateway.changes, gateway.admitted, self._tasks, gateway.room, http.session_idle_timeout, bounds.unread
+        )
         self._http = HttpDoor(gateway, http.names, bounds, self._sessions, self._tasks)
-        self._sse = SseDoor(gateway, sse.names, MESSAGES_PATH, bounds)
+        self.own = OwnAddress(http)
+        self._sse = SseDoor(gateway, sse.names, MESSAGES_PATH, bounds, self._prefix)
         self._stall_timeout = http.stall_timeout
         self._gateway = gateway
         self._access = access
@@ -64,7 +76,7 @@ class Web:
         if sse.enabled:
             self._doors |= {SSE_PATH: ("sse", self._sse.stream), MESSAGES_PATH: ("sse", self._sse.message)}
         if config.v1.enabled:
-            v1 = V1Door(gateway, config.v1, bounds)
+            v1 = V1Door(gateway, config.v1, bounds, self.own.public_url)
             self._doors |= {path: ("v1", v1.serve) for path in ROUTES}
         paths = {
             "streamable_http": http.path if http.enabled else None,
@@ -72,14 +84,16 @@ class Web:
             "v1": f"{V1_PATH}/openapi.json" if config.v1.enabled else None,
         }
         self._metrics = MetricsPage(access, metrics) if metrics is not None else None
-        self._pages = _pages(report, {kind: path for kind, path in paths.items() if path is not None})
-        self.app = Guard(self._route, http.host, http.allowed_hosts, http.allowed_origins)
+        base = self.own.public_url or ""
+        self._pages = _pages(report, {kind: f"{base}{path}" for kind, path in paths.items() if path is not None})
+        self.app = Guard(self._route, self.own, HEALTH_PATHS)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Idle sessions are ended inside; on the way out, all of them."""
         async with self._tasks:
             self._tasks.start(self._sessions.sweep())
+            self._tasks.start(self._gateway.admitted.watch(self._access.holds))
             try:
                 yield
             finally:
@@ -98,6 +112,13 @@ class Web:
         self._gateway.changes.close()
         self._sessions.close_streams()
         self._sse.close()
+
+    def _prefix(self, scope: Scope) -> str:
+        """What stands before our paths where the sender of a request finds them."""
+        source, host = source_in(scope), header(scope, b"host") or ""
+        sent = values(scope, b"x-forwarded-prefix")
+        before = self.own.prefix(host, sent, forwarded=source.forwarded, by_trusted=source.by_trusted)
+        return before or str(scope.get("root_path", ""))
 
     async def _close_to(self, send: Send, kind: Door) -> None:
         """Refuse what would not go through the gateway: streams, and requests that are no messages."""
@@ -120,11 +141,32 @@ class Web:
         if self._gateway.closing.begun and (kind == "v1" or scope["method"] == "GET"):
             await self._close_to(send, kind)
             return
-        principal = self._access.admit(facts_of(scope, kind, agent))
+        facts = facts_of(scope, kind, agent)
+        principal = self._access.admit(facts)
         if isinstance(principal, Refused):
-            await refuse(send, principal, refusal(principal) if kind == "v1" else None)
-        else:
-            await served(principal, scope, receive, send)
+            await _refuse(send, principal, kind)
+            return
+        task, answer = asyncio.current_task(), Answer(send)
+        assert task is not None, "a request is served in a task"
+        going = self._gateway.admitted.enter(principal, task.cancel)
+        try:
+            await served(principal, scope, receive, answer)
+        except asyncio.CancelledError:
+            if not going.over:
+                raise
+            # Its key is good no more, or this machine's requests need one by now.
+            task.uncancel()
+            again = self._access.admit(facts)
+            if answer.started:
+                await answer.end()
+            else:
+                await _refuse(send, again if isinstance(again, Refused) else _LET_OUT, kind)
+        finally:
+            self._gateway.admitted.leave(going)
+
+
+async def _refuse(send: Send, refused: Refused, kind: Door) -> None:
+    await refuse(send, refused, refusal(refused) if kind == "v1" else None)
 
 
 def _pages(report: Report, paths: Mapping[str, str]) -> App:
@@ -136,10 +178,10 @@ def _pages(report: Report, paths: Mapping[str, str]) -> App:
 
     async def ready(request: Request) -> JSONResponse:
         is_ready, details = report()
-        here = request.client is not None and is_loopback(request.client.host)
-        return JSONResponse(dict(details) if here else {"ready": is_ready}, status_code=200 if is_ready else 503)
+        local = source_in(request.scope).local
+        return JSONResponse(dict(details) if local else {"ready": is_ready}, status_code=200 if is_ready else 503)
 
-    return Starlette(routes=[Route("/", signpost), Route("/healthz", alive), Route("/readyz", ready)])
+    return Starlette(routes=[Route("/", signpost), Route(ALIVE_PATH, alive), Route(READY_PATH, ready)])
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

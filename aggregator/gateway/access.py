@@ -29,15 +29,37 @@ class Access:
         return self._views.rulebook is None and not len(self.keyring) and not self.locked
 
     @property
-    def _keyless(self) -> bool:
+    def keyless(self) -> bool:
         """Whether this machine's own requests need no key: nobody's do, or the policies name the agent `local`."""
+        return self._unasked and not self.locked
+
+    @property
+    def _unasked(self) -> bool:
         book = self._views.rulebook
-        named = book is not None and book.for_agent(LOCAL.agent_id) is not None
-        return self.open or (named and not self.locked)
+        return not len(self.keyring) if book is None else book.for_agent(LOCAL.agent_id) is not None
+
+    def holds(self, principal: Principal) -> bool:
+        """Whether a caller that was let in by a web door would be let in still.
+
+        That keys cannot be read at the moment ends nothing of those who came in without one.
+        """
+        if principal.key_id is None:
+            return self._unasked
+        return self.keyring.holds(principal.key_id, principal.agent_id, time.time())
+
+    def who_needs_no_key(self) -> str:
+        """The sentence for the log on who is let in without a key."""
+        if not self.keyless:
+            return "nobody is let in without a key"
+        may = "may do everything" if self._views.rulebook is None else "may do what the policies allow it"
+        return (
+            f"without a key only this machine is let in, as the agent `{LOCAL.agent_id}`, which {may}; "
+            "a request that a proxy passed on needs a key"
+        )
 
     def admit(self, facts: Facts) -> Principal | Refused:
         """The agent behind a request, or why it is not let in."""
-        claim = identify(facts, self.keyring, self._throttle, "open" if self._keyless else "keys", time.time())
+        claim = identify(facts, self.keyring, self._throttle, "open" if self.keyless else "keys", time.time())
         if isinstance(claim, Refused):
             self.refused(facts, claim)
             return claim

@@ -66,6 +66,12 @@ class Changes:
         if listener is not None:
             listener.seen[kind] = seen
 
+    def refresh(self, host: Host) -> None:
+        """What `host` would be shown differs for a reason of its own: that is no change to tell it of."""
+        listener = self._hosts.get(host)
+        if listener is not None:
+            listener.seen = dict(self._seen_by(host))
+
     def sessions(self) -> dict[str, int]:
         """How many hosts have one, by door."""
         return Counter(host.door for host in self._hosts)

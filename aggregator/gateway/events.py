@@ -46,13 +46,13 @@ class Events:
             return
         # How long somebody has to wait differs from one time to the next.
         why = refused.reason if refused.retry_after is None else str(refused.status)
-        key = facts.peer or facts.door, why
+        key = facts.source.address or facts.door, why
         if key not in self._knocks and len(self._knocks) >= _KNOCKERS:
             key = _OTHERS, str(refused.status)
         if key in self._knocks:
             self._knocks[key].more += 1
             return
-        details = {"door": facts.door, "address": facts.peer, "status": refused.status}
+        details = {"door": facts.door, "address": facts.source.address, "status": refused.status}
         timer = asyncio.get_running_loop().call_later(KNOCKS, self._tell_knocks, key)
         self._knocks[key] = _Knocks(details, refused.reason, timer)
         self._observing.note("login_refused", refused.reason, details=details)

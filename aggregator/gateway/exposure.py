@@ -11,11 +11,18 @@ from typing import Final
 from aggregator.catalog.listing import Listing
 from aggregator.catalog.pages import rendered
 from aggregator.catalog.tokens import estimate
+from aggregator.config.model import Config
 from aggregator.config.settings import Expose
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.all import MetaTools
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views import View
+
+
+def exposed_at(config: Config) -> dict[str, Expose]:
+    """How much is listed at each door."""
+    return {door: getattr(config, door).expose or config.expose for door in ("http", "sse", "stdio")}
+
 
 # Agents whose short list is kept ready; others' are made when they ask.
 _KEPT: Final = 256

@@ -10,7 +10,6 @@ from aggregator.catalog.listing import Listing
 from aggregator.catalog.offer import Offer
 from aggregator.catalog.pages import Pages
 from aggregator.config.model import Config
-from aggregator.config.settings import Expose
 from aggregator.domain.abilities import abilities_of
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError
 from aggregator.domain.loglevels import LEVELS, rank
@@ -20,7 +19,8 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.tasks import Tasks
 from aggregator.domain.trace import ON_RECORD
-from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, SUPPORTED_VERSIONS, era_of
+from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, META_CLIENT_INFO, SUPPORTED_VERSIONS, era_of
+from aggregator.gateway.admitted import Admitted
 from aggregator.gateway.behind import Behind, Standing
 from aggregator.gateway.capabilities import CAPABILITIES
 from aggregator.gateway.changes import Changes, Seen
@@ -28,7 +28,7 @@ from aggregator.gateway.closing import Closing
 from aggregator.gateway.completion import Completion
 from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
-from aggregator.gateway.exposure import Exposure
+from aggregator.gateway.exposure import Exposure, exposed_at
 from aggregator.gateway.failover import Failover
 from aggregator.gateway.finder import Finder, ServerSeen
 from aggregator.gateway.hints import OURS, Hints
@@ -79,14 +79,15 @@ class Gateway:
         )
         self.closing = Closing()
         self._resolver = Resolver(supervisor, views, config.startup_wait, self.failover.covers)
-        self._inquiries = Inquiries()
+        self.admitted = Admitted()
+        self._inquiries = Inquiries(self.admitted)
         self._pipeline = Pipeline(
             supervisor.links, self._resolver, consent, self.journal, self._inquiries, self.failover
         )
         self._finder = Finder(config, supervisor.links, views, self.failover.answering)
         self._meta = MetaTools(self._finder, self._resolver, self._pipeline, self.journal, read_tool=config.read_tool)
         self._exposure = Exposure(self._meta, config.pinned, config.expose_budget)
-        self._expose_at = _exposed(config)
+        self._expose_at = exposed_at(config)
         self._hints = Hints(supervisor.links)
         self._offers = Offers(views, self._settled)
         permission = Permission(consent)
@@ -109,7 +110,7 @@ class Gateway:
     def reconfigure(self, config: Config) -> None:
         """The links are others by now, or what is made of what they have: hosts hear of it at most once."""
         self._config = config
-        self._expose_at = _exposed(config)
+        self._expose_at = exposed_at(config)
         self._resolver.patience = config.startup_wait
         self._exposure.reconfigure(config.pinned, config.expose_budget)
         self._shelf.reconfigure([server.prefix for server in config.servers], config.name_limit)
@@ -154,6 +155,8 @@ class Gateway:
         """
         version = version_spoken(host, method, params)
         modern = version is not None and era_of(version) == "modern"
+        if modern and host.introduce(params["_meta"].get(META_CLIENT_INFO)):
+            self.changes.refresh(host)
         if modern and self._supervisor.audience.awaited:
             self._supervisor.audience.arrived(Behind(host, version, params, channel))
         handler = (_MODERN if modern else _LEGACY).get(method)
@@ -233,7 +236,8 @@ class Gateway:
             raise HostError(INVALID_PARAMS, "`initialize` needs `protocolVersion` as a string.")
         host.version = asked if asked in LEGACY_VERSIONS else LATEST_LEGACY
         host.capabilities = capabilities if isinstance(capabilities, dict) else {}
-        host.client_info = info if isinstance(info, dict) else {}
+        if host.introduce(info):
+            self.changes.refresh(host)
         self._supervisor.audience.arrived(Standing(host, abilities_of(host.version, host.capabilities)))
         return {
             "protocolVersion": host.version,
@@ -279,7 +283,7 @@ class Gateway:
     async def list_prompts(self, question: Question) -> Mapping[str, Any]:
         await self._settled()
         view = self._offers.view(question)
-        style, prompts = view.style(question.host.names), self._offers.of(view).prompts
+        style, prompts = view.style(question.host.style), self._offers.of(view).prompts
         self.changes.told(question.host, "prompts", (style, prompts.records))
         return self._page(question, "prompts", "prompt", prompts, style)
 
@@ -293,7 +297,8 @@ class Gateway:
         result: dict[str, Any] = {field: page}
         if following is not None:
             result["nextCursor"] = following
-        hints = self._hints.of(self._offers.view(question), kind)
+        alike = question.host.names is not None or kind not in ("tool", "prompt")
+        hints = self._hints.of(self._offers.view(question), kind, alike=alike)
         return result | hints if question.modern else result
 
     async def read_resource(self, question: Question) -> Mapping[str, Any]:
@@ -328,7 +333,7 @@ class Gateway:
     async def call_tool(self, question: Question) -> Mapping[str, Any]:
         host, params = question.host, question.params
         view = self.views.of(host.principal)
-        asked = question.asked(view.style(host.names))
+        asked = question.asked(view.style(host.style))
         if self.closing.begun:
             return await self.journal.follow(asked, host, self.closing.refuse)
         if params.get("name") in self._meta:
@@ -342,7 +347,7 @@ class Gateway:
         """How names are spelled for this host, and what is listed."""
         view = self.views.of(host.principal)
         expose = view.expose(self._expose_at.get(host.door, self._config.expose))
-        return view.style(host.names), self._exposure.of(view, self.views.listing(view, self.catalog), expose)
+        return view.style(host.style), self._exposure.of(view, self.views.listing(view, self.catalog), expose)
 
     async def _settled(self) -> None:
         await self._supervisor.settled(self._config.startup_wait, self._config.straggler_wait)
@@ -361,15 +366,9 @@ class Gateway:
         """What a model should know before its first call."""
         servers = self._finder.servers(self.views.of(host.principal))
         said = {seen.config.id: seen.instructions for seen in servers}
-        return instructions([seen.config for seen in servers], said, short=self._is_short(host))
-
-    def _is_short(self, host: Host) -> bool:
-        return self._exposure.is_short(self._shown(host)[1])
-
-
-def _exposed(config: Config) -> dict[str, Expose]:
-    """How much is listed at each door."""
-    return {door: getattr(config, door).expose or config.expose for door in ("http", "sse", "stdio")}
+        return instructions(
+            [seen.config for seen in servers], said, short=self._exposure.is_short(self._shown(host)[1])
+        )
 
 
 _COMMON: Final[Mapping[str, Handler]] = {

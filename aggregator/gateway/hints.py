@@ -20,10 +20,11 @@ class Hints:
     def __init__(self, links: Mapping[str, Link]) -> None:
         self._links = links
 
-    def of(self, view: View, *kinds: Kind) -> dict[str, Any]:
-        """The hints of a list that these lists of every server are merged into."""
+    def of(self, view: View, *kinds: Kind, alike: bool = True) -> dict[str, Any]:
+        """The hints of a list that these lists of every server are merged into; `alike` says that the names in it are
+        spelled in one way for all hosts."""
         now = asyncio.get_running_loop().time()
-        parts = [OURS]
+        parts = [replace(OURS, public=alike)]
         for link in self._links.values():
             for kind in kinds:
                 if link.lists[kind]:

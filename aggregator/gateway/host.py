@@ -6,6 +6,7 @@ from typing import Any
 
 from aggregator.domain.names import Style
 from aggregator.domain.principal import LOCAL, Principal
+from aggregator.gateway.dotless import refuses_dots
 
 Notify = Callable[[str, Mapping[str, Any]], None]
 Ask = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -17,11 +18,12 @@ class Host:
 
     `version` is None until the handshake, and set per request by a modern envelope. `notify` and `ask` are the standing
     way to the host, for what belongs to no request; a host without a `session` has none. `log_level` is what it wants
-    logged, as long as it said nothing None.
+    logged, as long as it said nothing None. `names` is how names are spelled for it by configuration; None leaves that
+    to what it says of itself.
     """
 
     door: str
-    names: Style
+    names: Style | None
     principal: Principal = LOCAL
     version: str | None = None
     capabilities: Mapping[str, Any] = field(default_factory=dict)
@@ -31,3 +33,15 @@ class Host:
     session: str | None = None
     ask: Ask | None = None
     log_level: str | None = None
+
+    def introduce(self, client_info: object) -> bool:
+        """Take what the host says of itself, if it does; whether names are spelled otherwise for it from now on."""
+        before = self.style
+        if isinstance(client_info, dict):
+            self.client_info = client_info
+        return self.style != before
+
+    @property
+    def style(self) -> Style:
+        """How names are spelled for it, unless the policies say so for its agent."""
+        return self.names or ("compatible" if refuses_dots(self.client_info) else "canonical")

@@ -28,6 +28,7 @@ from aggregator.domain.errors import (
     UpstreamRpcError,
 )
 from aggregator.domain.principal import Principal
+from aggregator.gateway.admitted import Admitted
 from aggregator.gateway.ask import PATIENCE
 from aggregator.gateway.ask import STATE_KIND as CONSENT
 from aggregator.gateway.behind import Behind
@@ -81,9 +82,9 @@ class Back:
 class Inquiries:
     """Holds what is sealed, and the calls that are parked."""
 
-    def __init__(self) -> None:
+    def __init__(self, admitted: Admitted) -> None:
         self._sealer = Sealer("request")
-        self.parking = Parking()
+        self.parking = Parking(admitted)
 
     # -- coming back
 

@@ -52,9 +52,10 @@ class Keys:
         self.wanted = True
         database = await self._opened() if self._kept or self._views.rulebook is not None else None
         if database is not None:
-            self._access.keyring = Keyring(database.keys)
-            self._access.locked = bool(database.set_aside)
-            await self._access.keyring.refresh()
+            keyring = Keyring(database.keys)
+            await keyring.refresh()
+            # Nothing is awaited until those of the policy files are in it too: no key is missing at any moment.
+            self._access.keyring, self._access.locked = keyring, bool(database.set_aside)
             self.known = True
         self.use_policies()
 

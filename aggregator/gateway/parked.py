@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aggregator.domain.errors import INVALID_REQUEST, RpcError
 from aggregator.domain.tasks import Tasks
+from aggregator.gateway.admitted import REVIEWED_DOORS, Admitted, Going
 from aggregator.gateway.behind import Behind
 from aggregator.gateway.host import Host
 from aggregator.gateway.wording import answered
@@ -40,6 +41,7 @@ class Parked:
         self._asked = 0
         self._outcome: dict[str, Any] | Exception | None = None
         self._news = asyncio.Event()
+        # While no request of the host attends it.
         self._expiry: asyncio.TimerHandle | None = None
         behind.parked = self.ask
         self._task = home.tasks.start(self._run(work))
@@ -98,8 +100,7 @@ class Parked:
 
     def come_back(self, behind: Behind, answers: Mapping[str, Any]) -> None:
         """The host is here again, with another request; what it did not answer stays asked."""
-        if self._expiry is not None:
-            self._expiry.cancel()
+        self._stay()
         self.behind.channel, self.behind.token = behind.channel, behind.token
         for key, answer in answers.items():
             if isinstance(answer, Mapping) and key in self._open:
@@ -109,10 +110,21 @@ class Parked:
 
     def end(self) -> None:
         """Nobody wants it any more."""
-        if self._expiry is not None:
-            self._expiry.cancel()
+        self._stay()
         self._home.forget(self)
         self._task.cancel()
+
+    def shut_out(self) -> None:
+        """End it: its host would not be let in any more."""
+        away = self._expiry is not None
+        self.end()
+        if away:
+            self._unclaimed(self._outcome)
+
+    def _stay(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
 
     def _expire(self) -> None:
         log.info("%s did not come back with an answer", self.behind.host.principal.agent_id)
@@ -131,34 +143,42 @@ class Parked:
 class Parking:
     """All of them. `tasks` is where they run; leaving `running` ends them."""
 
-    def __init__(self) -> None:
+    def __init__(self, admitted: Admitted) -> None:
         self.tasks = Tasks("calls that ask their host")
-        self._kept: dict[str, Parked] = {}
+        self._admitted = admitted
+        self._kept: dict[str, tuple[Parked, Going | None]] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def get(self, parked: str) -> Parked | None:
         """A call that waits for its host; None if it is gone."""
-        return self._kept.get(parked)
+        kept = self._kept.get(parked)
+        return kept[0] if kept is not None else None
 
     def has_room(self, parked: Parked) -> bool:
         """Whether one more may wait; one that has waited already may go on."""
         if parked.id:
             return True
         agent = parked.behind.agent
-        same = sum(kept.behind.agent == agent for kept in self._kept.values())
+        same = sum(kept.behind.agent == agent for kept, _ in self._kept.values())
         return len(self._kept) < AT_MOST and same < OF_ONE_AGENT
 
     def keep(self, parked: Parked) -> None:
-        self._kept[parked.id] = parked
+        if parked.id not in self._kept:
+            host = parked.behind.host
+            reviewed = host.door in REVIEWED_DOORS
+            going = self._admitted.enter(host.principal, parked.shut_out) if reviewed else None
+            self._kept[parked.id] = parked, going
 
     def forget(self, parked: Parked) -> None:
-        self._kept.pop(parked.id, None)
+        kept = self._kept.pop(parked.id, None)
+        if kept is not None and kept[1] is not None:
+            self._admitted.leave(kept[1])
 
     def left(self, host: Host) -> None:
         """A host's session is over, and with it what waits for that host."""
-        for parked in [kept for kept in self._kept.values() if kept.behind.host is host]:
+        for parked in [kept for kept, _ in self._kept.values() if kept.behind.host is host]:
             parked.end()
 
     async def close(self) -> None:

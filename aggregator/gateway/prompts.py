@@ -68,7 +68,7 @@ class Prompts:
         found = self._seen(view, name)
         if found is not None:
             return found
-        nearest = self._offers.of(view).prompts.nearest(name, view.style(question.host.names))
+        nearest = self._offers.of(view).prompts.nearest(name, view.style(question.host.style))
         for record in self._offers.all.prompt(name):
             # There is one, so that this raises: with the reason, where the agent may know of it.
             question.about(record.server, record.own_name)

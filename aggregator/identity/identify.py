@@ -6,15 +6,14 @@ Rule: exactly one credential, in a header. What is wrong with it is told to nobo
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from ipaddress import ip_address
 from typing import Final, Literal
-from urllib.parse import parse_qsl, unquote_plus
+from urllib.parse import unquote_plus
 
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import LOCAL
 from aggregator.identity.keyring import Keyring, Refusal
 from aggregator.identity.keys import PREFIX, check_agent_id, parse_key
+from aggregator.identity.source import NOWHERE, Source
 from aggregator.identity.throttle import Throttle
 
 Door = Literal["stdio", "http", "sse", "v1"]
@@ -26,6 +25,10 @@ AGENT_VARIABLE: Final = "AGGREGATOR_AGENT"
 # RFC 6750, section 2.1; the scheme's capitals do not matter (RFC 9110, section 11.1).
 _BEARER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
 _TELLING: Final = frozenset({"apikey", "xapikey", "key", "accesstoken", "token", "authorization", "auth", "bearer"})
+# The beginning of a key, with any of its characters percent-encoded.
+_KEY_IN_URL: Final = re.compile("(?:a|%[46]1)(?:g|%[46]7)(?:k|%[46]b)(?:_|%5f)")
+_MOST_FIELDS: Final = 256
+_LONGEST_NAME: Final = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Facts:
     api_key: tuple[str, ...] = field(default=(), repr=False)
     query: str = field(default="", repr=False)
     endpoint_agent: str | None = None
-    peer: str | None = None
+    source: Source = NOWHERE
     launch_agent: str | None = None
 
 
@@ -64,10 +67,12 @@ _IN_URL: Final = Refused(
     "A key in a URL ends up in logs and histories. Send it as `Authorization: Bearer agk_...`; if this one was real, "
     "revoke it.",
 )
+_TOO_MANY_FIELDS: Final = Refused(400, f"A query may have {_MOST_FIELDS} fields.")
 _TWICE: Final = Refused(400, "Send exactly one key, in one header.")
 _NOT_BEARER: Final = Refused(401, "`Authorization` must be `Bearer` followed by one key.")
 _OTHERS: Final = Refused(403, "This key is not for this agent's endpoint.")
-_ELSEWHERE: Final = Refused(403, "Without keys, only this machine is served.")
+_ELSEWHERE: Final = Refused(403, "Without a key only this machine is served, under a loopback name.")
+_FORWARDED: Final = Refused(403, "Without a key only this machine is served, and a proxy passed this request on.")
 _WRONG: Final[Mapping[str, Refused]] = {
     "malformed": Refused(401, "This is not a key of this aggregator, or it was mistyped."),
     "unknown": Refused(401, "This key is not known."),
@@ -81,8 +86,9 @@ def identify(facts: Facts, keyring: Keyring, throttle: Throttle, mode: Mode, now
     if facts.door == "stdio":
         # Whoever starts the program may start it as any agent: there is nothing to prove.
         return Claim(facts.launch_agent or LOCAL.agent_id)
-    if _in_url(facts.query, mode):
-        return _IN_URL
+    refused = _of_query(facts.query, mode)
+    if refused is not None:
+        return refused
     credential = _credential(facts, mode)
     if isinstance(credential, Refused):
         return credential
@@ -107,27 +113,26 @@ def launch_agent(option: str | None, environ: Mapping[str, str]) -> str | None:
 
 
 def _by_key(text: str, facts: Facts, keyring: Keyring, throttle: Throttle, now: float) -> Claim | Refused:
-    key = parse_key(text)
-    key_id = key.key_id if key is not None else None
-    wait = throttle.wait(facts.peer, key_id, now)
-    if wait > 0.0:
-        seconds = int(wait) + 1
-        return Refused(429, f"Too many wrong keys from this address; try again in {seconds} s.", seconds)
-    record = keyring.verify(key, now)
+    record = keyring.verify(parse_key(text), now)
     if isinstance(record, Refusal):
         # An expired or revoked key was right once: that is no guessing.
-        if record.reason in ("malformed", "unknown"):
-            throttle.failed(facts.peer, key_id, now)
-        return _WRONG[record.reason]
-    throttle.succeeded(facts.peer, record.key_id, now)
+        guessed = record.reason in ("malformed", "unknown")
+        wait = throttle.failed(facts.source.address, now) if guessed else 0.0
+        return _WRONG[record.reason] if wait == 0.0 else _slowed(wait)
     if facts.endpoint_agent not in (None, record.agent_id):
         return _OTHERS
     return Claim(record.agent_id, record.key_id)
 
 
+def _slowed(wait: float) -> Refused:
+    seconds = int(wait) + 1
+    reason = f"This key is wrong, as were too many others from this address; try another one in {seconds} s."
+    return Refused(429, reason, seconds)
+
+
 def _local(facts: Facts) -> Claim | Refused:
-    if not _on_this_machine(facts.peer):
-        return _ELSEWHERE
+    if not facts.source.local:
+        return _FORWARDED if facts.source.forwarded else _ELSEWHERE
     return Claim(LOCAL.agent_id) if facts.endpoint_agent is None else _NEEDED
 
 
@@ -149,20 +154,15 @@ def _credential(facts: Facts, mode: Mode) -> str | Refused | None:
     return keys[0] if len(set(keys)) == 1 else _TWICE
 
 
-def _in_url(query: str, mode: Mode) -> bool:
+def _of_query(query: str, mode: Mode) -> Refused | None:
+    """Why a query cannot be taken. It may be long and come from anybody, so that none of it is decoded as a whole."""
     if not query:
-        return False
-    if PREFIX in unquote_plus(query).lower():
-        return True
-    names = (name.lower().replace("-", "").replace("_", "") for name, _ in parse_qsl(query, keep_blank_values=True))
-    return mode == "keys" and not _TELLING.isdisjoint(names)
-
-
-@lru_cache(maxsize=1_024)
-def _on_this_machine(peer: str | None) -> bool:
-    try:
-        address = ip_address((peer or "").partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
+        return None
+    if _KEY_IN_URL.search(query.lower()):
+        return _IN_URL
+    fields = query.split("&", _MOST_FIELDS)
+    if len(fields) > _MOST_FIELDS:
+        return _TOO_MANY_FIELDS
+    names = (unquote_plus(field.partition("=")[0][:_LONGEST_NAME]).lower() for field in fields)
+    telling = any(name.replace("-", "").replace("_", "") in _TELLING for name in names)
+    return _IN_URL if telling and mode == "keys" else None

@@ -77,10 +77,17 @@ class Keyring:
             return Refusal("unknown")
         if record.revoked is not None:
             return Refusal("revoked")
-        if record.expires is not None and record.expires <= now:
+        if _has_expired(record, now):
             return Refusal("expired")
         self._seen[key.key_id] = now - now % COARSE
         return record
+
+    def holds(self, key_id: str, agent_id: str, now: float) -> bool:
+        """Whether a key that was verified before is good still, for the same agent."""
+        record = self._keys.get(key_id)
+        if record is None or record.agent_id != agent_id:
+            return False
+        return record.revoked is None and not _has_expired(record, now)
 
     async def refresh(self) -> bool:
         """Take over what changed in the database; whether anything did.
@@ -138,3 +145,7 @@ class Keyring:
 
     def _merge(self) -> None:
         self._keys = {**self._written, **self._kept}
+
+
+def _has_expired(record: KeyRecord, now: float) -> bool:
+    return record.expires is not None and record.expires <= now

@@ -11,7 +11,7 @@ from tests.access.conftest import Configured
 from tests.access.desk import LEGACY, MODERN, Desk, of_kind, tool
 from tests.access.played import Box
 from tests.access.rooms import WAYS, WEB, OpenRoom
-from tests.journeys.hosts import ACCEPT, ENVELOPE, META
+from tests.journeys.hosts import ACCEPT, CLIENT_INFO, ENVELOPE, META
 from tests.peers.toolbox import Json
 
 # No letter of the second is in any other name: what is near a name does not depend on it.
@@ -187,6 +187,19 @@ async def test_client_info_has_no_influence(open_room: OpenRoom, way: tuple[str,
             await host.ask("initialize", params).message()
             assert "error" in await host.call("shop.xqzv").message()
     assert not box.calls
+
+
+@pytest.mark.parametrize("way", WEB)
+async def test_an_agents_own_spelling_counts_most(
+    open_room: OpenRoom, way: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F2: more than the door's, and than what the host says of itself."""
+    monkeypatch.setitem(CLIENT_INFO, "name", "cursor-vscode")
+    agents = {"one": {"allow": ["*"], "names": "canonical"}, "two": {"allow": ["*"]}}
+    room = open_room({"shop": Box(TOOLS).upstream()}, {"agents": agents})
+    for agent, names in (("one", ["shop.get", "shop.xqzv"]), ("two", ["shop__get", "shop__xqzv"])):
+        async with room.guest(way, agent) as host:
+            assert [one["name"] for one in await host.list()] == names
 
 
 @pytest.mark.parametrize("header", ["shop.get", "two", "=?base64?c2hvcC5nZXQ=?="])

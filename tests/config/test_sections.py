@@ -14,7 +14,7 @@ def test_defaults(load_file: Load) -> None:
     config = loaded.config
     assert not loaded.problems
     assert config.model_copy(update={"servers": ()}) == Config()
-    assert (config.http.names, config.sse.names, config.stdio.names) == ("canonical", "canonical", "compatible")
+    assert (config.http.names, config.sse.names, config.stdio.names) == (None, None, "compatible")
     assert (config.http.host, config.http.port, config.http.path) == ("127.0.0.1", 8642, "/mcp")
     assert (config.startup_wait, config.name_limit, config.log.level, config.log.json) == (10, 47, "info", False)
 
@@ -53,6 +53,16 @@ def test_what_is_written_counts(load_file: Load) -> None:
         ({"http": {"path": "mcp"}}, 'http.path: Expected a path such as "/mcp", got "mcp".'),
         ({"http": {"names": "canonicl"}}, "Did you mean `canonical`?"),
         ({"http": {"allowed_hosts": [1]}}, "http.allowed_hosts[0]: Expected a text in double quotes, got 1."),
+        (
+            {"http": {"trusted_proxies": ["10.1.2.3/8"]}},
+            "http.trusted_proxies[0]: Expected a whole network, such as 10.0",
+        ),
+        ({"http": {"trusted_proxies": ["proxy"]}}, "http.trusted_proxies[0]: Expected an IP address or a network"),
+        ({"http": {"public_url": "tools.example.com"}}, "http.public_url: Expected an address such as https://"),
+        ({"http": {"public_url": "https://a:b@x"}}, "http.public_url: Expected an address such as https://"),
+        ({"http": {"public_url": "https://x:99999"}}, "http.public_url: Expected an address such as https://"),
+        ({"http": {"public_url": "https://x//y"}}, "http.public_url: Expected an address such as https://"),
+        ({"http": {"public_url": "https://x/a/../b"}}, "http.public_url: Expected an address such as https://"),
         ({"http": {"max_body_bytes": 0}}, "http.max_body_bytes: Expected a size of at least one byte, got 0."),
         ({"log": {"level": "loud"}}, 'log.level: Expected one of "debug", "info", "warning" or "error", got "loud".'),
         ({"startup_wait": True}, "startup_wait: Expected a number of seconds"),

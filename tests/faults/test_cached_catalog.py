@@ -21,6 +21,7 @@ from aggregator.gateway import catalog_cache
 from aggregator.gateway.catalog_cache import CatalogCache, fingerprint
 from aggregator.identity.identify import Facts
 from aggregator.identity.keys import new_key
+from aggregator.identity.source import Source
 from aggregator.storage import sqlite
 from aggregator.storage.database import open_database
 from aggregator.storage.glance import glance
@@ -420,7 +421,7 @@ async def test_keys_made_later_are_noticed(shop: Shop) -> None:
     assert app.access.open
     async with app.running():
         await until(lambda: shop.kept() == ["echo", "hang"], "the file is made")
-        assert app.access.admit(Facts("http", peer="127.0.0.1")) == LOCAL
+        assert app.access.admit(Facts("http", source=Source("127.0.0.1", forwarded=False, named_here=True))) == LOCAL
         async with open_database(shop.storage) as database:
             await database.keys.add(new_key("bot", now=1.0).record)
         await until(lambda: not app.access.open, "the key is noticed")

@@ -1,13 +1,16 @@
 """Who is behind a request: every trick with headers, addresses and endpoints."""
 
+from hashlib import blake2b
 from typing import Any
 
 import pytest
 
 from aggregator.domain.errors import OperatorError
-from aggregator.identity.identify import Claim, Facts, Mode, Refused, identify, launch_agent
+from aggregator.identity import keys
+from aggregator.identity.identify import Claim, Door, Facts, Mode, Refused, identify, launch_agent
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.keys import new_key
+from aggregator.identity.source import source_of
 from aggregator.identity.throttle import FREE, Throttle
 
 NOW = 1_000_000.0
@@ -16,6 +19,9 @@ OTHER = new_key("other", now=0.0)
 STRANGER = new_key("bot", now=0.0)
 EXPIRED = new_key("bot", now=0.0, expires=1.0)
 KEY = BOT.text
+# The id of a key that is there, with the secret of another.
+_BODY = KEY[:15] + STRANGER.text[15:-6]
+WRONG_SECRET = _BODY + keys._checksum(_BODY)
 CLAIM = Claim("bot", BOT.record.key_id)
 
 
@@ -25,9 +31,15 @@ def ring() -> Keyring:
     return keyring
 
 
+def known(
+    peer: str | None = "10.0.0.1", host: str = "localhost", mark: bytes = b"accept", door: Door = "http", **more: Any
+) -> Facts:
+    """What a door knows of a request; `mark` is a header that it has."""
+    return Facts(door, source=source_of(peer, host, "1.1", [(mark, b"x")]), **more)
+
+
 def ask(mode: Mode = "keys", throttle: Throttle | None = None, now: float = NOW, **facts: Any) -> Claim | Refused:
-    asked = Facts(**{"door": "http", "peer": "10.0.0.1", **facts})
-    return identify(asked, ring(), throttle or Throttle(), mode, now)
+    return identify(known(**facts), ring(), throttle or Throttle(), mode, now)
 
 
 def status(answer: Claim | Refused) -> int | Claim:
@@ -89,7 +101,7 @@ def test_with_keys(facts: dict[str, Any], expected: int | Claim) -> None:
     answer = ask(**facts)
     assert status(answer) == expected
     for text in (KEY, OTHER.text, STRANGER.text):
-        assert text[15:] not in repr(answer) + repr(Facts("http", **{k: v for k, v in facts.items() if k != "door"}))
+        assert text[15:] not in repr(answer) + repr(known(**facts))
 
 
 LOCAL = Claim("local")
@@ -107,6 +119,8 @@ LOCAL = Claim("local")
         ({"peer": "127.0.0.1", "authorization": ("Basic abc", "Bearer x")}, LOCAL),
         ({"peer": "127.0.0.1", "query": "token=theirs"}, LOCAL),
         ({"peer": "127.0.0.1", "query": f"token={KEY}"}, 400),
+        ({"peer": "127.0.0.1", "mark": b"x-forwarded-for"}, 403),
+        ({"peer": "127.0.0.1", "host": "tools.example.com"}, 403),
         ({"peer": "127.0.0.1", "endpoint_agent": "bot"}, 401),
         ({"peer": "127.0.0.1", "launch_agent": "bot"}, LOCAL),
         ({"peer": "127.0.0.1", "api_key": (KEY,)}, CLAIM),
@@ -126,9 +140,8 @@ def test_a_process_that_was_started(mode: Mode) -> None:
 
 def test_what_is_told_of_a_wrong_key() -> None:
     answers = {ask(api_key=(text,)) for text in (STRANGER.text, new_key("bot", now=0.0).text)}
-    wrong_secret = BOT.record.key_id.join(STRANGER.text.split(STRANGER.record.key_id))
     assert len(answers) == 1
-    assert status(ask(api_key=(wrong_secret,))) == 401
+    assert {ask(api_key=(WRONG_SECRET,))} == answers
     expired = ask(api_key=(EXPIRED.text,))
     assert isinstance(expired, Refused)
     assert "expired" in expired.reason
@@ -137,13 +150,47 @@ def test_what_is_told_of_a_wrong_key() -> None:
 def test_guessing_is_slowed_for_the_guesser_alone() -> None:
     throttle = Throttle()
     guesses = [ask(throttle=throttle, api_key=(STRANGER.text,)) for _ in range(FREE + 2)]
-    assert [status(guess) for guess in guesses] == [401] * (FREE + 1) + [429]
+    assert [status(guess) for guess in guesses] == [401] * FREE + [429, 429]
     last = guesses[-1]
     assert isinstance(last, Refused)
     assert last.retry_after == 2
-    assert status(ask(throttle=throttle, api_key=(KEY,))) == 429
-    assert ask(throttle=throttle, api_key=(KEY,), peer="10.0.0.2") == CLAIM
-    assert ask(throttle=throttle, api_key=(KEY,), now=NOW + 1.01) == CLAIM
+    assert "wrong" in last.reason
+    assert status(ask(throttle=throttle, api_key=(STRANGER.text,), peer="10.0.0.2")) == 401
+    assert status(ask(throttle=throttle, api_key=("agk_",))) == 429
+
+
+@pytest.mark.parametrize(
+    "guess", [STRANGER.text, WRONG_SECRET, "agk_", "x" * 60_000], ids=["id", "secret", "beginning", "long"]
+)
+def test_a_valid_key_works_whatever_else_comes(guess: str) -> None:
+    """Proves: D4. From the guesser's own address, at once, and with the very id that is guessed at."""
+    throttle = Throttle()
+    for number in range(200):
+        assert isinstance(ask(throttle=throttle, api_key=(guess,), peer=f"10.0.0.{number % 7}"), Refused)
+        assert ask(throttle=throttle, api_key=(KEY,), peer=f"10.0.0.{number % 7}") == CLAIM
+
+
+def test_a_guess_costs_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: D4. Known id or not, slowed or not; what cannot be a key costs none."""
+    made: list[object] = []
+
+    def counted(*given: Any, **more: Any) -> Any:
+        made.append(given)
+        return blake2b(*given, **more)
+
+    monkeypatch.setattr(keys, "blake2b", counted)
+    throttle = Throttle()
+    for _ in range(FREE + 5):
+        for guess, costs in ((STRANGER.text, 1), (WRONG_SECRET, 1), (KEY[:-1], 0), ("x" * 60_000, 0)):
+            made.clear()
+            assert isinstance(ask(throttle=throttle, api_key=(guess,)), Refused)
+            assert len(made) == costs
+
+
+def test_a_query_without_end_is_refused() -> None:
+    assert status(ask(query="a=1&" * 300, api_key=(KEY,))) == 400
+    assert status(ask(query="a=1&" * 200 + "to%6ben=x", api_key=(KEY,))) == 400
+    assert ask(query="a=1&" * 200, api_key=(KEY,)) == CLAIM
 
 
 def test_asking_without_a_key_or_with_an_old_one_is_no_guessing() -> None:

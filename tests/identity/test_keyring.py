@@ -43,6 +43,20 @@ async def test_a_key_ends_at_its_time(database: Database, keyring: Keyring) -> N
     assert isinstance(keyring.verify(parse_key(made.text), 10.0), KeyRecord)
 
 
+async def test_a_key_that_was_verified_holds_while_it_is_good(database: Database, keyring: Keyring) -> None:
+    """Proves: D4. For the agent it was verified for."""
+    made = await _kept(database, keyring, expires=10.0)
+    key_id = made.record.key_id
+    assert keyring.holds(key_id, "bot", 9.999)
+    assert not keyring.holds(key_id, "bot", 10.0)
+    assert not keyring.holds(key_id, "other", 1.0)
+    assert not keyring.holds("nobody", "bot", 1.0)
+    await database.keys.revoke(key_id, 3.0)
+    assert keyring.holds(key_id, "bot", 4.0)
+    await keyring.refresh()
+    assert not keyring.holds(key_id, "bot", 4.0)
+
+
 def test_with_one_id_twice_the_databases_key_counts() -> None:
     made = new_key("bot", now=1.0)
     ring = Keyring()

@@ -258,7 +258,7 @@ async def test_a_notification_is_taken(client: httpx2.AsyncClient, version: str)
 # -- who is let in
 
 
-@pytest.mark.parametrize("path", ["/mcp", "/sse", "/messages", "/healthz"])
+@pytest.mark.parametrize("path", ["/mcp", "/sse", "/messages", "/metrics", "/v1/tools", "/"])
 async def test_another_host_is_refused(client: httpx2.AsyncClient, path: str) -> None:
     """F1: DNS rebinding: a name that is not ours is 421."""
     response = await client.get(path, headers={"host": "evil.example:80"})
@@ -275,8 +275,15 @@ async def test_another_origin_is_refused(client: httpx2.AsyncClient, path: str, 
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1", "http://[::1]:9"])
-async def test_pages_of_this_machine_are_let_in(client: httpx2.AsyncClient, origin: str) -> None:
+async def test_pages_of_other_programs_here_are_refused(client: httpx2.AsyncClient, origin: str) -> None:
+    """F1: what another port of this machine serves is not ours."""
+    response = await client.post("/mcp", json=opening(VERSIONS[1]), headers={**ACCEPT, "origin": origin})
+    assert response.status_code == 403
+
+
+async def test_our_own_pages_are_let_in(client: httpx2.AsyncClient) -> None:
     """F1: and may read the answer."""
+    origin = str(client.base_url).rstrip("/")
     response = await client.post("/mcp", json=opening(VERSIONS[1]), headers={**ACCEPT, "origin": origin})
     assert response.status_code == 200
     assert response.headers["access-control-allow-origin"] == origin

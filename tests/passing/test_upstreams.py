@@ -116,7 +116,7 @@ async def test_a_read_that_gets_no_answer(open_house: OpenHouse, version: str) -
 )
 async def test_how_long_a_list_holds(open_house: OpenHouse, hints: Json, tells: bool, expected: Json) -> None:
     """The least of what the servers say and of what we say; for everybody only where all of them say so."""
-    house = open_house({"box": local(Library("box", hints=hints, tells=tells))})
+    house = open_house({"box": local(Library("box", hints=hints, tells=tells))}, http={"names": "canonical"})
     async with house.host("http", MODERN) as host:
         for method in (*LISTS, "tools/list"):
             result = await host.ask(method).result()
@@ -136,7 +136,8 @@ async def test_two_servers_hold_together_as_long_as_the_shorter(open_house: Open
         {
             "one": local(Library("one", hints={"ttlMs": 900, "cacheScope": "public"})),
             "two": local(Library("two", hints={"ttlMs": 2_000, "cacheScope": "public"})),
-        }
+        },
+        http={"names": "canonical"},
     )
     async with house.host("http", MODERN) as host:
         result = await host.ask("prompts/list").result()
@@ -145,11 +146,25 @@ async def test_two_servers_hold_together_as_long_as_the_shorter(open_house: Open
         {
             "one": local(Library("one", hints={"ttlMs": 900, "cacheScope": "public"})),
             "two": local(Library("two"), protocol="legacy"),
-        }
+        },
+        http={"names": "canonical"},
     )
     async with house.host("http", MODERN) as host:
         result = await host.ask("prompts/list").result()
         assert (result["ttlMs"], result["cacheScope"]) == (900, "private")
+
+
+async def test_lists_that_are_spelled_by_host_are_for_that_host(open_house: OpenHouse) -> None:
+    """Without `names` set: those of tools and prompts, which have names; others are as before."""
+    house = open_house({"box": local(Library("box", hints={"ttlMs": 900, "cacheScope": "public"}))})
+    async with house.host("http", MODERN) as host:
+        scopes = {method: (await host.ask(method).result())["cacheScope"] for method in (*LISTS, "tools/list")}
+    assert scopes == {
+        "resources/list": "public",
+        "resources/templates/list": "public",
+        "prompts/list": "private",
+        "tools/list": "private",
+    }
 
 
 async def test_a_server_that_tells_nothing_is_looked_at_again(open_house: OpenHouse) -> None:

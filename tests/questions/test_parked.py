@@ -13,7 +13,7 @@ import pytest
 
 from aggregator.domain.trace import CallRecord
 from aggregator.gateway import inquiry, parked
-from tests.access.rooms import Room
+from tests.access.rooms import Room, write
 from tests.journeys.hosts import MODERN, Host
 from tests.journeys.house import House
 from tests.peers.serving import Background, serving
@@ -211,6 +211,27 @@ async def test_who_does_not_come_back_ends_the_call(
     first, end = records[0].trace, records[1].trace
     assert (end.trace_id, end.parent_id) == (first.trace_id, first.span_id)
     assert end.span_id != first.span_id
+
+
+@pytest.mark.parametrize("door", ["http", "sse", "stdio"])
+async def test_a_key_that_ends_ends_the_call_that_waits(room: Room, asker: WebAsker, door: str, key: str) -> None:
+    """Proves: D4. Nobody has to come back for that, and it is on record once. On stdio no key let anybody in."""
+    records: list[CallRecord] = []
+    room.app.gateway.journal.sinks += (records.append,)
+    async with room.guest((door, MODERN), "one", ABLE) as one:
+        params = asking(key)
+        interim = await one.ask("tools/call", params).result()
+        before = room.revision
+        write(room.policies, {"agents": {"one": {"keys": []}, "two": {"keys": []}}}, "keys.yaml")
+        await room.until_in_force(before)
+        if door == "stdio":
+            room.app.gateway.admitted.review(room.app.access.holds)
+            assert words(await again(one, "tools/call", params, interim, [YES]).result())["begun"] == 1
+        else:
+            await room.background.elsewhere(asker.asker.journal.until(f"cancelled {key}"))
+    ended = [(record.status, record.error_code) for record in records]
+    last = ("ok", None) if door == "stdio" else ("cancelled", "unclaimed")
+    assert ended == [("pending", "input_required"), last]
 
 
 async def test_every_request_is_on_record(room: Room, key: str) -> None:

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.config.settings import HttpConfig
+from aggregator.domain.addresses import is_loopback
 from aggregator.domain.errors import OperatorError
+from aggregator.doors.address import OwnAddress
 from aggregator.doors.guard import (
     BodyTooLarge,
     Guard,
@@ -18,7 +21,6 @@ from aggregator.doors.guard import (
     Scope,
     Send,
     header,
-    is_loopback,
     read_body,
     refuse_public,
     respond,
@@ -33,11 +35,14 @@ async def _app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _knock(
-    headers: dict[str, str],
+    headers: dict[str, str] | list[tuple[str, str]],
     method: str = "POST",
     host: str = "127.0.0.1",
     hosts: Iterable[str] = (),
     origins: Iterable[str] = (),
+    path: str = "/mcp",
+    arrived_at: str = "127.0.0.1",
+    public_url: str | None = None,
 ) -> tuple[int, dict[str, str], Any]:
     """Status, headers and body of what comes back."""
     sent: list[Message] = []
@@ -48,9 +53,12 @@ async def _knock(
     async def receive() -> Message:
         raise AssertionError("the guard reads no body")
 
-    lines = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-    guard = Guard(_app, host, hosts, origins)
-    await guard({"type": "http", "method": method, "headers": lines}, receive, send)
+    given = headers.items() if isinstance(headers, dict) else headers
+    lines = [(name.encode(), value.encode("latin-1")) for name, value in given]
+    http = HttpConfig(host=host, allowed_hosts=tuple(hosts), allowed_origins=tuple(origins), public_url=public_url)
+    guard = Guard(_app, OwnAddress(http), {"/healthz"})
+    scope = {"type": "http", "method": method, "path": path, "headers": lines, "server": (arrived_at, 8642)}
+    await guard(scope, receive, send)
     start, body = sent
     answered = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
     return start["status"], answered, json.loads(body["body"]) if body["body"] else None
@@ -87,7 +95,7 @@ HOSTS: list[tuple[str, str, tuple[str, ...], bool]] = [
     ("127.0.0.1", "tools.example.com:444", ("tools.example.com:443",), False),
     ("127.0.0.1", "tools.example.com", ("tools.example.com:443",), False),
     ("10.0.0.5", "10.0.0.5:80", (), True),
-    ("10.0.0.5", "localhost", (), False),
+    ("10.0.0.5", "localhost", (), True),
 ]
 
 
@@ -108,11 +116,77 @@ async def test_a_request_without_a_host_is_refused() -> None:
     assert (await _knock({}))[0] == 421
 
 
+# What a host names, the address of this machine that its request arrived at, and whether it is served.
+ARRIVING: list[tuple[str, str, bool]] = [
+    ("192.168.0.7:8642", "192.168.0.7", True),
+    ("192.168.0.7", "::ffff:192.168.0.7", True),
+    ("[2001:db8::7]:8642", "2001:db8::7", True),
+    ("[2001:DB8:0:0::7]", "2001:db8::7", True),
+    ("[fe80::1]:8642", "fe80::1%eth0", True),
+    ("localhost:8642", "192.168.0.7", True),
+    ("127.0.0.1", "127.0.0.1", True),
+    ("192.168.0.8", "192.168.0.7", False),
+    ("2001:db8::7", "2001:db8::7", False),
+    ("evil.example.com", "192.168.0.7", False),
+    ("192.168.0.7.evil.example.com", "192.168.0.7", False),
+    ("3232235527", "192.168.0.7", False),
+    ("0xc0a80007", "192.168.0.7", False),
+]
+
+
+@pytest.mark.parametrize("listening", ["0.0.0.0", "::"])  # noqa: S104
+@pytest.mark.parametrize(("sent", "arrived_at", "served"), ARRIVING)
+async def test_the_addresses_of_this_machine_are_known(
+    listening: str, sent: str, arrived_at: str, served: bool
+) -> None:
+    """Proves: F1. On all addresses: loopback names, and the very address that a request came to; no name besides."""
+    status, _, _ = await _knock({"host": sent}, host=listening, arrived_at=arrived_at)
+    assert status == (200 if served else 421)
+
+
+async def test_health_is_told_under_any_name() -> None:
+    assert (await _knock({"host": "10.9.8.7"}, path="/healthz"))[0] == 200
+    assert (await _knock({}, path="/healthz"))[0] == 200
+    assert (await _knock({"host": "10.9.8.7"}, path="/healthz/x"))[0] == 421
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/healthz"])
+@pytest.mark.parametrize("second", ["localhost", "evil.example.com", ""])
+async def test_two_hosts_are_refused(path: str, second: str) -> None:
+    """Proves: F1. Who is on the way may have read the other one (RFC 9112, section 3.2)."""
+    for lines in ([("host", "localhost"), ("host", second)], [("host", second), ("host", "localhost")]):
+        assert (await _knock(lines, path=path))[0] == 400
+
+
+async def test_two_origins_are_refused() -> None:
+    assert (await _knock([("host", "localhost"), ("origin", "http://localhost"), ("origin", PAGE)]))[0] == 400
+
+
+async def test_the_public_url_is_ours() -> None:
+    """Proves: F1. Its host and its pages; not another scheme, not another port."""
+    public = "https://Tools.example.com/ai"
+    for host in ("tools.example.com", "tools.example.com:443", "127.0.0.1:8642"):
+        for origin, served in (
+            ("https://tools.example.com", True),
+            ("http://tools.example.com", host == "tools.example.com"),
+            ("https://tools.example.com:8443", False),
+            ("https://tools.example.com.evil.example.com", False),
+        ):
+            status, _, _ = await _knock({"host": host, "origin": origin}, public_url=public)
+            assert (host, origin, status) == (host, origin, 200 if served else 403)
+
+
 ORIGINS: list[tuple[str, tuple[str, ...], bool]] = [
-    ("http://localhost:6274", (), True),
-    ("http://127.0.0.1:8642", (), True),
-    ("https://[::1]:8642", (), True),
-    ("HTTP://LOCALHOST", (), True),
+    ("http://localhost:8642", (), True),
+    ("https://localhost:8642", (), True),
+    ("HTTP://LOCALHOST:8642", (), True),
+    ("http://localhost:6274", (), False),
+    ("http://localhost:6274", ("http://localhost:6274",), True),
+    ("http://localhost", (), False),
+    ("http://127.0.0.1:8642", (), False),
+    ("https://[::1]:8642", (), False),
+    ("ftp://localhost:8642", (), False),
+    ("http://localhost:8642@localhost:8642", (), False),
     (PAGE, (PAGE,), True),
     (PAGE.upper(), (PAGE + "/",), True),
     (PAGE, (), False),
@@ -132,7 +206,7 @@ ORIGINS: list[tuple[str, tuple[str, ...], bool]] = [
 @pytest.mark.parametrize(("origin", "allowed", "served"), ORIGINS)
 async def test_a_page_has_to_be_one_we_know(origin: str, allowed: tuple[str, ...], served: bool) -> None:
     """Proves: F1"""
-    status, answered, body = await _knock({"host": "localhost", "origin": origin}, origins=allowed)
+    status, answered, body = await _knock({"host": "localhost:8642", "origin": origin}, origins=allowed)
     if served:
         assert status == 200
         assert answered["access-control-allow-origin"] == origin

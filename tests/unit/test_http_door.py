@@ -14,6 +14,7 @@ from aggregator.doors.exchange import Exchange
 from aggregator.doors.guard import Message
 from aggregator.doors.http import HttpDoor
 from aggregator.doors.sessions import HttpSession, Sessions
+from aggregator.gateway.admitted import Admitted
 from aggregator.gateway.changes import Changes
 from aggregator.gateway.gateway import Gateway
 from aggregator.gateway.host import Host
@@ -42,7 +43,7 @@ class Door:
     def __init__(self) -> None:
         tasks = Tasks("a test")
         room = Room({"sessions": 10, "streams": 10, "pending": 10}, 1.0)
-        sessions = Sessions(Changes(lambda host: {}), tasks, room, 100.0)
+        sessions = Sessions(Changes(lambda host: {}), Admitted(), tasks, room, 100.0)
         self.gateway = Nothing()
         self.door = HttpDoor(cast(Gateway, self.gateway), "canonical", Bounds(room), sessions, tasks)
         self.session: HttpSession = sessions.open(self._host())

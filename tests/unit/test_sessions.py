@@ -13,6 +13,7 @@ from aggregator.doors.exchange import Exchange
 from aggregator.doors.guard import Message
 from aggregator.doors.sessions import Mute, Sessions
 from aggregator.doors.stream import EventStream
+from aggregator.gateway.admitted import Admitted
 from aggregator.gateway.changes import Changes, notification
 from aggregator.gateway.host import Host
 from aggregator.gateway.room import NoRoom, Room
@@ -42,7 +43,7 @@ def _host() -> Host:
 def _sessions(at_most: int = 2, changes: Changes | None = None) -> Sessions:
     # Nothing is asked of these hosts, so the home stays empty.
     room = Room({"sessions": at_most, "streams": 10, "pending": 10}, 1.0)
-    return Sessions(changes or Changes(lambda host: {}), Tasks("a test"), room, IDLE)
+    return Sessions(changes or Changes(lambda host: {}), Admitted(), Tasks("a test"), room, IDLE)
 
 
 async def _written(stream: EventStream) -> list[Any]:

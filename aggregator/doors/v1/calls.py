@@ -106,5 +106,5 @@ class Caller:
 
     async def _refused(self, wanted: Wanted, host: Host, params: dict[str, Any], refuse: Travel) -> Outcome:
         """A call that is not made, on record like every other."""
-        asked = Asked(host.principal, params, LATEST_MODERN, host.names, params["_meta"].get(CONVERSATION_KEY))
+        asked = Asked(host.principal, params, LATEST_MODERN, host.style, params["_meta"].get(CONVERSATION_KEY))
         return of_result(wanted, await self._gateway.journal.follow(asked, host, refuse))

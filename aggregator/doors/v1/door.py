@@ -55,12 +55,12 @@ class Reply:
 class V1Door:
     """ASGI for the paths in `ROUTES`."""
 
-    def __init__(self, gateway: Gateway, config: V1Config, bounds: Bounds) -> None:
+    def __init__(self, gateway: Gateway, config: V1Config, bounds: Bounds, public_url: str | None) -> None:
         self._gateway = gateway
         self._bounds = bounds
         self._most_calls = config.max_calls_per_request
         self._caller = Caller(gateway, config.max_calls_per_conversation)
-        self._document = document(config)
+        self._document = document(config, public_url)
 
     async def serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI, for a request whose sender is known."""

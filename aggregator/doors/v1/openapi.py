@@ -40,8 +40,8 @@ _POSTED: Final[Mapping[str, Part]] = {
 }
 
 
-def document(config: V1Config) -> dict[str, Any]:
-    """The document as it is for this configuration."""
+def document(config: V1Config, public_url: str | None = None) -> dict[str, Any]:
+    """The document as it is for this configuration; `public_url` is where hosts find it, if that is configured."""
     limit = config.max_calls_per_conversation
     allowed = (
         f"at most {limit} to an upstream in one conversation" if limit is not None else "any number in one conversation"
@@ -54,6 +54,7 @@ def document(config: V1Config) -> dict[str, Any]:
             "description": "Tools of many MCP servers for applications that do not speak MCP: which there are, which a "
             "message asks for, and calls of them. An agent sees what it may call, and nothing else.",
         },
+        "servers": [{"url": public_url or "/"}],
         "security": [{"bearer": []}, {"key": []}, {}],
         "paths": {
             "/v1/tools": {"get": _tools()},

@@ -1,0 +1,170 @@
+"""Where a request comes from: this machine itself, or somebody else, maybe by way of proxies.
+
+Rule 1: a request that anybody passed on is never local, whatever it says of its client.
+Rule 2: what a request says of its client is believed as far as trusted proxies wrote it. It decides whose wrong keys
+are counted and which address the log names, and nothing else.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from aggregator.domain.addresses import Network, is_loopback, parse_address, without_port
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+# What only proxies, tunnels and CDNs add to a request. Names are compared in lower case, with `_` read as `-`.
+_MARKS: Final = frozenset(
+    {b"forwarded", b"via", b"x-real-ip", b"cdn-loop", b"x-client-ip", b"client-ip", b"x-cluster-client-ip"}
+    | {b"x-original-for", b"x-original-host", b"x-original-forwarded-for", b"x-remote-ip", b"x-remote-addr"}
+    | {b"true-client-ip", b"proxy-client-ip", b"wl-proxy-client-ip", b"fly-client-ip", b"fastly-client-ip"}
+    | {b"x-proxyuser-ip", b"x-appengine-user-ip", b"x-azure-clientip", b"x-azure-socketip", b"x-azure-fdid"}
+)
+_FAMILIES: Final = (b"x-forwarded", b"cf-", b"x-envoy-", b"tailscale-")
+# What nearly every request has, so that most headers cost one look-up.
+_ORDINARY: Final = frozenset(
+    {b"host", b"accept", b"accept-encoding", b"accept-language", b"authorization", b"connection", b"content-length"}
+    | {b"content-type", b"user-agent", b"x-api-key", b"mcp-session-id", b"mcp-protocol-version", b"mcp-method"}
+    | {b"mcp-name", b"traceparent", b"origin"}
+)
+# Longer than any of the marks.
+_SHORT: Final = 64
+
+# A longer chain than any set-up has is not followed; a longer header is not read.
+_MOST_HOPS: Final = 32
+_LONGEST: Final = 8_192
+
+# RFC 7239, section 4: pairs by `;`, elements by `,`; a value is a token or a quoted string.
+_PAIR: Final = re.compile(r"""\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=("(?:[^"\\]|\\.)*"|[^\s",;]*)\s*([;,]|$)""")
+
+
+class Source(NamedTuple):
+    """The sender of a request: its address, as far as that is known for certain.
+
+    `forwarded`: a proxy passed the request on; `by_trusted`: a trusted one. `named_here`: the request was sent to a
+    loopback name; one that names another reached this machine by way of somebody.
+    """
+
+    address: str | None = None
+    forwarded: bool = True
+    by_trusted: bool = False
+    named_here: bool = False
+
+    @property
+    def local(self) -> bool:
+        """Whether the request comes from this machine itself."""
+        return self.named_here and not self.forwarded and is_loopback(self.address)
+
+
+# Of what came over no network.
+NOWHERE: Final = Source()
+
+
+def source_of(
+    peer: str | None, host: str | None, http_version: str, headers: Headers, trusted: Sequence[Network] = ()
+) -> Source:
+    """The source of a request that came from the address `peer` and names `host`.
+
+    HTTP/1.0 counts as passed on: no MCP client speaks it, and a proxy that nobody has set up does and adds no header.
+    """
+    forwarded = http_version == "1.0"
+    for name, _ in headers:
+        if name not in _ORDINARY and is_mark(name):
+            forwarded = True
+            break
+    by_trusted = forwarded and bool(trusted) and _is_trusted(peer, trusted)
+    address = _client(peer, headers, trusted) if by_trusted else peer
+    return Source(address, forwarded, by_trusted, names_this_machine(host))
+
+
+def is_mark(name: bytes) -> bool:
+    """Whether a header of this name, in lower case, says that the request was passed on."""
+    return _is_mark(name[:_SHORT])
+
+
+def names_this_machine(host: str | None) -> bool:
+    """Whether a `Host` header is `localhost` or a loopback address, with or without a port."""
+    return host is not None and len(host) < _SHORT and _names_this_machine(host)
+
+
+@lru_cache(maxsize=1_024)
+def _is_mark(name: bytes) -> bool:
+    name = name.replace(b"_", b"-")
+    return name in _MARKS or name.startswith(_FAMILIES)
+
+
+@lru_cache(maxsize=1_024)
+def _names_this_machine(host: str) -> bool:
+    return is_loopback(without_port(host.lower()))
+
+
+def _is_trusted(address: str | None, trusted: Sequence[Network]) -> bool:
+    parsed = parse_address(address or "")
+    return parsed is not None and any(parsed in network for network in trusted)
+
+
+def _client(peer: str | None, headers: Headers, trusted: Sequence[Network]) -> str | None:
+    """The rightmost hop that is no trusted proxy; the last one known for certain where the chain breaks off.
+
+    A proxy writes one of the two headers and passes the other on as it came, so neither is believed if they differ.
+    """
+    listed = [value for name, value in headers if name == b"x-forwarded-for"]
+    standard = [value for name, value in headers if name == b"forwarded"]
+    found = set()
+    if listed:
+        found.add(_rightmost(peer, _listed_hops(listed), trusted))
+    if standard:
+        found.add(_rightmost(peer, _standard_hops(standard), trusted))
+    return found.pop() if len(found) == 1 else peer
+
+
+def _rightmost(peer: str | None, hops: Sequence[str | None], trusted: Sequence[Network]) -> str | None:
+    known = peer
+    for hop in reversed(hops[-_MOST_HOPS:]):
+        if hop is None:
+            break
+        known = hop
+        if not _is_trusted(hop, trusted):
+            break
+    return known
+
+
+def _listed_hops(values: Iterable[bytes]) -> list[str | None]:
+    """The hops of `X-Forwarded-For`, over all its lines; None for what is no address."""
+    text = b",".join(values).decode("latin-1")
+    if len(text) > _LONGEST:
+        return [None]
+    return [_hop(part.strip(' \t"')) for part in text.split(",") if part.strip()]
+
+
+def _standard_hops(values: Iterable[bytes]) -> list[str | None]:
+    """The hops of `Forwarded`; None for `unknown`, for hidden names and for all of it if it cannot be read."""
+    text = b",".join(values).decode("latin-1")
+    if len(text) > _LONGEST:
+        return [None]
+    hops: list[str | None] = []
+    hop: str | None = None
+    at = 0
+    while at < len(text):
+        pair = _PAIR.match(text, at)
+        if pair is None:
+            return [None]
+        if pair[1].lower() == "for":
+            hop = _hop(re.sub(r"\\(.)", r"\1", pair[2][1:-1]) if pair[2].startswith('"') else pair[2])
+        if pair[3] != ";":
+            hops.append(hop)
+            hop = None
+        at = pair.end()
+    return hops
+
+
+def _hop(text: str) -> str | None:
+    """The address of a hop that may have a port: `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`."""
+    if text.startswith("["):
+        inside, bracket, port = text[1:].partition("]")
+        text = inside if bracket and (not port or port.startswith(":")) else ""
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    address = parse_address(text)
+    return str(address) if address is not None else None

@@ -1,0 +1,260 @@
+"""A key that is good no more: what goes on with it ends, by itself and at every door, and nobody else's does."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import SimpleNamespace
+from typing import Final
+
+import httpx2
+import pytest
+
+from aggregator.domain.principal import LOCAL, Principal
+from aggregator.gateway import access
+from aggregator.gateway.admitted import REVIEW_EVERY, Admitted, Going
+from aggregator.identity.keyring import FOLLOW_EVERY, Keyring
+from aggregator.identity.keys import NewKey
+from tests.access.desk import tool
+from tests.access.played import Box
+from tests.access.rooms import OpenRoom, Room, write
+from tests.access.test_keys import HELLO, database, made, noticed
+from tests.access.waiting import until
+from tests.journeys.hosts import ACCEPT, ENVELOPE, MODERN, client_for
+from tests.peers.toolbox import Json
+
+BOUND: Final = 20.0
+POLICIES: Final = {"agents": {"one": {"allow": ["*"]}, "two": {"allow": ["*"]}}}
+EVENTS: Final = {"accept": "text/event-stream"}
+FILTER: Final = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
+
+
+def hold(key: str, meta: Json | None = None) -> Json:
+    params = {"name": "shop.hold", "arguments": {"key": key}, **({"_meta": meta} if meta is not None else {})}
+    return {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+
+
+def modern(method: str, name: str | None = None) -> dict[str, str]:
+    named = {"mcp-name": name} if name is not None else {}
+    return {**ACCEPT, "mcp-protocol-version": MODERN, "mcp-method": method, **named}
+
+
+class Guest:
+    """A host that has something going on in every way there is; `ended` says how each way ended."""
+
+    def __init__(self, room: Room, box: Box, key: str, name: str) -> None:
+        self._box, self._name = box, name
+        self._client = client_for(room.url, key)
+        self.ended: dict[str, str] = {}
+        self._going: list[asyncio.Task[None]] = []
+
+    @property
+    def held(self) -> list[str]:
+        return [f"{self._name}-{way}" for way in ("modern", "legacy", "left", "sse", "v1", "batch")]
+
+    @asynccontextmanager
+    async def here(self) -> AsyncIterator[None]:
+        async with self._client, AsyncExitStack() as stack:
+            session = await self._session("2025-11-25")
+            batches = await self._session("2025-03-26")
+            endpoint = await self._sse(stack)
+            self._go("standing", self._stream("GET", None, {**EVENTS, **session}))
+            self._go("listen", self._stream("POST", self._listen(), modern("subscriptions/listen")))
+            called = modern("tools/call", "shop.hold")
+            self._go("modern", self._stream("POST", hold(f"{self._name}-modern", ENVELOPE), called))
+            self._go("legacy", self._stream("POST", hold(f"{self._name}-legacy"), {**ACCEPT, **session}))
+            self._go("batch", self._stream("POST", [hold(f"{self._name}-batch")], {**ACCEPT, **batches}))
+            plain = {"tool_call": {"name": "shop.hold", "arguments": {"key": f"{self._name}-v1"}}}
+            self._go("v1", self._stream("POST", plain, {}, "/v1/tool_calls"))
+            leaving = asyncio.create_task(
+                self._stream("POST", {**hold(f"{self._name}-left"), "id": 8}, {**ACCEPT, **session})
+            )
+            await self._client.post(endpoint, json=hold(f"{self._name}-sse"))
+            await until(lambda: all(f"started {key}" in self._box.journal.entries for key in self.held))
+            # In the handshake eras a call goes on although its connection was closed.
+            leaving.cancel()
+            try:
+                yield
+            finally:
+                for task in self._going:
+                    task.cancel()
+                await asyncio.gather(*self._going, leaving, return_exceptions=True)
+
+    async def ends(self) -> dict[str, str]:
+        async with asyncio.timeout(BOUND):
+            await asyncio.gather(*self._going)
+        return self.ended
+
+    @property
+    def goes_on(self) -> bool:
+        said = self._box.journal.entries
+        return not self.ended and not any(f"cancelled {key}" in said for key in self.held)
+
+    async def release(self) -> None:
+        """Let the calls come to their end; to be run where the server is."""
+        for key in self.held:
+            self._box.journal.note(f"released {key}")
+
+    @property
+    def let_go(self) -> bool:
+        """Whether the server was told of every call that nobody waits for it."""
+        return all(f"cancelled {key}" in self._box.journal.entries for key in self.held)
+
+    def _go(self, way: str, work: Awaitable[str]) -> None:
+        async def go() -> None:
+            self.ended[way] = await work
+
+        self._going.append(asyncio.create_task(go()))
+
+    async def _session(self, version: str) -> dict[str, str]:
+        hello = {**HELLO, "params": {**HELLO["params"], "protocolVersion": version}}  # type: ignore[dict-item]
+        answer = await self._client.post("/mcp", json=hello, headers=ACCEPT)
+        return {"mcp-session-id": answer.headers["mcp-session-id"]}
+
+    async def _sse(self, stack: AsyncExitStack) -> str:
+        response = await stack.enter_async_context(self._client.stream("GET", "/sse", headers=EVENTS))
+        lines = response.aiter_lines()
+        endpoint = ""
+        async for line in lines:
+            if line.startswith("data: "):
+                endpoint = line.removeprefix("data: ")
+                break
+        greeted = asyncio.get_running_loop().create_future()
+        self._go("sse", self._rest(response, lines, greeted))
+        await self._client.post(endpoint, json=HELLO)
+        await greeted
+        await self._client.post(endpoint, json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return endpoint
+
+    @staticmethod
+    async def _rest(response: httpx2.Response, lines: AsyncIterator[str], greeted: "asyncio.Future[None]") -> str:
+        async for line in lines:
+            if line.startswith("data: ") and not greeted.done():
+                greeted.set_result(None)
+        return f"{response.status_code}"
+
+    @staticmethod
+    def _listen() -> Json:
+        return {"jsonrpc": "2.0", "id": 3, "method": "subscriptions/listen", "params": FILTER}
+
+    async def _stream(self, method: str, body: object, headers: Mapping[str, str], path: str = "/mcp") -> str:
+        content = json.dumps(body) if body is not None else None
+        sent = {**({"content-type": "application/json"} if content else {}), **headers}
+        async with self._client.stream(method, path, content=content, headers=sent) as response:
+            said = (await response.aread()).decode()
+        assert "did hold" not in said
+        return f"{response.status_code}"
+
+
+async def revoked(room: Room, storage: str, key: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with database(storage) as opened:
+        await opened.keys.revoke(key.record.key_id, now=time.time())
+
+
+async def expired(room: Room, storage: str, key: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock has reached its end; nobody has changed anything."""
+    monkeypatch.setattr(access, "time", SimpleNamespace(time=lambda: time.time() + 7200))
+
+
+async def made_to_expire(room: Room, storage: str, key: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with database(storage) as opened:
+        await opened.keys.expire(key.record.key_id, time.time())
+
+
+@pytest.mark.parametrize("end", [revoked, expired, made_to_expire])
+async def test_all_that_goes_on_with_it_ends(
+    open_room: OpenRoom,
+    storage: str,
+    monkeypatch: pytest.MonkeyPatch,
+    end: Callable[[Room, str, NewKey, pytest.MonkeyPatch], Awaitable[None]],
+) -> None:
+    """D4: streams, subscriptions and running calls, without a further request; those of another key go on."""
+    box = Box([tool("hold")])
+    room = open_room({"shop": box.upstream(timeout="60s")}, POLICIES, storage=storage)
+    key = await made(storage, "one", expires=time.time() + 3600)
+    await noticed(room, key)
+    one, two = Guest(room, box, key.text, "one"), Guest(room, box, room.keys["one"], "two")
+    async with one.here(), two.here():
+        await end(room, storage, key, monkeypatch)
+        ended = await one.ends()
+        # What had not been answered yet is refused; a stream just ends.
+        assert ended == {
+            **dict.fromkeys(("standing", "listen", "sse"), "200"),
+            **dict.fromkeys(("modern", "legacy", "batch", "v1"), "401"),
+        }
+        await until(lambda: one.let_go)
+        assert two.goes_on
+        await room.background.elsewhere(two.release())
+        callers = {going.principal.key_id for those in room.app.gateway.admitted._by_caller.values() for going in those}
+        assert key.record.key_id not in callers
+    # Two sessions of the other key are idle now.
+    await until(lambda: room.app.gateway.room.open == {"sessions": 2, "streams": 0, "pending": 0})
+
+
+async def test_a_line_taken_out_of_a_policy_file_ends_it_too(open_room: OpenRoom) -> None:
+    """D4: as does the agent `local` that is taken out, for those who come without a key."""
+    box = Box([tool("hold")])
+    policies = {"agents": {**POLICIES["agents"], "local": {"allow": ["*"]}}}
+    room = open_room({"shop": box.upstream(timeout="60s")}, policies)
+    one, local = Guest(room, box, room.keys["one"], "one"), Guest(room, box, "none", "local")
+    local._client = client_for(room.url)
+    async with one.here(), local.here():
+        write(room.policies, {"agents": {"one": {"keys": []}, "two": {"keys": []}}}, "keys.yaml")
+        await one.ends()
+        assert local.goes_on
+        room.put(POLICIES)
+        await local.ends()
+        await until(lambda: one.let_go and local.let_go)
+
+
+async def test_reading_the_keys_anew_ends_nothing(
+    open_room: OpenRoom, storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D4: every key stays known meanwhile, and those who need none stay in while it is not known who does."""
+    agents = {**POLICIES["agents"], "local": {"allow": ["*"]}}
+    room = open_room({"shop": Box([]).upstream()}, {"agents": agents}, storage=storage)
+    key_id = room.keys["one"][4:14]
+    door, held, refresh = room.app.access, list[tuple[bool, bool]](), Keyring.refresh
+
+    async def refreshed(keyring: Keyring) -> bool:
+        door.locked = True
+        held.append((door.holds(Principal("one", key_id=key_id)), door.holds(LOCAL)))
+        return await refresh(keyring)
+
+    monkeypatch.setattr(Keyring, "refresh", refreshed)
+    await room.background.elsewhere(room.app.learn_keys())
+    assert set(held) == {(True, True)}
+    assert not door.locked
+
+
+def test_how_soon() -> None:
+    """D4: within a second, the next look at the database included."""
+    assert FOLLOW_EVERY + REVIEW_EVERY < 1.0
+
+
+def test_what_goes_on_is_known_by_caller() -> None:
+    """D4: ended once, whatever it does when it is ended; nothing is left behind by what is over."""
+    admitted, ended = Admitted(), list[str]()
+    good, bad = Principal("a", key_id="k1"), Principal("a", key_id="k2")
+
+    def begin(principal: Principal, name: str) -> Going:
+        def end() -> None:
+            ended.append(name)
+            admitted.leave(going)
+
+        going = admitted.enter(principal, end)
+        return going
+
+    kept = begin(good, "kept")
+    admitted.enter(bad, lambda: 1 / 0)
+    for name in ("session", "request"):
+        begin(bad, name)
+    admitted.review(lambda principal: principal == good)
+    admitted.review(lambda principal: principal == good)
+    assert ended == ["request", "session"]
+    # One that could not be ended has not left, and keeps none of the others from their end.
+    assert (kept.over, len(admitted)) == (False, 2)
+    admitted.leave(kept)
+    admitted.leave(kept)
+    assert len(admitted) == 1

@@ -1,0 +1,102 @@
+"""What goes on for a caller that is let in no more, where it cannot be seen from outside: nothing stays behind."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from aggregator.domain.principal import Principal
+from aggregator.domain.tasks import Tasks
+from aggregator.doors.exchange import Exchange
+from aggregator.doors.guard import Message
+from aggregator.doors.stream import Unread
+from aggregator.gateway.admitted import Admitted
+from aggregator.gateway.behind import Behind
+from aggregator.gateway.host import Host
+from aggregator.gateway.parked import Parked, Parking
+
+BOUND = 5
+
+
+async def test_a_stream_that_is_written_elsewhere_ends_with_its_request() -> None:
+    """Proves: D4. Whole, and at once; nothing is written to it later."""
+    sent: list[Message] = []
+    gone, streaming = asyncio.Event(), asyncio.Event()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        if len(sent) == 2:
+            streaming.set()
+
+    async def receive() -> Message:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def answer(exchange: Exchange) -> None:
+        exchange.notify("notifications/message", {})
+        await asyncio.Event().wait()
+
+    unread = Unread()
+    async with asyncio.timeout(BOUND), Tasks("a test") as tasks:
+        exchange = Exchange(1, receive, send, tasks, modern=True, unread=unread)
+        request = asyncio.create_task(exchange.run(answer(exchange)))
+        await streaming.wait()
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+        assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
+        # The task that wrote it is on its way out.
+        await asyncio.sleep(0)
+        assert len(tasks) == 0
+    assert (unread.size, len(unread._streams)) == (0, 0)
+
+
+@pytest.mark.parametrize("attended", [False, True])
+async def test_a_parked_call_is_told_of_once(attended: bool) -> None:
+    """Proves: D4, D9. By the request that attends it; by nobody else if none does."""
+    admitted, told = Admitted(), list[Any]()
+    parking = Parking(admitted)
+    host = Host("http", "canonical", Principal("one", key_id="k"))
+    behind = SimpleNamespace(host=host, channel=None, token=None, parked=None, agent="one")
+    called = cast(Behind, behind)
+
+    async def work() -> dict[str, Any]:
+        await cast(Any, behind.parked)("elicitation/create", {})
+        await asyncio.Event().wait()
+        return {}
+
+    async with asyncio.timeout(BOUND), parking.tasks:
+        call = Parked(parking, called, work, told.append)
+        assert await call.attend() is None
+        (question,) = call.leave(60.0)
+        if attended:
+            call.come_back(called, {question: {"action": "accept"}})
+            request = asyncio.create_task(call.attend())
+            await asyncio.sleep(0)
+            request.cancel()
+        admitted.review(lambda principal: False)
+        assert told == ([] if attended else [None])
+        assert parking.get(call.id) is None
+        assert len(admitted) == 0
+
+
+async def test_a_parked_call_that_is_over_is_left() -> None:
+    """Proves: D4. One that has its result holds nothing."""
+    admitted = Admitted()
+    parking = Parking(admitted)
+    host = Host("http", "canonical", Principal("one", key_id="k"))
+    behind = SimpleNamespace(host=host, channel=None, token=None, parked=None, agent="one")
+
+    async def work() -> dict[str, Any]:
+        answer: dict[str, Any] = await cast(Any, behind.parked)("elicitation/create", {})
+        return answer
+
+    async with asyncio.timeout(BOUND), parking.tasks:
+        call = Parked(parking, cast(Behind, behind), work, lambda outcome: None)
+        assert await call.attend() is None
+        (question,) = call.leave(60.0)
+        assert len(admitted) == 1
+        call.come_back(cast(Behind, behind), {question: {"action": "accept"}})
+        assert await call.attend() is not None
+        assert len(admitted) == 0
