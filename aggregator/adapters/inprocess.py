@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from aggregator.adapters.discreet import discreet
 from aggregator.app import App
-from aggregator.config.load import find_config, load
+from aggregator.config.load import find_config, load_found, must_start
 from aggregator.domain.errors import INTERNAL_ERROR, RpcError
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
@@ -201,11 +201,14 @@ async def open_inside(path: str | os.PathLike[str] | None, agent: str | None, na
         OperatorError: the configuration cannot be read, or that cannot be the name of an agent.
     """
     environ = {"AGGREGATOR_PYTHON": sys.executable, **os.environ}
-    loaded = load(find_config(Path(path) if path is not None else None, Path.cwd(), environ), environ)
+    found = find_config(Path(path) if path is not None else None, Path.cwd(), environ)
+    loaded = load_found(found, environ)
+    must_start(loaded)
     with discreet(loaded.redactor):
+        log.info("%s", found)
         for problem in loaded.problems:
             log.warning("%s", problem)
-        storage = loaded.config.storage or default_url(environ)
+        storage = loaded.storage or default_url(environ)
         app = App(loaded.config, loaded.policies, storage, keeps_records=True, redactor=loaded.redactor)
         principal = app.access.admit(Facts("stdio", launch_agent=launch_agent(agent, environ)))
         assert isinstance(principal, Principal), "whoever runs the program may run it as any agent"

@@ -1,10 +1,14 @@
 """`aggregator policy ...`: what is printed, and the exit code."""
 
+import asyncio
 import json
+import os
 import re
 import shutil
 import sys
+from contextlib import closing
 from pathlib import Path
+from socket import socket
 
 import pytest
 
@@ -12,8 +16,15 @@ from aggregator.cli import policy
 from aggregator.config.errors import ConfigError
 from aggregator.domain.errors import OperatorError
 from aggregator.policy.files import check, read_folder
+from tests.journeys.hosts import VERSIONS, over_http
+from tests.operating.place import Place, server
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
 
 
 @pytest.fixture
@@ -140,6 +151,58 @@ def test_without_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert policy.check(None) == 0
     with pytest.raises(ConfigError):
         policy.check(Path("none.json"))
+
+
+def _no_configuration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a folder without one the working folder."""
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "none"))
+
+
+def test_init_writes_nothing_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: C7. It would allow nothing, and empty an aggregator whose file is called otherwise."""
+    _no_configuration(tmp_path, monkeypatch)
+    with closing(socket()) as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        monkeypatch.setattr(policy, "address", lambda http: f"http://127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(ConfigError, match=r"aggregator\.json exists.*--config"):
+            policy.init(None)
+    for servers in ({}, {"off": {"command": "x", "enabled": False}}):
+        Path("gateway.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+        with pytest.raises(OperatorError, match=r"gateway\.json has no server that is switched on"):
+            policy.init(Path("gateway.json"))
+    assert [file.name for file in Path().iterdir()] == ["gateway.json"]
+
+
+async def test_init_takes_the_configuration_of_a_running_aggregator(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: C7. It goes on with all it had."""
+    place.put({"box": server()})
+    _no_configuration(place.folder, monkeypatch)
+    async with place.serving() as served, over_http(served.url, VERSIONS[-1]) as host:
+        monkeypatch.setattr(policy, "address", lambda http: served.url)
+        assert await asyncio.to_thread(policy.init, None) == 0
+        await place.logged("policies: revision ")
+        assert {tool["name"] for tool in await host.list()} == {"box.who", "box.wait"}
+    said = capsys.readouterr()
+    assert said.err == f"aggregator: configuration: {place.config} (of the aggregator that runs at {served.url})\n"
+    assert f"{place.folder / 'policies' / 'main.yaml'}: what works now still works" in said.out
+
+
+@pytest.mark.parametrize("told", [None, [], {"file": None}, {"file": "relative.json"}, {"file": "/proc/1/environ"}])
+def test_init_believes_no_stranger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever answers at the address may be somebody else's."""
+    _no_configuration(tmp_path, monkeypatch)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    monkeypatch.setattr(policy, "asked", lambda base: {"ready": True, "config": told})
+    with pytest.raises(ConfigError, match=r"There is no configuration"):
+        policy.init(None)
+    assert not list(Path().iterdir())
 
 
 def test_the_schemas_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
