@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 import jsonschema_rs
 
 from aggregator.app import App
-from aggregator.cli.setup import all_started, load_config, run_loop
+from aggregator.cli.policy_missing import said_of_missing
+from aggregator.cli.setup import all_started, load_config, run_loop, storage_url
 from aggregator.cli.status import address, asked
 from aggregator.config.errors import ConfigMissing
 from aggregator.config.load import Loaded
@@ -74,17 +75,21 @@ def explain(path: Path | None, agent: str | None, tool: str | None, connect: boo
             print(f"{decision.verdict:<7} {target_of(record)}")
         return 0 if allowed else 1
     thing = thing_named(tool, setup.servers, known.tools or ())
+    missing = said_of_missing(thing, known, setup.config, setup.storage)
+    if missing is not None:
+        print(missing)
+        if agent is None:
+            return 1
     trusted = setup.trusted.get(thing.server, False)
     if agent is None:
         for name, decision in who_can(book, thing, trusted=trusted):
             print(f"{decision.verdict:<7} {name}")
         return 0
     explanation = explain_one(book, agent, thing, trusted=trusted)
-    print(explanation)
-    if known.tools is None and isinstance(thing, ToolRecord):
+    # Rules for what is not there would be the wrong advice.
+    print(explanation if missing is None else replace(explanation, changes=()))
+    if missing is None and known.tools is None and isinstance(thing, ToolRecord):
         print("Judged by its name alone. With --connect the tool's annotations count, if its server is trusted.")
-    elif isinstance(thing, ToolRecord) and thing not in (known.tools or ()):
-        print("No server has such a tool now.")
     return 0 if explanation.decision.visible else 1
 
 
@@ -158,6 +163,7 @@ class _Setup:
 
     folder: Path
     config: Config | None
+    storage: str | None = None
 
     @property
     def servers(self) -> Mapping[str, str]:
@@ -184,7 +190,7 @@ def _setup(path: Path | None) -> _Setup:
 
 
 def _setup_of(loaded: Loaded) -> _Setup:
-    return _Setup(_shown(loaded.policies), loaded.config)
+    return _Setup(_shown(loaded.policies), loaded.config, storage_url(loaded))
 
 
 def _loaded(path: Path | None) -> Loaded:

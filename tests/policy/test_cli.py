@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from socket import socket
@@ -14,8 +15,12 @@ import pytest
 
 from aggregator.cli import policy
 from aggregator.config.errors import ConfigError
+from aggregator.config.load import load
 from aggregator.domain.errors import OperatorError
+from aggregator.gateway.catalog_cache import fingerprint
 from aggregator.policy.files import check, read_folder
+from aggregator.storage.database import open_database
+from aggregator.storage.records import Definition, ServerCatalog
 from tests.journeys.hosts import VERSIONS, over_http
 from tests.operating.place import Place, server
 
@@ -101,6 +106,54 @@ def test_explain(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
         policy.explain(example, "courier", "maps_weather")
     with pytest.raises(OperatorError, match="Name an agent"):
         policy.explain(Path("aggregator.example.json"), None, None)
+
+
+def test_explain_of_a_name_that_nothing_has(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: C12. It says what was meant, and does not advise to allow what is not there."""
+    for name, meant in (
+        ("amp.maps_weather", "There is no server amp. Did you mean amap.maps_weather?"),
+        ("resource:lega.x://y", "There is no server lega. Did you mean resource:legal.x://y?"),
+        ("zzzzzz.x", "There is no server zzzzzz."),
+    ):
+        assert policy.explain(example, "courier", name) == 1
+        said = capsys.readouterr().out
+        assert said.splitlines()[0] == meant
+        assert "to change it" not in said
+        assert policy.explain(example, None, name) == 1
+        assert capsys.readouterr().out == f"{meant}\n"
+
+
+def test_explain_knows_what_a_server_had_when_it_was_connected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: C12. From the database, without starting anything; and with --connect, what it has now."""
+    legal = {"command": sys.executable, "args": ["-m", "aggregator.examples.legal"]}
+    config = tmp_path / "gateway.json"
+    config.write_text(json.dumps({"mcpServers": {"legal": legal}, "storage": "sqlite:///kept.db"}), encoding="utf-8")
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yaml").write_text("agents:\n  a: {allow: [legal.search_statutes]}\n", encoding="utf-8")
+    assert policy.explain(config, "a", "legal.serch_cases") == 1
+    assert 'add "legal.serch_cases" to `allow`' in capsys.readouterr().out, "nobody knows yet what it has"
+    asyncio.run(_keep(config, "search_cases"))
+    for connect, when in ((False, "had no such tool when it was last connected"), (True, "has no such tool now")):
+        capsys.readouterr()
+        assert policy.explain(config, "a", "legal.serch_cases", connect) == 1
+        said = capsys.readouterr().out
+        assert said.startswith(f"Server legal {when}. Did you mean legal.search_cases?\n")
+        assert "to change it" not in said
+        assert policy.explain(config, "a", "legal.search_cases", connect) == 1
+        assert 'add "legal.search_cases" to `allow`' in capsys.readouterr().out
+
+
+async def _keep(config: Path, tool: str) -> None:
+    """Note in the database that the one server was connected and has this tool."""
+    loaded = load(config, {})
+    assert loaded.storage is not None
+    (server,) = loaded.config.servers
+    tools = (Definition(tool, "digest", "{}"),)
+    async with open_database(loaded.storage) as database:
+        about = ServerCatalog(server.id, fingerprint(server), "stdio", "2025-11-25", "{}", "{}", None, tools)
+        await database.catalogs.keep(about, now=time.time())
 
 
 def test_the_cases_of_the_example(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
