@@ -3,6 +3,7 @@
 Law: one bad entry costs that entry, and nothing else.
 """
 
+import json
 import os
 import re
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from aggregator.config.errors import ConfigError
 from aggregator.config.expand import Expander
@@ -28,7 +30,7 @@ from aggregator.config.trust import TrustList
 from aggregator.domain.problems import Problem
 from aggregator.domain.redact import Redactor
 
-__all__ = ["ConfigError", "Loaded", "find_config", "load", "load_found", "must_start"]
+__all__ = ["ConfigError", "Loaded", "find_config", "load", "load_found", "load_mapping", "must_start"]
 
 ROOTS = ("mcpServers", "servers")  # the second is VS Code's
 ROOT_KEYS = (*ROOTS, *SETTINGS, "$schema")
@@ -105,12 +107,31 @@ def load(path: Path | None, environ: Mapping[str, str], trust: TrustList | None 
         ConfigError: the file cannot be read, is not trusted, or is not a JSON object.
     """
     root = JsonObject() if path is None else read_object(path, _content(path, trust))
-    report = Report(str(path) if path else "environment")
+    return _loaded(root, path, str(path) if path else "environment", environ, trust)
+
+
+def load_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Loaded:
+    """Read a configuration that a program holds as the object a file would hold; its paths are from the working folder.
+
+    Raises:
+        ConfigError: it is no JSON.
+    """
+    try:
+        text = json.dumps(content, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"The configuration is not JSON: {error}.") from None
+    return _loaded(read_object(Path("configuration"), text.encode()), None, "configuration", environ, None)
+
+
+def _loaded(
+    root: JsonObject, path: Path | None, name: str, environ: Mapping[str, str], trust: TrustList | None
+) -> Loaded:
+    report = Report(name)
     expander = Expander(environ, path.absolute().parent if path else Path.cwd(), _inputs(root))
     misspelt = tuple(_note_keys(root, report))
     config = read_sections(root, expander, report)
     servers = settle_fallbacks(tuple(_servers(root, expander, report)), partial(_place, root), report)
-    if path and not servers and not report.problems:
+    if name != "environment" and not servers and not report.problems:
         report.warning((), "The file lists no servers.", 'Add some under "mcpServers".')
     config = config.model_copy(update={"servers": servers})
     expander.secrets.update(secrets_in_address(config.storage or ""))
