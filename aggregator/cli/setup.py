@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from aggregator.cli.logs import set_levels, start_logging
+from aggregator.cli.printing import one_line
 from aggregator.config.errors import ConfigMissing
 from aggregator.config.find import Found, find_config
 from aggregator.config.load import Loaded, load, load_found, must_start
@@ -62,7 +63,7 @@ def find(path: Path | None) -> Found:
     """
     found = find_config(path, Path.cwd(), os.environ)
     if path is None:
-        print(f"aggregator: {found}", file=sys.stderr)
+        print(f"aggregator: {one_line(str(found))}", file=sys.stderr)
     return found
 
 

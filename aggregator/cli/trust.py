@@ -39,7 +39,7 @@ def _file(path: Path | None) -> Path:
     file = given if given.name == FILE and not given.is_dir() else given / FILE
     if given.is_file() and given.name != FILE:
         raise OperatorError(f"Only the {FILE} of a folder is looked for: name {given} with --config.")
-    return Path(os.path.normpath(file))
+    return file.parent.resolve() / file.name
 
 
 def _add(known: TrustList, file: Path) -> int:
@@ -52,7 +52,7 @@ def _add(known: TrustList, file: Path) -> int:
     known.add(file, content)
     print(f"{file} is trusted as it is now: it is used in its folder, and has to be trusted again after an edit.")
     own = own_file(os.environ)
-    if own.exists():
+    if os.path.exists(own):
         print(f"Your own {own} is there too and goes before it: name this one with --config, or take your own away.")
     return 0
 
@@ -78,7 +78,7 @@ def _list(known: TrustList) -> int:
 
 
 def _state(file: Path, digest: str) -> str:
-    if not file.exists():
+    if not os.path.exists(file):
         return "gone"
     try:
         return "trusted" if digest_of(read_bytes(file)) == digest else "changed since"

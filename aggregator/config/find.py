@@ -76,11 +76,19 @@ def trust_list(environ: Mapping[str, str]) -> TrustList:
 
 
 def platform_folder(environ: Mapping[str, str]) -> Path:
-    """Where programs of this platform keep their configuration."""
+    """Where programs of this platform keep their configuration.
+
+    Raises:
+        ConfigError: this user has no home, so that the folder would be one in the working folder.
+    """
     home = Path(environ.get("HOME") or os.path.expanduser("~"))
     if sys.platform == "darwin":
-        return home / "Library" / "Application Support"
-    if sys.platform == "win32":
-        return Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
-    given = environ.get("XDG_CONFIG_HOME", "")
-    return Path(given) if os.path.isabs(given) else home / ".config"
+        folder = home / "Library" / "Application Support"
+    elif sys.platform == "win32":
+        folder = Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
+    else:
+        given = environ.get("XDG_CONFIG_HOME", "")
+        folder = Path(given) if os.path.isabs(given) else home / ".config"
+    if not os.path.isabs(folder):
+        raise ConfigError("There is no home folder to look for a configuration in: set HOME, or use --config.")
+    return folder

@@ -27,7 +27,7 @@ class TrustList:
 
     def entries(self) -> Mapping[str, str]:
         """Return the digest of every trusted file. Raises ConfigError when the list cannot be read."""
-        if not self.path.exists():
+        if not os.path.exists(self.path):
             return {}
         try:
             found: Any = json.loads(read_bytes(self.path))

@@ -14,7 +14,6 @@ from mcp.server import Server
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from aggregator.adapters.openai_agents import RESULT, AgentTools, open_tools
-from aggregator.gateway import changes
 from tests.adapters.place import BOUND, Place, box
 from tests.peers import sdk
 from tests.peers.toolbox import DEFINITIONS, PIXEL, Json
@@ -152,7 +151,7 @@ async def test_a_person_is_asked_through_the_program(tmp_path: Path) -> None:
 
 async def test_tools_come_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: E6. In place; what stays is the same object, and the program's own tools stay too."""
-    monkeypatch.setattr(changes, "COALESCE", 0.01, raising=False)
+    monkeypatch.setattr("aggregator.gateway.reload.EVERY", 0.05)
 
     @function_tool
     def dice(sides: int) -> int:

@@ -9,6 +9,8 @@ import pytest
 
 from aggregator.config.find import Found, trust_list
 from aggregator.config.load import ConfigError, find_config, load, load_found
+from aggregator.storage.errors import StorageError
+from aggregator.storage.locate import default_url
 
 
 def test_the_order_of_places(tmp_path: Path) -> None:
@@ -117,6 +119,25 @@ def test_paths_in_the_file_are_paths_from_its_folder(tmp_path: Path, written: st
     launch = found["five"].launch
     assert launch is not None
     assert launch.command == f"{tmp_path}/five"
+
+
+def test_without_a_home_the_working_folder_is_not_taken_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user without an entry and without HOME, as in many containers, has a `~` that is a name like any other."""
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    for home in ("~", "here"):
+        planted = tmp_path / home / ".config" / "aggregator" / "aggregator.json"
+        planted.parent.mkdir(parents=True)
+        planted.write_text("{}")
+    for environ in ({}, {"HOME": ""}, {"HOME": "here"}):
+        with pytest.raises(ConfigError, match="set HOME"):
+            find_config(None, tmp_path, environ)
+        with pytest.raises(StorageError, match="set HOME"):
+            default_url(environ)
+    assert find_config(planted, tmp_path, {}).path == planted
+    assert find_config(None, planted.parents[3], {"XDG_CONFIG_HOME": str(planted.parents[1])}).path == planted
+    assert str(tmp_path) in default_url({"XDG_DATA_HOME": str(tmp_path)})
 
 
 def test_a_named_file_that_is_not_there(tmp_path: Path) -> None:
