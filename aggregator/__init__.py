@@ -1,4 +1,7 @@
-"""One MCP server in front of many."""
+"""One MCP server in front of many.
+
+In a Python program: `async with aggregator.open_gateway("aggregator.json") as gateway: ...` (docs/python.md).
+"""
 
 __version__ = "0.1.0"
 
@@ -14,3 +17,22 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("config", "storage", "wire"),
     ("domain",),
 )
+
+# What programs use, by the module that has it: loaded when it is first asked for. `__init__.pyi` says the same to type
+# checkers.
+_PUBLIC: dict[str, str] = {
+    "AggregatorError": "aggregator.domain.errors",
+    "Gateway": "aggregator.adapters.gateway",
+    "OperatorError": "aggregator.domain.errors",
+    "RpcError": "aggregator.domain.errors",
+    "Tool": "aggregator.adapters.gateway",
+    "open_gateway": "aggregator.adapters.gateway",
+}
+__all__ = ["__version__", *_PUBLIC]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(__import__(_PUBLIC[name], fromlist=[name]), name)
+    return found

@@ -1,5 +1,12 @@
 """`python -m aggregator`."""
 
+import os
+import sys
+
+# Python puts the working folder first among the places of modules; what stands there is not ours to run.
+if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:
+    del sys.path[0]
+
 from aggregator.cli import main
 
 main()

@@ -278,6 +278,10 @@ def _check_schema(schema: Mapping[str, Any]) -> str | None:
 
 
 def _base(storage: str | None) -> Path:
-    """Where files beside the database go: beside it, or in our folder for data when it is no file."""
-    path = sqlite_path(full_url(storage)) if storage is not None else None
+    """Where files beside the database go: beside it, or in our folder for data when it is no file. Without a database
+    there are none.
+    """
+    if storage is None:
+        return Path(FILE)
+    path = sqlite_path(full_url(storage))
     return path or data_folder(os.environ) / "aggregator" / FILE

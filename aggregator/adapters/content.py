@@ -1,4 +1,4 @@
-"""What a tool answered, as the content of a LangChain message: text and images; the rest is told in words.
+"""What a tool answered, as the content of a message to a model: text and images; the rest is told in words.
 
 Law: nothing here fails, and the same result always gives the same content. The result itself is kept beside it, whole.
 """
@@ -6,6 +6,7 @@ Law: nothing here fails, and the same result always gives the same content. The 
 from collections.abc import Mapping
 from typing import Any
 
+from aggregator.domain.errors import ERROR_META_KEY, RpcError
 from aggregator.wire.codec import encode
 
 Content = str | list[str | dict[str, Any]]
@@ -24,6 +25,15 @@ def content_of(result: Mapping[str, Any]) -> Content:
     if all(block["type"] == "text" for block in blocks) and len(blocks) < 2:
         return "".join(block["text"] for block in blocks)
     return list(blocks)
+
+
+def as_result(error: RpcError) -> dict[str, Any]:
+    """A protocol error as the result of the call: a model can act on it, and the loop goes on."""
+    return {
+        "content": [{"type": "text", "text": error.message}],
+        "isError": True,
+        "_meta": {ERROR_META_KEY: error.to_wire()},
+    }
 
 
 def text_of(result: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from aggregator.adapters.discreet import discreet
 from aggregator.app import App
-from aggregator.config.load import find_config, load
+from aggregator.config.load import Loaded, find_config, load_found, load_mapping, must_start
 from aggregator.domain.errors import INTERNAL_ERROR, RpcError
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
@@ -34,6 +34,9 @@ from aggregator.wire.peer import NoWayBack, OnProgress
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+Source = str | os.PathLike[str] | Mapping[str, Any] | None
+"""A configuration: the path of its file, the object that such a file holds, or None for the file that is found."""
 
 Elicit = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 """Puts a form to a person: the params of `elicitation/create` in, its result out."""
@@ -56,6 +59,11 @@ class Offer:
     record: ToolRecord | None
     source: Literal["local", "mcp", "aggregator"]
 
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The schema of the arguments with `properties`, which frameworks read without asking whether it has any."""
+        return with_properties(self.definition["inputSchema"])
+
 
 class Inside:
     """One agent in this process. It belongs to the event loop it was opened in, and may be used from any other."""
@@ -67,13 +75,16 @@ class Inside:
         self._thread = threading.get_ident()
         self._news = asyncio.Event()
         self._closed = False
+        self._others: dict[str, Inside] = {}
         app.gateway.changes.attach(self._host)
 
     def __repr__(self) -> str:
         return f"<Inside {'closed' if self._closed else 'open'}, agent {self._host.principal.agent_id}>"
 
     def close(self) -> None:
-        """From now on nothing can be called; whoever waits for a change is told."""
+        """From now on nothing can be called, by no agent; whoever waits for a change is told."""
+        for other in self._others.values():
+            other.close()
         self._closed = True
         self._app.gateway.changes.detach(self._host)
         self._news.set()
@@ -81,6 +92,26 @@ class Inside:
     async def offers(self) -> list[Offer]:
         """What the agent may call now, in the order it is listed. Waits for servers that are starting, not for long."""
         return await self._at_home(self._offers())
+
+    async def tools(self, query: str | None, server: str | None, limit: int | None) -> list[ToolRecord]:
+        """All that the agent may call, however little is listed; with a query, what fits it, best first."""
+        principal = self._host.principal
+        return await self._at_home(self._app.gateway.tools(principal, query=query, server=server, limit=limit))
+
+    def as_agent(self, agent: str) -> "Inside":
+        """Another agent of the same gateway, as long as this one is open.
+
+        Raises:
+            OperatorError: that cannot be the name of an agent.
+            RuntimeError: the gateway was closed, or this is not its event loop.
+        """
+        self._check_open()
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError("Another agent is made in the event loop that the gateway was opened in.")
+        other = self._others.get(agent)
+        if other is None:
+            other = self._others[agent] = Inside(self._app, _principal(self._app, agent, {}), self._host.names)
+        return other
 
     async def changed(self) -> bool:
         """Wait until the list is another than when it was last read. False: the gateway was closed instead."""
@@ -191,30 +222,53 @@ class Inside:
 
 
 @asynccontextmanager
-async def open_inside(path: str | os.PathLike[str] | None, agent: str | None, names: Style) -> AsyncIterator[Inside]:
+async def open_inside(config: Source, agent: str | None, names: Style) -> AsyncIterator[Inside]:
     """The gateway of this configuration, for this agent, as long as the context is open.
 
-    Without a path the configuration is looked for where the command line looks; without an agent `AGGREGATOR_AGENT`
-    names it, or it is `local`. What the aggregator logs goes to this program's own handlers, without the secrets.
+    Without a configuration it is looked for where the command line looks; without an agent `AGGREGATOR_AGENT` names it,
+    or it is `local`. What the aggregator logs goes to this program's own handlers, without the secrets.
 
     Raises:
         OperatorError: the configuration cannot be read, or that cannot be the name of an agent.
     """
     environ = {"AGGREGATOR_PYTHON": sys.executable, **os.environ}
-    loaded = load(find_config(Path(path) if path is not None else None, Path.cwd(), environ), environ)
+    loaded, told = _read(config, environ)
+    must_start(loaded)
     with discreet(loaded.redactor):
+        log.info("%s", told)
         for problem in loaded.problems:
             log.warning("%s", problem)
-        storage = loaded.config.storage or default_url(environ)
-        app = App(loaded.config, loaded.policies, storage, keeps_records=True, redactor=loaded.redactor)
-        principal = app.access.admit(Facts("stdio", launch_agent=launch_agent(agent, environ)))
-        assert isinstance(principal, Principal), "whoever runs the program may run it as any agent"
+        storage = loaded.storage or default_url(environ)
+        # A mapping stands in no folder that could have policies beside it: it has those that it names.
+        policies = None if isinstance(config, Mapping) and "policies" not in config else loaded.policies
+        app = App(loaded.config, policies, storage, keeps_records=True, redactor=loaded.redactor)
+        principal = _principal(app, agent, environ)
         async with app.running():
             inside = Inside(app, principal, names)
             try:
                 yield inside
             finally:
                 inside.close()
+
+
+def _read(config: Source, environ: Mapping[str, str]) -> tuple[Loaded, object]:
+    """The configuration, and what is told of where it came from."""
+    if isinstance(config, Mapping):
+        return load_mapping(config, environ), "configuration: handed over by the program"
+    found = find_config(Path(config) if config is not None else None, Path.cwd(), environ)
+    return load_found(found, environ), found
+
+
+def _principal(app: App, agent: str | None, environ: Mapping[str, str]) -> Principal:
+    """Raises OperatorError when that cannot be the name of an agent."""
+    principal = app.access.admit(Facts("stdio", launch_agent=launch_agent(agent, environ)))
+    assert isinstance(principal, Principal), "whoever runs the program may run it as any agent"
+    return principal
+
+
+def with_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with `properties`, whether or not it has any."""
+    return dict(schema) if "properties" in schema else {**schema, "properties": {}}
 
 
 @dataclass(frozen=True, slots=True)

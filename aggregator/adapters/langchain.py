@@ -5,7 +5,6 @@ A call goes the aggregator's whole road; LangChain itself checks nothing, since 
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
@@ -18,11 +17,12 @@ from langchain_core.tools import BaseTool, ToolException
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
-from aggregator.adapters.content import Content, content_of, text_of
+from aggregator.adapters.content import Content, as_result, content_of, text_of
 from aggregator.adapters.inlined import grows_beyond
-from aggregator.adapters.inprocess import Elicit, Inside, Offer, open_inside
+from aggregator.adapters.inprocess import Elicit, Inside, Offer, Source, open_inside, with_properties
+from aggregator.adapters.offered import OfferedTools
 from aggregator.catalog.slim import examples
-from aggregator.domain.errors import ERROR_META_KEY, RpcError
+from aggregator.domain.errors import RpcError
 from aggregator.domain.names import Style
 from aggregator.domain.tasks import Tasks
 
@@ -70,7 +70,7 @@ class AggregatorTool(BaseTool):
         super().__init__(
             name=definition["name"],
             description=definition.get("description") or definition.get("title") or "",
-            args_schema=_with_properties(definition["inputSchema"]),
+            args_schema=offer.schema,
             metadata=_origin(offer),
             response_format="content_and_artifact",
             handle_tool_error=told,
@@ -110,7 +110,7 @@ class AggregatorTool(BaseTool):
                     name, arguments, conversation=conversation, elicit=self._elicit, heard=heard
                 )
             except RpcError as error:
-                result = _as_result(error)
+                result = as_result(error)
             if heard is not None and telling is not None:
                 heard.end()
                 await asyncio.wait([telling])
@@ -119,36 +119,25 @@ class AggregatorTool(BaseTool):
         return content_of(result), result
 
 
-class AgentTools(list[BaseTool]):
+class AgentTools(OfferedTools[BaseTool]):
     """The tools an agent may call, as an ordinary list: add your own, bind them, hand them to an agent."""
 
     def __init__(self, inside: Inside, elicit: Elicit | None) -> None:
-        super().__init__()
-        self._inside, self._elicit = inside, elicit
+        super().__init__(inside)
+        self._elicit = elicit
 
-    async def refresh(self) -> bool:
-        """Read the list again, in place; True if it is another. What did not change, or is not ours, stays as it is."""
-        before = {tool.definition["name"]: tool for tool in self if isinstance(tool, AggregatorTool)}
-        now: list[BaseTool] = []
-        for offer in await self._inside.offers():
-            tool = before.get(offer.definition["name"])
-            if tool is None or tool._offer != offer:
-                tool = _made(self._inside, offer, self._elicit)
-            if tool is not None:
-                now.append(tool)
-        now += (tool for tool in self if not isinstance(tool, AggregatorTool))
-        changed = len(now) != len(self) or any(new is not old for new, old in zip(now, self, strict=True))
-        self[:] = now
-        return changed
+    def offer_of(self, tool: BaseTool) -> Offer | None:
+        """What the tool was made of; None for one of the program's own."""
+        return tool._offer if isinstance(tool, AggregatorTool) else None
 
-    async def changed(self) -> bool:
-        """Wait until `refresh` has something to find; False once the context of `open_tools` is left."""
-        return await self._inside.changed()
+    def made(self, offer: Offer) -> BaseTool | None:
+        """The tool of an offer; None for one that LangChain cannot read."""
+        return _made(self.inside, offer, self._elicit)
 
 
 @asynccontextmanager
 async def open_tools(
-    path: str | os.PathLike[str] | None = None,
+    path: Source = None,
     *,
     agent: str | None = None,
     names: Style = "compatible",
@@ -156,9 +145,9 @@ async def open_tools(
 ) -> AsyncIterator[AgentTools]:
     """The tools of one agent, callable as long as the context is open; its servers run, or are connected, meanwhile.
 
-    `path` is the configuration (without one it is looked for where `aggregator` looks), `agent` the agent of the policy
-    files (else `AGGREGATOR_AGENT`, else `local`). `elicit` puts a form to a person, for tools the policy wants
-    confirmed: the params of `elicitation/create` in, its result out. Without it, nobody can be asked.
+    `path` is the configuration or its file (without one it is looked for where `aggregator` looks), `agent` the agent
+    of the policy files (else `AGGREGATOR_AGENT`, else `local`). `elicit` puts a form to a person, for tools the policy
+    wants confirmed: the params of `elicitation/create` in, its result out. Without it, nobody can be asked.
 
     Raises:
         OperatorError: the configuration cannot be read, or that cannot be the name of an agent.
@@ -227,7 +216,7 @@ def _made(inside: Inside, offer: Offer, elicit: Elicit | None) -> AggregatorTool
         return tool
     # What a policy adds may have references of its own; it is enforced whether or not it is shown.
     if offer.record is not None and offer.record.definition["inputSchema"] != offer.definition["inputSchema"]:
-        tool.args_schema = _with_properties(offer.record.definition["inputSchema"])
+        tool.args_schema = with_properties(offer.record.definition["inputSchema"])
         if _unreadable(tool) is None:
             log.warning("%s is shown without what the policy adds to its schema: %s", tool.name, problem)
             return tool
@@ -247,11 +236,6 @@ def _unreadable(tool: AggregatorTool) -> str | None:
     return None
 
 
-def _with_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with `properties`, which LangChain reads without asking whether they are there."""
-    return dict(schema) if "properties" in schema else {**schema, "properties": {}}
-
-
 def _origin(offer: Offer) -> dict[str, Any]:
     definition, record = offer.definition, offer.record
     origin: dict[str, Any] = {"source": offer.source}
@@ -260,12 +244,3 @@ def _origin(offer: Offer) -> dict[str, Any]:
     origin["annotations"] = dict(definition.get("annotations") or {})
     usage = examples(definition["inputSchema"])
     return origin | {"examples": usage} if usage else origin
-
-
-def _as_result(error: RpcError) -> dict[str, Any]:
-    """A protocol error as the result of the call: a model can act on it, and the loop goes on."""
-    return {
-        "content": [{"type": "text", "text": error.message}],
-        "isError": True,
-        "_meta": {ERROR_META_KEY: error.to_wire()},
-    }

@@ -182,11 +182,11 @@ def _state_families(now: Snapshot) -> Iterator[Family]:
     yield Family(
         "aggregator_upstream_recent_seconds",
         "gauge",
-        "How long the upstream took for its calls of the last five minutes, by quantile.",
+        "How long the upstream took for its calls of the last five minutes, by percentile.",
         (
-            ({**labels, "quantile": quantile}, seconds)
+            ({**labels, "percentile": percentile}, seconds)
             for labels, upstream in upstreams
-            for quantile, seconds in upstream.lately.times
+            for percentile, seconds in upstream.lately.times
         ),
     )
     yield Family(

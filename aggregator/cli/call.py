@@ -45,7 +45,7 @@ def run(path: Path | None, agent: str | None, name: str, pairs: list[str], json_
 async def _call(
     loaded: Loaded, agent: str | None, name: str, pairs: list[str], json_arguments: str | None
 ) -> Mapping[str, Any]:
-    app = App(loaded.config, loaded.policies, storage_url(loaded.config), keeps_records=True, redactor=loaded.redactor)
+    app = App(loaded.config, loaded.policies, storage_url(loaded), keeps_records=True, redactor=loaded.redactor)
     principal = Principal(agent) if agent is not None else LOCAL
     async with app.running():
         tool: ToolRecord | None = None

@@ -23,9 +23,9 @@ from aggregator.upstream.link import Link
 
 def run(path: Path | None, as_json: bool) -> int:
     """Print a row per server, then what is wrong with the configuration; 1 if anything is wrong at all."""
-    loaded = load_config(path, log_level="error", report=False)
+    loaded = load_config(path, log_level="error", report=False, usable=False)
     rows, warnings = run_loop(_connect(loaded))
-    storage = run_loop(_storage(storage_url(loaded.config)))
+    storage = run_loop(_storage(storage_url(loaded)))
     failed = [row for row in rows if row["state"] not in ("ready", "disabled")]
     errors = [problem for problem in loaded.problems if problem.severity == "error"]
     if as_json:

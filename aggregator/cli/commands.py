@@ -59,7 +59,7 @@ Config = Annotated[
     typer.Option(
         "--config",
         "-c",
-        help="The configuration file. Default: aggregator.json here, then in the platform's config folder.",
+        help="The configuration file. Default: your own, in the platform's config folder, else a trusted one here.",
         show_default=False,
     ),
 ]
@@ -158,6 +158,18 @@ def call(
 ) -> None:
     """Call one tool and print its result. Exit 1 if the tool reports an error."""
     _run("aggregator.cli.call:run", config, agent, name, arguments or [], json_arguments)
+
+
+@app.command()
+def trust(
+    path: Annotated[
+        Path | None, typer.Argument(help="A folder, or its aggregator.json. Default: this folder.", show_default=False)
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List what is trusted.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Trust it no more.")] = False,
+) -> None:
+    """Let the aggregator.json of a folder be used there without --config, as it is now; after an edit, not any more."""
+    _run("aggregator.cli.trust:run", path, listed, remove)
 
 
 keys_app = typer.Typer(help="API keys of agents: made, listed, ended.", no_args_is_help=True)

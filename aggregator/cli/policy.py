@@ -2,17 +2,23 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 
 from aggregator.app import App
-from aggregator.cli.setup import all_started, load_config, run_loop
-from aggregator.config.errors import ConfigError
+from aggregator.cli.policy_missing import said_of_missing
+from aggregator.cli.setup import all_started, load_config, run_loop, storage_url
+from aggregator.cli.status import address, asked
+from aggregator.config.errors import ConfigMissing
+from aggregator.config.load import Loaded
 from aggregator.config.model import Config
+from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
@@ -69,17 +75,21 @@ def explain(path: Path | None, agent: str | None, tool: str | None, connect: boo
             print(f"{decision.verdict:<7} {target_of(record)}")
         return 0 if allowed else 1
     thing = thing_named(tool, setup.servers, known.tools or ())
+    missing = said_of_missing(thing, known, setup.config, setup.storage)
+    if missing is not None:
+        print(missing)
+        if agent is None:
+            return 1
     trusted = setup.trusted.get(thing.server, False)
     if agent is None:
         for name, decision in who_can(book, thing, trusted=trusted):
             print(f"{decision.verdict:<7} {name}")
         return 0
     explanation = explain_one(book, agent, thing, trusted=trusted)
-    print(explanation)
-    if known.tools is None and isinstance(thing, ToolRecord):
+    # Rules for what is not there would be the wrong advice.
+    print(explanation if missing is None else replace(explanation, changes=()))
+    if missing is None and known.tools is None and isinstance(thing, ToolRecord):
         print("Judged by its name alone. With --connect the tool's annotations count, if its server is trusted.")
-    elif isinstance(thing, ToolRecord) and thing not in (known.tools or ()):
-        print("No server has such a tool now.")
     return 0 if explanation.decision.visible else 1
 
 
@@ -112,14 +122,24 @@ def run_cases(path: Path | None, connect: bool = False) -> int:
 def init(path: Path | None) -> int:
     """Write a first policy file that allows what works without one.
 
+    Without a configuration, that of the aggregator that runs at the default address is taken.
+
     Raises:
-        OperatorError: there are policy files already, or the file cannot be written.
+        OperatorError: there is no configuration or no server in it, there are policy files already, or the file cannot
+            be written.
     """
-    setup = _setup(path)
+    try:
+        loaded = _loaded(path)
+    except ConfigMissing as error:
+        loaded = _loaded(_running(error))
+    setup = _setup_of(loaded)
     sources, problems = read_folder(setup.folder)
     if sources or problems:
         raise OperatorError(f"{setup.folder} has policy files already; nothing was written.")
-    servers = [server.id for server in setup.config.servers if server.enabled] if setup.config is not None else []
+    servers = [server.id for server in loaded.config.servers if server.enabled]
+    if not servers:
+        said = f"{loaded.path} has no server that is switched on, so the first policy file would allow nothing."
+        raise OperatorError(f"{said} Add the servers first; nothing was written.")
     target = setup.folder / FILE
     try:
         setup.folder.mkdir(parents=True, exist_ok=True)
@@ -143,6 +163,7 @@ class _Setup:
 
     folder: Path
     config: Config | None
+    storage: str | None = None
 
     @property
     def servers(self) -> Mapping[str, str]:
@@ -163,13 +184,37 @@ class _Setup:
 
 def _setup(path: Path | None) -> _Setup:
     try:
-        loaded = load_config(path, log_level="error", report=False)
-    except ConfigError:
-        if path is not None:
-            raise
+        return _setup_of(_loaded(path))
+    except ConfigMissing:
         return _Setup(Path("policies"), None)
-    beside = loaded.path.parent if loaded.path is not None else Path()
-    return _Setup(_shown(beside / loaded.config.policies), loaded.config)
+
+
+def _setup_of(loaded: Loaded) -> _Setup:
+    return _Setup(_shown(loaded.policies), loaded.config, storage_url(loaded))
+
+
+def _loaded(path: Path | None) -> Loaded:
+    return load_config(path, log_level="error", report=False)
+
+
+def _running(missing: ConfigMissing) -> Path:
+    """The configuration file of the aggregator that runs at the default address.
+
+    Raises:
+        ConfigMissing: there is none, or it is somebody else's, whose file names no folder to write into.
+    """
+    base = address(HttpConfig())
+    try:
+        told = asked(base).get("config")
+    except (OSError, HTTPException, ValueError):
+        raise missing from None
+    file = told.get("file") if isinstance(told, dict) else None
+    if not isinstance(file, str) or not os.path.isabs(file):
+        raise missing
+    if os.name == "posix" and (not os.path.exists(file) or os.stat(file).st_uid != os.geteuid()):
+        raise ConfigMissing(f"{missing} The aggregator at {base} has {file!r}, which is not a file of yours.")
+    print(f"aggregator: configuration: {file} (of the aggregator that runs at {base})", file=sys.stderr)
+    return Path(file)
 
 
 def _shown(folder: Path) -> Path:

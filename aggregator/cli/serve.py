@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.app import App
-from aggregator.cli.setup import load_config, log_as, reading, run_loop, storage_url, with_log
+from aggregator.cli.setup import load_to_serve, log_as, reading, run_loop, storage_url, with_log
 from aggregator.cli.signals import stop_on_signals
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
@@ -33,7 +33,7 @@ def run(
     Raises:
         OperatorError: the address cannot be listened on, or must not be.
     """
-    loaded = load_config(path, log_level=log_level, log_json=log_json)
+    loaded = load_to_serve(path, log_level, log_json)
 
     def amend(config: Config) -> Config:
         return with_log(_with_options(config, host, port, names), log_level, log_json)
@@ -53,7 +53,7 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded])
     config, http = loaded.config, loaded.config.http
     if not (http.enabled or config.sse.enabled or config.v1.enabled):
         raise OperatorError("`http`, `sse` and `v1` are disabled in the configuration: there is nothing to serve.")
-    app = App(config, loaded.policies, storage_url(config), keeps_records=True, redactor=redactor)
+    app = App(config, loaded.policies, storage_url(loaded), keeps_records=True, redactor=redactor)
     app.follow(loaded, read, log_as)
     await app.learn_keys()
     if app.access.open:

@@ -1,6 +1,7 @@
 """What every command does first: find and read the configuration, set up the log, and run a loop."""
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine
@@ -9,7 +10,10 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from aggregator.cli.logs import set_levels, start_logging
-from aggregator.config.load import ConfigError, Loaded, find_config, load
+from aggregator.cli.printing import one_line
+from aggregator.config.errors import ConfigMissing
+from aggregator.config.find import Found, find_config
+from aggregator.config.load import Loaded, load, load_found, must_start
 from aggregator.config.model import Config
 from aggregator.storage.locate import default_url
 
@@ -19,21 +23,61 @@ PYTHON_VARIABLE: Final = "AGGREGATOR_PYTHON"
 T = TypeVar("T")
 
 
-def load_config(
-    path: Path | None, *, log_level: str | None = None, log_json: bool = False, report: bool = True
-) -> Loaded:
-    """The configuration a command works with; what is wrong with it goes to the log.
+def load_config(path: Path | None, *, log_level: str, report: bool = True, usable: bool = True) -> Loaded:
+    """The configuration that a command works with; what is wrong with it goes to the log if it is to `report`.
 
     Raises:
-        OperatorError: there is none, or it cannot be read.
+        ConfigError: there is none, it cannot be read, or no program must start with it, unless it need not be `usable`.
     """
-    environ = {PYTHON_VARIABLE: sys.executable, **os.environ}
-    loaded = load(find_config(path, Path.cwd(), environ), environ)
-    config = loaded.config.log
-    log = start_logging(log_level or config.level, log_json or config.json, loaded.redactor, config.levels)
+    loaded = _load(find(path))
+    log = _start_logging(loaded, log_level, as_json=loaded.config.log.json)
+    if usable:
+        must_start(loaded)
     for problem in loaded.problems if report else ():
         log.warning("%s", problem)
     return loaded
+
+
+def load_to_serve(path: Path | None, log_level: str | None, log_json: bool) -> Loaded:
+    """The configuration to serve hosts with. Which file it is goes to the log at any level, and what is wrong with it.
+
+    Raises:
+        ConfigError: there is none, it cannot be read, or no program must start with it.
+    """
+    found = find_config(path, Path.cwd(), os.environ)
+    loaded = _load(found)
+    log = _start_logging(loaded, "info", as_json=log_json or loaded.config.log.json)
+    log.info("%s", found)
+    set_levels(log_level or loaded.config.log.level, loaded.config.log.levels)
+    must_start(loaded)
+    for problem in loaded.problems:
+        log.warning("%s", problem)
+    return loaded
+
+
+def find(path: Path | None) -> Found:
+    """The configuration file of a command that ends by itself; one that was not named is told on stderr.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    found = find_config(path, Path.cwd(), os.environ)
+    if path is None:
+        print(f"aggregator: {one_line(str(found))}", file=sys.stderr)
+    return found
+
+
+def _load(found: Found) -> Loaded:
+    return load_found(found, environment())
+
+
+def environment() -> dict[str, str]:
+    """The variables that a configuration is filled in from."""
+    return {PYTHON_VARIABLE: sys.executable, **os.environ}
+
+
+def _start_logging(loaded: Loaded, level: str, as_json: bool) -> logging.Logger:
+    return start_logging(level, as_json, loaded.redactor, loaded.config.log.levels)
 
 
 def with_log(config: Config, level: str | None, as_json: bool) -> Config:
@@ -47,10 +91,10 @@ def reading(loaded: Loaded, amend: Callable[[Config], Config]) -> Callable[[], L
 
     What it returns raises ConfigError.
     """
-    environ = {PYTHON_VARIABLE: sys.executable, **os.environ}
+    environ = environment()
 
     def read() -> Loaded:
-        again = load(loaded.path, environ)
+        again = load(loaded.path, environ, loaded.trust)
         return replace(again, config=amend(again.config))
 
     return read
@@ -61,9 +105,9 @@ def log_as(config: Config) -> None:
     set_levels(config.log.level, config.log.levels)
 
 
-def storage_url(config: Config) -> str:
+def storage_url(loaded: Loaded) -> str:
     """Where keys and approvals are kept."""
-    return config.storage or default_url(os.environ)
+    return loaded.storage or default_url(os.environ)
 
 
 def configured_storage(path: Path | None) -> tuple[str | None, bool]:
@@ -72,17 +116,15 @@ def configured_storage(path: Path | None) -> tuple[str | None, bool]:
     Without a configuration, the default one has one.
 
     Raises:
-        OperatorError: the file that was asked for cannot be read.
+        ConfigError: the file that was asked for cannot be read, or that of the working folder is not trusted.
     """
-    environ = {PYTHON_VARIABLE: sys.executable, **os.environ}
     try:
-        found = find_config(path, Path.cwd(), environ)
-    except ConfigError:
-        if path is not None:
-            raise
+        found = find(path)
+    except ConfigMissing:
         return None, True
-    config = load(found, environ).config
-    return config.storage, config.audit.enabled
+    loaded = _load(found)
+    must_start(loaded)
+    return loaded.storage, loaded.config.audit.enabled
 
 
 def all_started(config: Config) -> Config:

@@ -11,11 +11,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from aggregator.cli.printing import one_line, print_rows
+from aggregator.cli.setup import find
 from aggregator.config.checks import address_fault
 from aggregator.config.durations import format_duration
 from aggregator.config.errors import ConfigError
-from aggregator.config.find import find_config
-from aggregator.config.load import load
+from aggregator.config.load import load_found
+from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
 
 # EX_UNAVAILABLE of sysexits.h: there is nobody to ask.
@@ -36,7 +37,7 @@ def run(path: Path | None, url: str | None, as_json: bool) -> int:
     """
     base = _address(path) if url is None else _given(url)
     try:
-        found = _asked(base)
+        found = asked(base)
     except (OSError, HTTPException, ValueError) as error:
         why = f"No aggregator answers at {base} ({one_line(str(error)) or type(error).__name__})."
         fix = "Start one with `aggregator serve`, or name another address with --url."
@@ -57,11 +58,16 @@ def _address(path: Path | None) -> str:
         OperatorError: the file does not say. One that was broken just now is no news to a program that runs.
     """
     try:
-        http = load(find_config(path, Path.cwd(), os.environ), os.environ).config.http
+        http = load_found(find(path), os.environ).config.http
     except ConfigError as error:
         raise OperatorError(f"{error} To ask one that runs all the same, name its address with --url.") from error
     if not http.port:
         raise OperatorError("The configuration leaves the port to the system (`http.port` is 0): name it with --url.")
+    return address(http)
+
+
+def address(http: HttpConfig) -> str:
+    """Where on this machine one that listens there can be asked."""
     host = _EVERY.get(http.host.strip("[]"), http.host.strip("[]"))
     return f"http://[{host}]:{http.port}" if ":" in host else f"http://{host}:{http.port}"
 
@@ -74,8 +80,8 @@ def _given(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _asked(base: str) -> dict[str, Any]:
-    """What the health page says.
+def asked(base: str) -> dict[str, Any]:
+    """What the health page of a running aggregator says.
 
     Raises:
         OSError, HTTPException: nobody answers.

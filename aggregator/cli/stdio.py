@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from aggregator.app import App
-from aggregator.cli.setup import load_config, log_as, reading, run_loop, storage_url, with_log
+from aggregator.cli.setup import load_to_serve, log_as, reading, run_loop, storage_url, with_log
 from aggregator.cli.signals import stop_on_signals
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
@@ -23,7 +23,7 @@ from aggregator.identity.identify import Facts, launch_agent
 
 def run(path: Path | None, agent: str | None, names: str | None, log_level: str | None, log_json: bool) -> int:
     """Serve the one host that started us, until it closes stdin or a signal comes."""
-    loaded = load_config(path, log_level=log_level, log_json=log_json)
+    loaded = load_to_serve(path, log_level, log_json)
 
     def amend(config: Config) -> Config:
         if names is not None:
@@ -39,7 +39,7 @@ def run(path: Path | None, agent: str | None, names: str | None, log_level: str 
 
 async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded], agent: str | None) -> None:
     config = loaded.config
-    app = App(config, loaded.policies, storage_url(config), keeps_records=True, redactor=redactor)
+    app = App(config, loaded.policies, storage_url(loaded), keeps_records=True, redactor=redactor)
     app.follow(loaded, read, log_as)
     principal = app.access.admit(Facts("stdio", launch_agent=agent))
     assert isinstance(principal, Principal), "whoever starts the program may start it as any agent"

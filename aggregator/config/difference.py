@@ -111,6 +111,19 @@ def forbidding(
     return (*errors, *(_lost(server, file) for server in lost))
 
 
+def emptied(old: Config, before: int, now: int, file: str) -> Problem | None:
+    """The problem of a file that lists no servers any more while some of it are in use, which a slip of the pen looks
+    like; `before` and `now` count the entries of the two files.
+    """
+    if not before or now or not any(server.enabled for server in old.servers):
+        return None
+    said = "The file lists no servers any more, and some are in use."
+    fix = (
+        'Put them back under "mcpServers", or switch each off with `enabled: false`; a restart takes the file as it is.'
+    )
+    return Problem(file, "mcpServers", said, fix, "error")
+
+
 def _lost(server: ServerConfig, file: str) -> Problem:
     said = f"{server.disabled_reason} The server is in use."
     fix = "Provide it, or switch the server off with `enabled: false`."

@@ -19,9 +19,9 @@ class JsonObject(dict[str, object]):
     repeated: tuple[str, ...] = ()
 
 
-def read_object(path: Path) -> JsonObject:
-    """The object a file holds. Raises ConfigError, naming line and column where it is not JSON."""
-    root = _parse(path, _read(path))
+def read_object(path: Path, content: bytes | None = None) -> JsonObject:
+    """The object in a file, whose content may be given. Raises ConfigError, with line and column of what is no JSON."""
+    root = _parse(path, _text(path, read_bytes(path) if content is None else content))
     if not isinstance(root, JsonObject):
         raise ConfigError(f'{path}: expected an object at the root, such as {{"mcpServers": {{}}}}, got {kind(root)}.')
     return root
@@ -37,7 +37,8 @@ def kind(value: object) -> str:
     return next((name for known, name in names.items() if isinstance(value, known)), "a number")
 
 
-def _read(path: Path) -> str:
+def read_bytes(path: Path) -> bytes:
+    """The content of a file. Raises ConfigError when it cannot be read, or is larger than any configuration."""
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
@@ -49,6 +50,10 @@ def _read(path: Path) -> str:
         raise ConfigError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
     if len(content) > _LARGEST:
         raise ConfigError(f"{path} is larger than 16 MiB, which no configuration is.")
+    return content
+
+
+def _text(path: Path, content: bytes) -> str:
     try:
         if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return content.decode("utf-16")

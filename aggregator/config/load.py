@@ -3,43 +3,58 @@
 Law: one bad entry costs that entry, and nothing else.
 """
 
+import json
+import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from aggregator.config.errors import ConfigError
 from aggregator.config.expand import Expander
 from aggregator.config.fallbacks import settle_fallbacks
-from aggregator.config.find import find_config
+from aggregator.config.find import Found, find_config
 from aggregator.config.foreign import IGNORED_ROOT, is_comment
-from aggregator.config.jsonfile import JsonObject, kind, read_object
+from aggregator.config.jsonfile import JsonObject, kind, read_bytes, read_object
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.names import folded
 from aggregator.config.overrides import Override, read_overrides
-from aggregator.config.report import Report, Where, did_you_mean
+from aggregator.config.report import Report, Where, did_you_mean, dotted, nearest
 from aggregator.config.secrets import secrets_in_address
 from aggregator.config.sections import SETTINGS, read_sections
 from aggregator.config.server import ServerReader
+from aggregator.config.trust import TrustList
 from aggregator.domain.problems import Problem
 from aggregator.domain.redact import Redactor
 
-__all__ = ["ConfigError", "Loaded", "find_config", "load"]
+__all__ = ["ConfigError", "Loaded", "find_config", "load", "load_found", "load_mapping", "must_start"]
 
 ROOTS = ("mcpServers", "servers")  # the second is VS Code's
 ROOT_KEYS = (*ROOTS, *SETTINGS, "$schema")
+_SERVER_MARKS = frozenset({"command", "url", "serverUrl", "httpUrl"})
+# An SQLite file by a path that is not absolute.
+_RELATIVE_STORAGE = re.compile(r"(sqlite(?:\+aiosqlite)?:///)(?![/:])(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A configuration that can be used as it is, what is wrong with its file, and what must never be shown."""
+    """A configuration that can be used as it is, what is wrong with its file, and what must never be shown.
+
+    No program starts with one that has `misspelt` keys at its root: what they were meant to say would be missing.
+    `listed` says how many entries of servers the file has, good or bad. `trust` must hold the file when it is read.
+    """
 
     config: Config
     problems: tuple[Problem, ...]
     path: Path | None
     secrets: frozenset[str] = field(repr=False)
     files: frozenset[Path] = frozenset()  # what it was made of: the file itself, and those it refers to
+    misspelt: tuple[Problem, ...] = ()
+    listed: int = 0
+    trust: TrustList | None = None
 
     @property
     def hidden(self) -> frozenset[str]:
@@ -55,24 +70,90 @@ class Loaded:
     @property
     def policies(self) -> Path:
         """The folder of the policy files, absolute."""
-        base = self.path.absolute().parent if self.path else Path.cwd()
-        return base / self.config.policies
+        return self._folder / self.config.policies
+
+    @property
+    def storage(self) -> str | None:
+        """The URL of the database, if one is configured; a relative path in it is that from the file's folder."""
+        relative = _RELATIVE_STORAGE.fullmatch(self.config.storage or "")
+        if relative is None:
+            return self.config.storage
+        return f"{relative[1]}{self._folder / os.path.expanduser(relative[2])}"
+
+    @property
+    def _folder(self) -> Path:
+        return self.path.absolute().parent if self.path else Path.cwd()
 
 
-def load(path: Path | None, environ: Mapping[str, str]) -> Loaded:
-    """Read a file (None: the environment alone). Raises ConfigError when it cannot be read or is not a JSON object."""
-    root = JsonObject() if path is None else read_object(path)
-    report = Report(str(path) if path else "environment")
+def load_found(found: Found, environ: Mapping[str, str]) -> Loaded:
+    """Read the file that was found, as `load` does."""
+    return load(found.path, environ, found.trust)
+
+
+def must_start(loaded: Loaded) -> None:
+    """Make sure that a program may start with this configuration.
+
+    Raises:
+        ConfigError: keys at the root of the file are misspelt.
+    """
+    if loaded.misspelt:
+        raise ConfigError("\n".join(map(str, loaded.misspelt)))
+
+
+def load(path: Path | None, environ: Mapping[str, str], trust: TrustList | None = None) -> Loaded:
+    """Read a file (None: the environment alone), which `trust` must hold if it is given.
+
+    Raises:
+        ConfigError: the file cannot be read, is not trusted, or is not a JSON object.
+    """
+    root = JsonObject() if path is None else read_object(path, _content(path, trust))
+    return _loaded(root, path, str(path) if path else "environment", environ, trust)
+
+
+def load_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Loaded:
+    """Read a configuration that a program holds as the object a file would hold; its paths are from the working folder.
+
+    Raises:
+        ConfigError: it is no JSON.
+    """
+    try:
+        text = json.dumps(content, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"The configuration is not JSON: {error}.") from None
+    return _loaded(read_object(Path("configuration"), text.encode()), None, "configuration", environ, None)
+
+
+def _loaded(
+    root: JsonObject, path: Path | None, name: str, environ: Mapping[str, str], trust: TrustList | None
+) -> Loaded:
+    report = Report(name)
     expander = Expander(environ, path.absolute().parent if path else Path.cwd(), _inputs(root))
-    _note_keys(root, report)
+    misspelt = tuple(_note_keys(root, report))
     config = read_sections(root, expander, report)
     servers = settle_fallbacks(tuple(_servers(root, expander, report)), partial(_place, root), report)
-    if path and not servers and not report.problems:
+    if name != "environment" and not servers and not report.problems:
         report.warning((), "The file lists no servers.", 'Add some under "mcpServers".')
     config = config.model_copy(update={"servers": servers})
     expander.secrets.update(secrets_in_address(config.storage or ""))
-    files = expander.files | ({path.absolute()} if path else set())
-    return Loaded(config, tuple(report.problems), path, frozenset(expander.secrets), frozenset(files))
+    files = expander.files | ({path.absolute()} if path else set()) | ({trust.path} if trust else set())
+    listed = sum(len(entries) for where in ROOTS if isinstance(entries := root.get(where), JsonObject))
+    return Loaded(
+        config,
+        tuple(report.problems),
+        path,
+        frozenset(expander.secrets),
+        frozenset(files),
+        tuple(problem for problem in report.problems if problem.where in misspelt),
+        listed,
+        trust,
+    )
+
+
+def _content(path: Path, trust: TrustList | None) -> bytes:
+    content = read_bytes(path)
+    if trust is not None:
+        trust.check(path, content)
+    return content
 
 
 def _servers(root: JsonObject, expander: Expander, report: Report) -> Iterator[ServerConfig]:
@@ -125,16 +206,26 @@ def _entries(root: JsonObject, where: str, report: Report) -> Iterator[tuple[str
     yield from ((key, raw) for key, raw in entries.items() if not is_comment(key) or isinstance(raw, dict))
 
 
-def _note_keys(root: JsonObject, report: Report) -> None:
+def _note_keys(root: JsonObject, report: Report) -> Iterator[str]:
+    """Report keys that are not known or are there twice; the places of those that were meant to say something."""
     for key in root.repeated:
         report.warning((key,), "This key is there more than once; the last one counts.", "Put them together.")
     for key, value in root.items():
         if key in ROOT_KEYS or key in IGNORED_ROOT or is_comment(key):
             continue
-        fix = did_you_mean(key, ROOT_KEYS) or "Remove it."
-        if isinstance(value, dict) and not {"command", "url", "serverUrl"}.isdisjoint(value):
+        message, fix = "This key is not known and has no effect.", did_you_mean(key, ROOT_KEYS)
+        if isinstance(value, dict) and not _SERVER_MARKS.isdisjoint(value):
             fix = 'It looks like a server: put it inside "mcpServers".'
-        report.warning((key,), "This key is not known and has no effect.", fix)
+            if any(root.get(where) for where in ROOTS):
+                report.warning((key,), message, fix)
+            else:
+                report.error((key,), message, fix)
+                yield dotted((key,))
+        elif fix is not None and nearest(key, ROOT_KEYS) != "$schema":
+            report.error((key,), message, fix)
+            yield dotted((key,))
+        else:
+            report.warning((key,), message, fix or "Remove it.")
 
 
 def _inputs(root: JsonObject) -> dict[str, str | None]:

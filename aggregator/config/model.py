@@ -31,7 +31,12 @@ Start = Literal["eager", "lazy", "on_call"]
 class LaunchConfig(Part):
     """A program that the aggregator starts before it connects to `url`, and stops with the connection."""
 
-    command: str = Field(min_length=1, description="The program to start, looked up on `PATH`.", examples=["uvx"])
+    command: str = Field(
+        min_length=1,
+        description="The program to start: looked up on `PATH`, or a path from `cwd`, else from the configuration "
+        "file's folder.",
+        examples=["uvx"],
+    )
     args: Texts = Field(
         default=(), repr=False, description="Its arguments.", examples=[["my-server", "--port", "9000"]]
     )
@@ -96,7 +101,11 @@ class ServerConfig(Part):
         examples=["http"],
     )
     command: str | None = Field(
-        default=None, min_length=1, description="`stdio`: the program to start, looked up on `PATH`.", examples=["npx"]
+        default=None,
+        min_length=1,
+        description="`stdio`: the program to start: looked up on `PATH`, or a path from `cwd`, else from the "
+        "configuration file's folder.",
+        examples=["npx"],
     )
     args: Texts = Field(
         default=(),
@@ -350,8 +359,9 @@ class Config(Part):
     storage: str | None = Field(
         default=None,
         repr=False,
-        description="The database for keys, approvals, catalogs and the audit, as an SQLAlchemy URL. Default: an "
-        "SQLite file in the platform's data folder.",
+        description="The database for keys, approvals, catalogs and the audit, as an SQLAlchemy URL; a "
+        "relative path of an SQLite file is one from the configuration file's folder. Default: an SQLite file in the "
+        "platform's data folder.",
         examples=["sqlite+aiosqlite:////var/lib/aggregator/aggregator.db"],
     )
     audit: AuditConfig = Field(

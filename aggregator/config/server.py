@@ -125,7 +125,7 @@ def _validated(entry: Entry, off: str | None) -> ServerConfig | None:
 
 
 def _settled(entry: Entry, server: ServerConfig, folder: Path) -> ServerConfig:
-    """With time-outs that agree with each other, and folders that do not depend on the working folder."""
+    """With time-outs that agree with each other, and paths that do not depend on the working folder."""
     update: dict[str, object] = {}
     longest = max((server.timeout, *server.tools.timeout.values()))
     if longest > server.max_timeout and "max_timeout" not in entry.fields:
@@ -136,9 +136,18 @@ def _settled(entry: Entry, server: ServerConfig, folder: Path) -> ServerConfig:
         update["timeout"] = min(server.timeout, server.max_timeout)
     if server.cwd:
         update["cwd"] = _folder(folder, server.cwd)
+    elif server.command and _is_relative(server.command):
+        update["command"] = _folder(folder, server.command)
     if server.launch and server.launch.cwd:
         update["launch"] = server.launch.model_copy(update={"cwd": _folder(folder, server.launch.cwd)})
+    elif server.launch and _is_relative(server.launch.command):
+        update["launch"] = server.launch.model_copy(update={"command": _folder(folder, server.launch.command)})
     return server.model_copy(update=update) if update else server
+
+
+def _is_relative(command: str) -> bool:
+    """Whether a program is named by a path from some folder, rather than looked up on `PATH`."""
+    return bool(os.path.dirname(command)) and not os.path.isabs(command)
 
 
 def _folder(base: Path, written: str) -> str:

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+# The role that opens the metrics, whatever else its agent may do.
+METRICS_ROLE: Final = "metrics"
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:

@@ -21,13 +21,25 @@ _UNQUOTED: Final = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\]+")
 # A call or an index follows: it is code.
 _OPENING: Final = ("(", "[", "{")
 _NUMBER: Final = re.compile(r"-?[0-9]{4,}")
-# Headers whose values are more than a word (RFC 9110, section 11.4; RFC 6265).
-_CREDENTIALS: Final = frozenset({"authorization", "proxyauthorization"})
+# Headers whose values are more than a word (RFC 9110, section 11.4; RFC 6265); the first is how their names end, also
+# as WSGI and proxies spell them.
+_CREDENTIALS: Final = "authorization"
 _COOKIES: Final = frozenset({"cookie", "setcookie"})
 _SCHEME: Final = re.compile(
     r"(?i:bearer|basic|token|apikey|api-key|key|negotiate|ntlm|ssws|bot|(?P<whole>digest|hawk|aws4-hmac-sha256))"
     r"[ \t]+(?=\S{6})"
 )
+# A scheme with parameters in place of one word, `Digest username="u", response="f0"`; a Basic login may end in `=`.
+_SCHEME_OF_PARAMETERS: Final = re.compile(
+    r"(?!(?i:basic|bearer|negotiate|ntlm)\b)[A-Za-z][\w-]{0,40}[ \t]+(?=[A-Za-z][\w*.-]{0,60}[ \t]*=[ \t]*[^\s=,])",
+    re.ASCII,
+)
+# Between two parameters a header may be folded into the next line.
+_PARAMETER: Final = re.compile(
+    r"(?:[ \t]*,(?:[ \t]*\r?\n[ \t]|[ \t,])*|[ \t]+)?[A-Za-z][\w*.-]{0,60}[ \t]*=[ \t]*(?P<quote>\\*+[\"'])?", re.ASCII
+)
+# Also one in another alphabet, `UTF-8''J%C3%A4s` (RFC 8187).
+_PARAMETER_WORD: Final = re.compile(r"(?:[\w-]{1,20}'[\w-]{0,20}'(?=[\w%]))?[^\s\"',\\]*", re.ASCII)
 _REST_OF_LINE: Final = re.compile(r"[^\r\n\"'\\]+")
 _COOKIE: Final = re.compile(r"[\w!#$%&*+.^`|~-]+=[^\r\n\"'\\]+", re.ASCII)
 # How libraries print the headers they sent or were sent.
@@ -72,9 +84,12 @@ def _value(text: str, named: re.Match[str], tells: Tells) -> Span | None:
         if is_secret(tells, value) if name_is_quoted else is_opaque(value):
             return start, end
         scheme = _SCHEME.match(value) if tells is Tells.SURELY and not name_is_quoted else None
+        scheme = scheme or (_SCHEME_OF_PARAMETERS.match(value) if folded(name).endswith(_CREDENTIALS) else None)
         return (start + scheme.end(), end) if scheme is not None else None
     header = folded(name)
-    if header in _CREDENTIALS and (found := _SCHEME.match(text, start)) is not None:
+    if header.endswith(_CREDENTIALS) and (found := _SCHEME_OF_PARAMETERS.match(text, start)) is not None:
+        return found.end(), _end_of_parameters(text, found.end())
+    if header.endswith(_CREDENTIALS) and (found := _SCHEME.match(text, start)) is not None:
         token = _UNQUOTED.match(text, found.end())
         if found["whole"]:
             return found.end(), _end_of_line(text, found.end())
@@ -115,6 +130,20 @@ def _closing(text: str, start: int, quote: str) -> int:
             return at - min(backslashes, own)
         at = text.find(quote[-1], at + 1)
     return _end_of_line(text, start)
+
+
+def _end_of_parameters(text: str, start: int) -> int:
+    """Where a list of `name=value` and `name="value"` ends, as RFC 9110 (section 11.2) has it."""
+    end = start
+    while (found := _PARAMETER.match(text, end)) is not None:
+        if found["quote"] is None:
+            word = _PARAMETER_WORD.match(text, found.end())
+            assert word is not None, "it matches nothing at all too"
+            end = word.end()
+        else:
+            end = _closing(text, found.end(), found["quote"])
+            end += len(found["quote"]) if text.startswith(found["quote"], end) else 0
+    return end
 
 
 def _end_of_line(text: str, start: int) -> int:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from aggregator.audit.metrics_text import CONTENT_TYPE
+from aggregator.domain.principal import METRICS_ROLE
 from aggregator.doors.facts import facts_of, refuse
 from aggregator.doors.guard import Receive, Scope, Send, respond, source_in
 from aggregator.gateway.access import Access
 from aggregator.identity.identify import Refused
 
 METRICS_PATH: Final = "/metrics"
-METRICS_ROLE: Final = "metrics"
 
 Page = Callable[[], Iterator[bytes]]
 

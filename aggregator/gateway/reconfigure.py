@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.config.difference import Difference, difference, forbidding
+from aggregator.config.difference import Difference, difference, emptied, forbidding
 from aggregator.config.errors import ConfigError
 from aggregator.config.load import Loaded
 from aggregator.config.watch import Stamp, signature
@@ -42,6 +42,8 @@ class ConfigWatch:
         self._told = told
         self._config = loaded.config
         self._problems = loaded.problems
+        self._listed = loaded.listed
+        self._path = loaded.path
         self._files = loaded.files
         self._seen: Mapping[Path, Stamp] = signature(loaded.files)
         self._asked = asyncio.Event()
@@ -56,8 +58,13 @@ class ConfigWatch:
         self._asked.set()
 
     def report(self) -> dict[str, Any]:
-        """For `/readyz`: whether the file now says something else than what is in force."""
-        return {"broken": bool(self.refused), "problems": list(self.refused), "wait_for_restart": list(self.kept_back)}
+        """For `/readyz`: which file it is, and whether it now says something else than what is in force."""
+        return {
+            "file": str(self._path.absolute()) if self._path is not None else None,
+            "broken": bool(self.refused),
+            "problems": list(self.refused),
+            "wait_for_restart": list(self.kept_back),
+        }
 
     async def run(self) -> None:
         """Watch for ever."""
@@ -110,8 +117,9 @@ class ConfigWatch:
             new = await asyncio.to_thread(signature, self._files - self._seen.keys())
             self._seen = {**{path: was for path, was in self._seen.items() if path in self._files}, **new}
         found = forbidding(self._config, loaded.config, self._problems, loaded.problems, str(loaded.path))
-        if found:
-            self._refuse(tuple(map(str, found)))
+        empty = emptied(self._config, self._listed, loaded.listed, str(loaded.path))
+        if found or empty:
+            self._refuse(tuple(map(str, filter(None, (*found, empty)))))
         else:
             self._take(loaded, asked)
 
@@ -125,7 +133,7 @@ class ConfigWatch:
                 return
             self._redactor.follow(loaded.redactor)
         before = self._problems
-        self._config, self._problems = found_now.config, loaded.problems
+        self._config, self._problems, self._listed = found_now.config, loaded.problems, loaded.listed
         self.refused, self.kept_back = (), found_now.kept_back
         self._tell(found_now, [problem for problem in loaded.problems if problem not in before], asked)
         if found_now:

@@ -36,7 +36,8 @@ class Explanation:
             mark = "  <- decides" if finding is self.decisive else ""
             place = f"  {finding.source}" if finding.source else ""
             yield f"  {finding.effect:<7} {finding.reason}{place}{mark}"
-        yield f"to change it{', all of' if len(self.changes) > 1 else ''}:"
+        if self.changes:
+            yield f"to change it{', all of' if len(self.changes) > 1 else ''}:"
         yield from (f"  {change}" for change in self.changes)
         if self.conditions:
             yield "when it is called:"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from aggregator.config.report import nearest
+from aggregator.domain.principal import METRICS_ROLE
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.diff import Trusted, is_trusted
@@ -70,7 +71,8 @@ def _reached(book: Rulebook) -> dict[str, list[AgentRules]]:
 
 def _idle(book: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
     for name, rules in book.agents.items():
-        if not any(rule.field == "allow" for step in rules.steps for rule in step.body.rules):
+        allows = any(rule.field == "allow" for step in rules.steps for rule in step.body.rules)
+        if not allows and METRICS_ROLE not in rules.roles:
             body = book.documents.agents[name]
             fix = "Add `allow:`, or a role that has one."
             yield _warning(body.place, body, None, "Nothing is allowed to this agent, so it may do nothing.", fix)

@@ -20,14 +20,22 @@ def default_url(environ: Mapping[str, str]) -> str:
 
 
 def data_folder(environ: Mapping[str, str]) -> Path:
-    """Where programs of this platform keep their data."""
+    """Where programs of this platform keep their data.
+
+    Raises:
+        StorageError: this user has no home, so that the folder would be one in the working folder.
+    """
     home = Path(environ.get("HOME") or os.path.expanduser("~"))
     if sys.platform == "darwin":
-        return home / "Library" / "Application Support"
-    if sys.platform == "win32":
-        return Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    given = environ.get("XDG_DATA_HOME", "")
-    return Path(given) if os.path.isabs(given) else home / ".local" / "share"
+        folder = home / "Library" / "Application Support"
+    elif sys.platform == "win32":
+        folder = Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    else:
+        given = environ.get("XDG_DATA_HOME", "")
+        folder = Path(given) if os.path.isabs(given) else home / ".local" / "share"
+    if not os.path.isabs(folder):
+        raise StorageError("There is no home folder to keep data in: set HOME, or `storage` in the configuration.")
+    return folder
 
 
 def full_url(url: str) -> str:

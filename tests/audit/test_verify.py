@@ -114,6 +114,20 @@ def test_nulls_bytes_and_broken_texts_show(a_log_file: bytes, column: str, value
     assert seqs == ([] if unchanged else [5])
 
 
+@pytest.mark.parametrize(
+    ("seq", "change"),
+    [
+        (5, "UPDATE mcp_tool_call_log SET duration = duration + 0.0000001 WHERE seq = 5"),
+        (5, "UPDATE mcp_tool_call_log SET started = started + 0.0000003 WHERE seq = 5"),
+        (4, "UPDATE audit_events SET at = at + 0.0000001 WHERE seq = 4"),
+    ],
+)
+def test_a_time_that_differs_by_less_than_is_digested_shows(a_log_file: bytes, seq: int, change: str) -> None:
+    """Proves: D9. The digest is of whole microseconds, so the column must hold no more."""
+    seqs, _ = _found(a_log_file, (change,))
+    assert seqs == [seq]
+
+
 @settings(deadline=None, max_examples=20)
 @given(st.sets(st.integers(1, ROWS), min_size=1))
 def test_any_row_that_is_missing_shows(a_log_file: bytes, missing: set[int]) -> None:

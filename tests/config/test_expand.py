@@ -90,9 +90,17 @@ def test_a_pipe_does_not_keep_us_waiting(expander: Expander, tmp_path: Path) -> 
 
 
 def test_what_was_put_in_is_known_as_secret(expander: Expander) -> None:
-    expander.expand("${KEY} ${file:token.txt} ${NONE:-default} ${EMPTY}")
-    assert expander.secrets == {"k-123", "t-456"}
+    expander.expand("${SOME_KEY:-default} ${KEY} ${file:token.txt} ${NONE:-default} ${EMPTY}")
+    assert expander.secrets == {"s-1", "k-123", "t-456"}
     assert "k-123" not in repr(expander)
+
+
+@pytest.mark.parametrize(
+    "written", ["${KEY}", "${env:KEY}", "${KEY:-d}", "${env:KEY:-d}", "${NONE:-${KEY}}", "a ${KEY:-${NONE}} b"]
+)
+def test_however_a_variable_is_written_its_value_is_a_secret(expander: Expander, written: str) -> None:
+    assert "k-123" in expander.expand(written)
+    assert expander.secrets == {"k-123"}
 
 
 def test_the_path_of_a_file_may_be_a_secret_too(expander: Expander) -> None:

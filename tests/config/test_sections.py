@@ -2,6 +2,8 @@
 
 import pytest
 
+from aggregator.config.errors import ConfigError
+from aggregator.config.load import must_start
 from aggregator.config.model import Config
 
 from .conftest import Load
@@ -86,9 +88,8 @@ def test_one_bad_field_does_not_cost_the_others(load_file: Load) -> None:
 @pytest.mark.parametrize(
     ("content", "where", "said"),
     [
-        ({"htpp": {}}, "htpp", "Did you mean `http`?"),
-        ({"mcpservers": {}}, "mcpservers", "Did you mean `mcpServers`?"),
         ({"github": {"command": "x"}}, "github", 'put it inside "mcpServers"'),
+        ({"schema": "https://example.com"}, "schema", "Did you mean `$schema`?"),
         ({"zzzz": 1}, "zzzz", "Remove it."),
         ({"http": {"prot": 1}}, "http.prot", "Did you mean `port`?"),
     ],
@@ -97,6 +98,28 @@ def test_keys_that_are_not_known(load_file: Load, content: dict[str, object], wh
     loaded = load_file(SERVERS | content)
     assert [(problem.where, problem.severity) for problem in loaded.problems] == [(where, "warning")]
     assert said in loaded.problems[0].fix
+
+
+@pytest.mark.parametrize(
+    ("content", "where", "said"),
+    [
+        (SERVERS | {"htpp": {}}, "htpp", "Did you mean `http`?"),
+        (SERVERS | {"mcpservers": {}}, "mcpservers", "Did you mean `mcpServers`?"),
+        (SERVERS | {"polices": "rules"}, "polices", "Did you mean `policies`?"),
+        ({"mcpServer": {"a": {"command": "x"}}}, "mcpServer", "Did you mean `mcpServers`?"),
+        ({"github": {"command": "x"}}, "github", 'put it inside "mcpServers"'),
+        ({"github": {"url": "http://x"}, "mcpServers": {}}, "github", 'put it inside "mcpServers"'),
+    ],
+)
+def test_what_a_misspelt_key_at_the_root_should_have_said_is_not_done_without(
+    load_file: Load, content: dict[str, object], where: str, said: str
+) -> None:
+    """Proves: E9. No program starts."""
+    loaded = load_file(content)
+    assert [(problem.where, problem.severity) for problem in loaded.problems] == [(where, "error")]
+    assert said in loaded.problems[0].fix
+    with pytest.raises(ConfigError, match=f"error: .*{where}"):
+        must_start(loaded)
 
 
 def test_doubled_keys(load_file: Load) -> None:

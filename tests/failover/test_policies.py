@@ -247,6 +247,29 @@ async def test_the_schema_that_was_promised_is_the_one_that_counts(tmp_path: Pat
     assert at.sent == [("spare", "get")]
 
 
+@pytest.mark.parametrize("part", ["inputSchema", "outputSchema"])
+@pytest.mark.parametrize("side", ["crm", "spare"])
+async def test_a_schema_that_changes_is_compared_anew(tmp_path: Path, side: str, part: str) -> None:
+    """Proves: C18. Under the same names: what could stand in no longer may, and may again once it fits."""
+    text, short, any_kind = ({"type": "string"}, {"type": "string", "maxLength": 9}, {"type": ["string", "null"]})
+    # What is called must not take more than what stands in, nor promise more of its results.
+    other = any_kind if (side == "crm") == (part == "inputSchema") else short
+    servers: dict[str, Json] = {"crm": {"command": "x", "fallbacks": ["spare"]}, "spare": {"command": "x"}}
+    tools = {name: [{**tool("get"), "inputSchema": _with(text), "outputSchema": _with(text)}] for name in servers}
+    at = Desk(configured(tmp_path, servers), tools, down={"crm": "unavailable"})
+    host = at.host("one")
+    for schema, answered in ((text, True), (other, False), (text, True)):
+        at.app.links[side].definitions = [{**tools[side][0], part: _with(schema)}]
+        at.app.gateway.restock()
+        before = len(at.sent)
+        await at.call(host, "crm.get", {"n": "x"})
+        assert at.sent[before:] == [("spare", "get")] * answered
+
+
+def _with(schema: Json) -> Json:
+    return {"type": "object", "properties": {"n": schema}, "required": ["n"]}
+
+
 async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: Path) -> None:
     """Proves: C18. Its host comes back with the answer when the first is there again: the second goes on."""
     at = desk(tmp_path)

@@ -226,13 +226,6 @@ async def test_without_any_configuration(tmp_path: Path) -> None:
     assert "mcpServers" in ended.err
 
 
-async def test_the_file_in_the_working_folder_is_found(tmp_path: Path) -> None:
-    """E7: `aggregator.json` here, without a word."""
-    written(tmp_path, {"box": raw_peer()})
-    ended = await run("call", "box.echo", "n=1", cwd=tmp_path)
-    assert (ended.code, json.loads(ended.out)) == (0, {"n": 1})
-
-
 async def test_a_server_from_the_environment(tmp_path: Path) -> None:
     """C16: `<NAME>_MCP_SERVER_URL`, reported like any other."""
     config = str(written(tmp_path, {"box": raw_peer()}))

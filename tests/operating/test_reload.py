@@ -104,6 +104,11 @@ BROKEN: Final[tuple[tuple[Any, str], ...]] = (
     ('{"mcpServers": {', "line 1, column"),
     ({"box": server(), "new": {"command": 7}}, "mcpServers.new.command"),
     ({"box": server(env={"TOKEN": "${NO_SUCH_VARIABLE}"})}, "The server is in use."),
+    (json.dumps({"mcpServer": {"box": server()}}), "Did you mean `mcpServers`?"),
+    ("{}", "The file lists no servers any more, and some are in use."),
+    ("null", "expected an object at the root"),
+    ('{"mcpServers": null}', "The file lists no servers any more"),
+    ('{"mcpServers": {}}', "The file lists no servers any more"),
     (None, "There is no file"),
 )
 
@@ -129,7 +134,8 @@ async def test_a_broken_file_changes_nothing_and_is_told(place: Place) -> None:
             assert await names(host) == {"box.who", "box.wait"}
             assert (await who(host, "box.who"))["pid"] == before["pid"]
         await place.reload({**good, "more": server()}, "server more is ready")
-        assert (await place.ready())["config"] == {"broken": False, "problems": [], "wait_for_restart": []}
+        in_order = {"file": str(place.config), "broken": False, "problems": [], "wait_for_restart": []}
+        assert (await place.ready())["config"] == in_order
         place.signal(signal.SIGTERM)
         assert await place.ended() == 0
     kinds = [row["kind"] for row in await place.audit() if row.get("kind", "").startswith("config_")]

@@ -40,6 +40,17 @@ async def post(place: Place, path: str, message: Json) -> httpx2.Response:
         return await client.post(path, json=message, headers=ACCEPT)
 
 
+async def opening(place: Place, path: str) -> int:
+    """The status of a stream that is opened."""
+    assert place.served is not None
+    headers = {"accept": "text/event-stream"}
+    async with (
+        httpx2.AsyncClient(base_url=place.served.url, verify=NO_TLS) as client,
+        client.stream("GET", path, headers=headers) as response,
+    ):
+        return response.status_code
+
+
 async def test_sigterm_answers_what_runs_and_refuses_what_comes(place: Place) -> None:
     """Proves: D11. At every door, with a time to come back; streams end as streams do; calls are on record.
 
@@ -64,6 +75,9 @@ async def test_sigterm_answers_what_runs_and_refuses_what_comes(place: Place) ->
             assert response.status_code == 503
             assert int(response.headers["retry-after"]) > 0
             assert "shutting" in response.text
+        for path in ("/mcp", "/sse"):
+            # It would be held open until the end, which waits for what runs; a host would not look elsewhere.
+            assert await opening(place, path) == 503
         assert (await modern.call("box.who").error())["data"]["code"] == "shutting_down"
         for host in (sse, modern):
             assert "box.wait" in [tool["name"] for tool in (await host.ask("tools/list").result())["tools"]]

@@ -1,19 +1,35 @@
 """`aggregator policy ...`: what is printed, and the exit code."""
 
+import asyncio
 import json
+import os
 import re
 import shutil
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
+from socket import socket
 
 import pytest
 
 from aggregator.cli import policy
 from aggregator.config.errors import ConfigError
+from aggregator.config.load import load
 from aggregator.domain.errors import OperatorError
+from aggregator.gateway.catalog_cache import fingerprint
 from aggregator.policy.files import check, read_folder
+from aggregator.storage.database import open_database
+from aggregator.storage.records import Definition, ServerCatalog
+from tests.journeys.hosts import VERSIONS, over_http
+from tests.operating.place import Place, server
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
 
 
 @pytest.fixture
@@ -92,6 +108,54 @@ def test_explain(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
         policy.explain(Path("aggregator.example.json"), None, None)
 
 
+def test_explain_of_a_name_that_nothing_has(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: C12. It says what was meant, and does not advise to allow what is not there."""
+    for name, meant in (
+        ("amp.maps_weather", "There is no server amp. Did you mean amap.maps_weather?"),
+        ("resource:lega.x://y", "There is no server lega. Did you mean resource:legal.x://y?"),
+        ("zzzzzz.x", "There is no server zzzzzz."),
+    ):
+        assert policy.explain(example, "courier", name) == 1
+        said = capsys.readouterr().out
+        assert said.splitlines()[0] == meant
+        assert "to change it" not in said
+        assert policy.explain(example, None, name) == 1
+        assert capsys.readouterr().out == f"{meant}\n"
+
+
+def test_explain_knows_what_a_server_had_when_it_was_connected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: C12. From the database, without starting anything; and with --connect, what it has now."""
+    legal = {"command": sys.executable, "args": ["-m", "aggregator.examples.legal"]}
+    config = tmp_path / "gateway.json"
+    config.write_text(json.dumps({"mcpServers": {"legal": legal}, "storage": "sqlite:///kept.db"}), encoding="utf-8")
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yaml").write_text("agents:\n  a: {allow: [legal.search_statutes]}\n", encoding="utf-8")
+    assert policy.explain(config, "a", "legal.serch_cases") == 1
+    assert 'add "legal.serch_cases" to `allow`' in capsys.readouterr().out, "nobody knows yet what it has"
+    asyncio.run(_keep(config, "search_cases"))
+    for connect, when in ((False, "had no such tool when it was last connected"), (True, "has no such tool now")):
+        capsys.readouterr()
+        assert policy.explain(config, "a", "legal.serch_cases", connect) == 1
+        said = capsys.readouterr().out
+        assert said.startswith(f"Server legal {when}. Did you mean legal.search_cases?\n")
+        assert "to change it" not in said
+        assert policy.explain(config, "a", "legal.search_cases", connect) == 1
+        assert 'add "legal.search_cases" to `allow`' in capsys.readouterr().out
+
+
+async def _keep(config: Path, tool: str) -> None:
+    """Note in the database that the one server was connected and has this tool."""
+    loaded = load(config, {})
+    assert loaded.storage is not None
+    (server,) = loaded.config.servers
+    tools = (Definition(tool, "digest", "{}"),)
+    async with open_database(loaded.storage) as database:
+        about = ServerCatalog(server.id, fingerprint(server), "stdio", "2025-11-25", "{}", "{}", None, tools)
+        await database.catalogs.keep(about, now=time.time())
+
+
 def test_the_cases_of_the_example(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert policy.run_cases(example) == 0
     assert capsys.readouterr().out == "9 cases, 0 failed.\n"
@@ -140,6 +204,58 @@ def test_without_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert policy.check(None) == 0
     with pytest.raises(ConfigError):
         policy.check(Path("none.json"))
+
+
+def _no_configuration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a folder without one the working folder."""
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "none"))
+
+
+def test_init_writes_nothing_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: C7. It would allow nothing, and empty an aggregator whose file is called otherwise."""
+    _no_configuration(tmp_path, monkeypatch)
+    with closing(socket()) as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        monkeypatch.setattr(policy, "address", lambda http: f"http://127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(ConfigError, match=r"aggregator\.json exists.*--config"):
+            policy.init(None)
+    for servers in ({}, {"off": {"command": "x", "enabled": False}}):
+        Path("gateway.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+        with pytest.raises(OperatorError, match=r"gateway\.json has no server that is switched on"):
+            policy.init(Path("gateway.json"))
+    assert [file.name for file in Path().iterdir()] == ["gateway.json"]
+
+
+async def test_init_takes_the_configuration_of_a_running_aggregator(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: C7. It goes on with all it had."""
+    place.put({"box": server()})
+    _no_configuration(place.folder, monkeypatch)
+    async with place.serving() as served, over_http(served.url, VERSIONS[-1]) as host:
+        monkeypatch.setattr(policy, "address", lambda http: served.url)
+        assert await asyncio.to_thread(policy.init, None) == 0
+        await place.logged("policies: revision ")
+        assert {tool["name"] for tool in await host.list()} == {"box.who", "box.wait"}
+    said = capsys.readouterr()
+    assert said.err == f"aggregator: configuration: {place.config} (of the aggregator that runs at {served.url})\n"
+    assert f"{place.folder / 'policies' / 'main.yaml'}: what works now still works" in said.out
+
+
+@pytest.mark.parametrize("told", [None, [], {"file": None}, {"file": "relative.json"}, {"file": "/proc/1/environ"}])
+def test_init_believes_no_stranger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever answers at the address may be somebody else's."""
+    _no_configuration(tmp_path, monkeypatch)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    monkeypatch.setattr(policy, "asked", lambda base: {"ready": True, "config": told})
+    with pytest.raises(ConfigError, match=r"There is no configuration"):
+        policy.init(None)
+    assert not list(Path().iterdir())
 
 
 def test_the_schemas_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

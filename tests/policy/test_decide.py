@@ -197,6 +197,21 @@ def test_bindings() -> None:
     assert "binds mall4j.product.search to server mall_a" in rules_of(made).decide(tool(names[1]), trusted=False).reason
 
 
+def test_a_binding_of_a_full_name_goes_before_an_allow_of_it() -> None:
+    """Proves: C12. Only a plain name, which several servers may have, gives way to a tool allowed by its own."""
+    name = "crm.get"
+    made = book(
+        {
+            "agents": {
+                "full": {"allow": [name, "spare.get"], "bindings": {name: "spare"}},
+                "plain": {"allow": [name, "spare.get"], "bindings": {"get": "spare"}},
+            }
+        }
+    )
+    assert [verdict(made, agent, name) for agent in ("full", "plain")] == ["deny", "allow"]
+    assert "binds crm.get to server spare" in rules_of(made, "full").decide(tool(name), trusted=False).reason
+
+
 def test_a_nearer_binding_counts() -> None:
     made = book(
         {

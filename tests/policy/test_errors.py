@@ -167,6 +167,11 @@ TABLE: dict[str, tuple[str, str]] = {
         'error: policies/1.yaml:6: agents.a.arguments["t.x"].properties.n.maxmum: JSON Schema has no keyword '
         "`maxmum`: it would have no effect. Did you mean `maximum`?",
     ),
+    "a misspelt word in one of several schemas": (
+        AGENT + "    arguments:\n      t.x: {allOf: [{properties: {n: {maxmum: 3}}}]}\n",
+        'error: policies/1.yaml:4: agents.a.arguments["t.x"].allOf[0].properties.n.maxmum: JSON Schema has no keyword '
+        "`maxmum`: it would have no effect. Did you mean `maximum`?",
+    ),
     "a schema with an unknown type": (
         AGENT + "    arguments:\n      t.x: {properties: {n: {type: int}}}\n",
         'error: policies/1.yaml:4: agents.a.arguments["t.x"].properties.n.type: There is no type \'int\'. The types '

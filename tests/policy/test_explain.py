@@ -160,6 +160,12 @@ def test_warnings(agent: dict[str, Any], expected: list[str]) -> None:
     assert said == [f"warning: policies/1.yaml:1: agents.a{line}" for line in expected]
 
 
+def test_who_only_reads_the_metrics_is_not_idle() -> None:
+    """The agent that docs/observability.md makes for Prometheus."""
+    made = book("roles:\n  metrics: {}\nagents:\n  prometheus:\n    roles: [metrics]\n")
+    assert lint(made, Known(SERVERS, CATALOG)) == []
+
+
 def test_warnings_about_roles_and_tenants() -> None:
     made = book("roles:\n  idle: {allow: [t.x]}\ntenants:\n  n: {servers: [tme]}\nagents:\n  a: {allow: [time.x]}\n")
     assert [str(problem) for problem in lint(made, Known(SERVERS))] == [

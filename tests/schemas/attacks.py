@@ -125,6 +125,7 @@ ATTACKS: dict[str, Callable[[], tuple[Any, Any]]] = {
         {"properties": {f"p{n}": {"pattern": f".{{1,1000}}{n}"} for n in range(300)}},
         {"p1": "x"},
     ),
+    "an expression for a long name": lambda: ({"propertyNames": {"pattern": "[ab]*a[ab]{1000}c"}}, {TEXT: 1}),
     "expressions for names": lambda: (
         {"patternProperties": {f"a?{{{n}}}b": {"type": "string"} for n in range(1, 300)}},
         {"k" * 50 + str(n): "x" for n in range(2_000)},

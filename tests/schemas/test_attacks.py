@@ -71,6 +71,7 @@ OUTCOMES: dict[str, str | tuple[str, str]] = {
     "no expression": "",
     "no expression for names": ("unusable", "cannot be used"),
     "heavy expressions": "",
+    "an expression for a long name": "time",
     "expressions for names": "time",
 }
 

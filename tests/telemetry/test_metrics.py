@@ -1,5 +1,6 @@
 """What is counted, and how Prometheus reads it."""
 
+import re
 from collections import Counter
 
 import pytest
@@ -99,6 +100,27 @@ def test_the_state_of_things_is_read_when_asked() -> None:
     now[0] = Snapshot()
     assert "aggregator_upstream_up" not in read(metrics)
     assert "aggregator_spans_total" not in read(metrics)
+
+
+def test_the_page_keeps_the_conventions() -> None:
+    """Proves: D9. Those that `promtool check metrics` holds a page to (promlint 2.42); it finds nothing there."""
+    metrics = Metrics(lambda: SNAPSHOT)
+    metrics(call(answered_by="spare"))
+    suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
+    units = {"seconds", "bytes", "ratio"}
+    others = {"milliseconds", "microseconds", "nanoseconds", "minutes", "hours", "days", "kibibytes", "mebibytes"}
+    for family in text_string_to_metric_families(b"".join(metrics.page()).decode()):
+        words = family.name.split("_")
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", family.name), "snake case"
+        assert not {"counter", "gauge", "histogram", "summary", *others, *"smbgkn"} & set(words), family.name
+        assert not units & set(words[:-1]), f"{family.name}: the unit ends the name"
+        if family.type == "gauge":
+            assert words[-1] not in ("total", "bucket", "sum", "count"), family.name
+        for sample in family.samples:
+            assert sample.name.removeprefix(family.name) in suffixes[family.type], sample.name
+            assert ("le" in sample.labels) == sample.name.endswith("_bucket"), sample
+            assert "quantile" not in sample.labels, f"{sample.name}: that label is for summaries"
+            assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", label) for label in sample.labels), sample
 
 
 def test_the_number_of_series_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Secrets that nobody told us of: by the names they are given, in addresses, in headers; and ordinary texts stay."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,9 @@ NAMED = {
     "> authorization: token abcdefgh": f"> authorization: token {R}",
     "{'Authorization': 'Basic abc'}": f"{{'Authorization': '{R}'}}",
     "(b'authorization', b'Bearer foo12345')": f"(b'authorization', b'Bearer {R}')",
+    "Proxy-Authorization: Bearer abcdefgh": f"Proxy-Authorization: Bearer {R}",
+    "Proxy-Authorization: Digest abcdefgh ijk\nnext: line": f"Proxy-Authorization: Digest {R}\nnext: line",
+    "HTTP_AUTHORIZATION: Basic abcdefgh": f"HTTP_AUTHORIZATION: Basic {R}",
     "Cookie: a=b; c=d\nnext: line": f"Cookie: {R}\nnext: line",
     "Set-Cookie: sid=abc; Path=/": f"Set-Cookie: {R}",
     "Mcp-Session-Id: 17ab17ab17ab": f"Mcp-Session-Id: {R}",
@@ -42,6 +46,23 @@ NAMED = {
     "headers=<CIMultiDictProxy('X-A': 'v', 'B': 'x')>, x": f"headers=<CIMultiDictProxy({R})>, x",
     "Headers({'host': 'a', 'x': 'b'})": f"Headers({R}}})",
 }
+
+# Schemes whose credentials are a list of parameters, as they stand in a header.
+PARAMETERS = (
+    'Digest username="u", nonce="n1", response="abc"',
+    'Digest username="u",nonce="n1",uri="/a?b=c,d",qop=auth,nc=00000001,response="abc",opaque=""',
+    'Digest username="a \\"b\\" c", response = "abc", userhash=false',
+    "Digest username*=UTF-8''J%C3%A4s, response=abc",
+    'Digest username="u",\r\n response="abc",\n\tcnonce="d"',
+    'OAuth realm="x", oauth_consumer_key="k", oauth_signature="abc"',
+    'Hawk id="d", ts="13", nonce="j", mac="6R4rV5iE="',
+    "AWS4-HMAC-SHA256 Credential=AKID/2013/us-east-1/s3/aws4_request, SignedHeaders=host;x-amz-date, Signature=fe5f",
+    'Signature keyId="k",algorithm="hs2019",headers="(created) host",signature="abc=="',
+    'Token token="abc", nonce="def"',
+    "vapid t=eyJ.a.b, k=BDd3",
+    "SCRAM-SHA-256 sid=AAAA,data=biwsbj1",
+    "Unheard-Of a=b",
+)
 
 ADDRESSED = {
     "cannot reach https://u:pa@e.com/sse?key=abc%2Fdef#frag.": f"cannot reach https://{R}@e.com/sse?{R}.",
@@ -56,6 +77,21 @@ ADDRESSED = {
     "did it work?x=1 or why?": f"did it work?{R} or why?",
     "file:///home/me/x.py": "file:///home/me/x.py",
 }
+
+
+@pytest.mark.parametrize("header", ["Authorization", "proxy-authorization", "HTTP_PROXY_AUTHORIZATION"])
+@pytest.mark.parametrize("value", PARAMETERS)
+def test_credentials_of_parameters_are_hidden_to_the_last(header: str, value: str) -> None:
+    """Proves: D9. Whatever the scheme, and however the header is written; what follows it stays."""
+    scheme = value.partition(" ")[0]
+    assert redact(f"> {header}: {value}\nnext: line") == f"> {header}: {scheme} {R}\nnext: line"
+    assert redact(f"curl -H '{header}: {value}' x") == f"curl -H '{header}: {scheme} {R}' x" or "'" in value
+    as_json = json.dumps({header: value, "other": "stays"})
+    assert redact(as_json) == f'{{"{header}": "{R}", "other": "stays"}}'
+    again = json.dumps({"log": f"{header}: {value}", "other": "stays"})
+    assert redact(again) == f'{{"log": "{header}: {scheme} {R}", "other": "stays"}}' or "\n" in value
+    quoted = json.dumps(value)
+    assert redact(f"{header}={quoted} x=1") == f'{header}="{scheme} {R}" x=1'
 
 
 @pytest.mark.parametrize("text", NAMED)

@@ -1,0 +1,86 @@
+"""`aggregator trust`: the folders whose configurations are used there without being named."""
+
+import os
+from pathlib import Path
+
+from aggregator.cli.printing import one_line, print_rows
+from aggregator.cli.setup import environment
+from aggregator.config.errors import ConfigError
+from aggregator.config.find import FILE, own_file, trust_list
+from aggregator.config.jsonfile import read_bytes
+from aggregator.config.load import load
+from aggregator.config.model import ServerConfig
+from aggregator.config.trust import TrustList, digest_of
+from aggregator.domain.errors import OperatorError
+
+
+def run(path: Path | None, listed: bool, remove: bool) -> int:
+    """Trust a folder's configuration as it is now, trust it no more, or list what is trusted.
+
+    Raises:
+        OperatorError: the file cannot be used, was not trusted, or the list cannot be read or written.
+    """
+    known = trust_list(os.environ)
+    if listed:
+        if path is not None or remove:
+            raise OperatorError("--list takes nothing else.")
+        return _list(known)
+    file = _file(path)
+    if remove:
+        if not known.remove(file):
+            raise OperatorError(f"{file} was not trusted. `aggregator trust --list` says what is.")
+        print(f"{file} is not trusted any more.")
+        return 0
+    return _add(known, file)
+
+
+def _file(path: Path | None) -> Path:
+    given = Path.cwd() / os.path.expanduser(path or Path())
+    file = given if given.name == FILE and not given.is_dir() else given / FILE
+    if given.is_file() and given.name != FILE:
+        raise OperatorError(f"Only the {FILE} of a folder is looked for: name {given} with --config.")
+    return file.parent.resolve() / file.name
+
+
+def _add(known: TrustList, file: Path) -> int:
+    content = read_bytes(file)
+    loaded = load(file, environment())
+    for server in loaded.config.servers:
+        print(one_line(loaded.redactor(_said(server))))
+    for problem in loaded.problems:
+        print(problem)
+    known.add(file, content)
+    print(f"{file} is trusted as it is now: it is used in its folder, and has to be trusted again after an edit.")
+    own = own_file(os.environ)
+    if os.path.exists(own):
+        print(f"Your own {own} is there too and goes before it: name this one with --config, or take your own away.")
+    return 0
+
+
+def _said(server: ServerConfig) -> str:
+    """What a server means for this machine, in one line."""
+    if server.command is not None:
+        what = f"starts {' '.join((server.command, *server.args))}"
+    elif server.target is not None:
+        what = f"runs the Python object {server.target}"
+    else:
+        what = f"connects to {server.url}"
+    if server.launch is not None:
+        what += f", starts {' '.join((server.launch.command, *server.launch.args))}"
+    return f"{server.id}: {what}{'' if server.enabled else ' (switched off)'}"
+
+
+def _list(known: TrustList) -> int:
+    rows = [("FILE", "STATE")]
+    rows += [(one_line(path), _state(Path(path), digest)) for path, digest in known.entries().items()]
+    print_rows(rows)
+    return 0
+
+
+def _state(file: Path, digest: str) -> str:
+    if not os.path.exists(file):
+        return "gone"
+    try:
+        return "trusted" if digest_of(read_bytes(file)) == digest else "changed since"
+    except ConfigError:
+        return "cannot be read"
