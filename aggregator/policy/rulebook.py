@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from aggregator.domain.decision import Decision
+from aggregator.domain.decision import ConfirmBy, Decision
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
@@ -25,6 +25,7 @@ _REMEMBERED: Final = 100_000
 _REPEATABLE: Final[tuple[RuleField, ...]] = ("retry", "idempotent", "read_only")
 SETTINGS: Final = (
     "tenant",
+    "confirm_by",
     "confirm_fallback",
     "denials",
     "names",
@@ -93,9 +94,11 @@ class AgentRules:
         bound = {name: binding(body, documents, name) for name in bound_names(self.steps)}
         self.bindings: Final[Mapping[str, Setting]] = MappingProxyType({n: b for n, b in bound.items() if b})
 
-        # The tenant; what becomes of a call that a person should confirm and nobody can be asked; whether a denial
-        # says so or answers as if there were no such tool; spelling and extent of lists (None leaves it to the door).
+        # The tenant; who says yes to a call that a person should confirm, and what becomes of it where the host cannot
+        # ask one; whether a denial says so or answers as if there were no such tool; spelling and extent of lists (None
+        # leaves it to the door).
         self.tenant: Final[str | None] = self._value("tenant", None)
+        self.confirm_by: Final[ConfirmBy] = self._value("confirm_by", "host")
         self.confirm_fallback: Final[ConfirmFallback] = self._value("confirm_fallback", "deny")
         self.denials: Final[Denials] = self._value("denials", "explicit")
         self.names: Final[Style | None] = self._value("names", None)
