@@ -34,6 +34,8 @@ _PASSES: Final = (
     re.compile(f"(?<![{_IDEOGRAPHS}])[\U000e0100-\U000e01ef]"),
     re.compile(f"(?<![{_JOINING}\ufe0f])[{_JOINERS}]"),
 )
+# How control characters are written in JSON; newline and tab have escapes of their own.
+_ESCAPES: Final = re.compile(rb"\\[rbfu]|\x7f")
 _FORMAT: Final = re.compile(f"[{_FORMATS}]")
 _IN_NAMES: Final = re.compile(f"[{_CONTROLS}\\t\\n{_FORMATS}{_JOINERS}{_SELECTORS}]")
 
@@ -44,8 +46,11 @@ EXACT: Final = frozenset(
 )
 # The same of values that somebody may send as they are.
 SENT: Final = EXACT | {"default", "examples"}
-# Nothing is nested this deep but to do harm.
-_DEEPEST: Final = 200
+_DATA: Final = frozenset({"default", "examples"})
+# Where a schema has names of its own in place of keywords.
+_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+# Nothing is nested this deep but to do harm: it is cut. Definitions are left out at fewer levels.
+_DEEPEST: Final = 250
 
 
 def cleaned(text: str) -> str:
@@ -56,6 +61,13 @@ def cleaned(text: str) -> str:
         for taken_out in _PASSES:
             text = taken_out.sub("", text)
     return text
+
+
+def may_hide(encoded: bytes) -> bool:
+    """Return whether a JSON text may hold anything that is not seen; False is certain, and found quickly."""
+    if _ESCAPES.search(encoded) is not None:
+        return True
+    return not encoded.isascii() and _ANY.search(encoded.decode("utf-8", "replace")) is not None
 
 
 def folded_name(name: str) -> str:
@@ -79,11 +91,15 @@ def escaped(text: str) -> str:
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
-def changed_texts(value: Any, change: Callable[[str], str], exact: frozenset[str], depth: int = 0) -> Any:
+def changed_texts(value: Any, change: Callable[[str], str], exact: frozenset[str]) -> Any:
     """Return a JSON value with `change` made to each text that is there to be read; itself where nothing changes.
 
     Names of fields stay as they are, and so does what is under those of `exact` unless it is an object.
     """
+    return _changed(value, change, exact, "", 0)
+
+
+def _changed(value: Any, change: Callable[[str], str], exact: frozenset[str], under: str, depth: int) -> Any:
     if isinstance(value, str):
         return change(value)
     if not isinstance(value, dict | list):
@@ -91,34 +107,39 @@ def changed_texts(value: Any, change: Callable[[str], str], exact: frozenset[str
     if depth == _DEEPEST:
         return None
     if isinstance(value, dict):
-        fields = {
-            name: item if _stays(name, item, exact) else changed_texts(item, change, exact, depth + 1)
-            for name, item in value.items()
-        }
+        fields = {}
+        for name, item in value.items():
+            # What a schema gives as an example is data: its names mean nothing here.
+            inner = frozenset() if name in _DATA and under not in _NAMED else exact
+            stays = _stays(name, item, exact, under)
+            fields[name] = item if stays else _changed(item, change, inner, name, depth + 1)
         return value if all(fields[name] is item for name, item in value.items()) else fields
-    items = [changed_texts(item, change, exact, depth + 1) for item in value]
+    items = [_changed(item, change, exact, under, depth + 1) for item in value]
     return value if all(one is other for one, other in zip(items, value, strict=True)) else items
 
 
-def hidden_in_names(value: Any) -> str | None:
+def hidden_in_names(value: Any, exact: frozenset[str]) -> str | None:
     """Return the first invisible format character in what `changed_texts` leaves as it is, as `U+200B`; else None."""
-    for text in _unchanged(value, 0):
+    for text in _unchanged(value, exact, "", 0):
         found = None if text.isascii() else _FORMAT.search(text)
         if found is not None:
             return f"U+{ord(found[0]):04X}"
     return None
 
 
-def _unchanged(value: Any, depth: int) -> Iterator[str]:
+def _unchanged(value: Any, exact: frozenset[str], under: str, depth: int) -> Iterator[str]:
     if depth == _DEEPEST:
         return
     if isinstance(value, dict):
         yield from value
         for name, item in value.items():
-            yield from _texts(item, depth + 1) if _stays(name, item, SENT) else _unchanged(item, depth + 1)
+            if _stays(name, item, exact, under):
+                yield from _texts(item, depth + 1)
+            else:
+                yield from _unchanged(item, exact, name, depth + 1)
     elif isinstance(value, list):
         for item in value:
-            yield from _unchanged(item, depth + 1)
+            yield from _unchanged(item, exact, under, depth + 1)
 
 
 def _texts(value: Any, depth: int) -> Iterator[str]:
@@ -131,5 +152,6 @@ def _texts(value: Any, depth: int) -> Iterator[str]:
             yield from _texts(item, depth + 1)
 
 
-def _stays(name: str, item: Any, exact: frozenset[str]) -> bool:
-    return name in exact and not isinstance(item, dict)
+def _stays(name: str, item: Any, exact: frozenset[str], under: str) -> bool:
+    """Return whether what is under this name is not to be changed. Below `under` names may be a schema's own."""
+    return name in exact and under not in _NAMED and (name == "const" or not isinstance(item, dict))

@@ -318,6 +318,7 @@ def _requests(matter: Matter, behind: Behind, result: Mapping[str, Any]) -> dict
         if missing is not None:
             raise UpstreamBadAnswer(server, f"{server} asked for {', '.join(missing)}, which this host did not offer.")
         # A handshake-era host is asked through `behind`, which words it.
+        params = matter.link.discreet.visible(params, "its questions")
         worded_params = worded(server, method, params, modern=True) if behind.modern else params
         asked[key] = {**request, "params": worded_params}
     return asked

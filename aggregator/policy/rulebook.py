@@ -4,6 +4,7 @@ Law: deciding is pure: no clock, no disk, no state but a memory of what was deci
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -11,6 +12,7 @@ from aggregator.domain.decision import ConfirmBy, Decision
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.unseen import folded_name
 from aggregator.policy.index import Index
 from aggregator.policy.inherit import binding, bound_names, chain, setting
 from aggregator.policy.limits import Limits, limits_of
@@ -22,6 +24,9 @@ from aggregator.policy.traits import TRAITS, Trait, Traits, claimed, declared
 # Rulings remembered by one rulebook: a bound on what many agents, or a server that renames its tools, can cost.
 _REMEMBERED: Final = 100_000
 
+# Rules that give something. Of a name with characters that nobody sees they must match all of it and what is seen of
+# it; for any other rule one of the two is enough, so that no such name gets round it.
+_GIVING: Final = frozenset({"allow", "read_only", "idempotent", "retry", "pinned"})
 _REPEATABLE: Final[tuple[RuleField, ...]] = ("retry", "idempotent", "read_only")
 SETTINGS: Final = (
     "tenant",
@@ -170,8 +175,15 @@ class AgentRules:
 
     def matching(self, target: Target) -> Iterator[Found]:
         """Every rule of the agent that speaks of `target`, the nearest first, in the order of places."""
+        seen = replace(target, name=name) if (name := folded_name(target.name)) != target.name else None
         for step, index in self._indexes:
-            rules = sorted(index.matching(target), key=lambda rule: (rule.pattern.text, rule.place))
+            matching = list(index.matching(target))
+            if seen is not None:
+                also = list(index.matching(seen))
+                both = {id(rule) for rule in matching} & {id(rule) for rule in also}
+                every = {id(rule): rule for rule in (*matching, *also)}
+                matching = [rule for at, rule in every.items() if rule.field not in _GIVING or at in both]
+            rules = sorted(matching, key=lambda rule: (rule.pattern.text, rule.place))
             yield from (Found(rule, step.route) for rule in rules)
 
     # -- how it may do it
