@@ -1,12 +1,14 @@
 """An upstream's resources, templates and prompts -> records fit to show, under names and URIs of our own.
 
-Law: a definition is passed on as it came but for that one field; what cannot be shown costs itself only.
+Law: a definition is passed on as it came but for that one field and characters that nobody sees; what cannot be shown
+costs itself only.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from aggregator.catalog.clean import Cleaning
 from aggregator.config.model import ServerConfig
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ItemKind, ItemRecord
@@ -32,6 +34,7 @@ def items(
     taken: set[str] = set()
     known = [(one.get(key) if isinstance(one, dict) else None, one) for one in definitions]
     readings = Counter(folded(own) for own in {own for own, _ in known if isinstance(own, str)})
+    cleaning = Cleaning(server, kind)
     for own, definition in known:
         if not isinstance(own, str) or not own:
             warnings.append(f"{server.id}: a {kind} is left out: it has no {key}")
@@ -41,6 +44,8 @@ def items(
             problem = "the server lists it twice"
         elif deeper_than(definition, _DEPTH_LIMIT):
             problem = f"it is nested more than {_DEPTH_LIMIT} levels deep"
+        else:
+            problem = cleaning.fault(own, definition)
         listed: dict[Style, str]
         if kind == "prompt":
             listed = _names(server, own, ambiguous or ("." in own and readings[folded(own)] > 1), name_limit)
@@ -53,8 +58,9 @@ def items(
             warnings.append(f"{server.id}: {kind} {own!r:.{_SHOWN}} is left out: {problem}")
             continue
         taken.update(listed.values())
-        records[own] = ItemRecord(kind, server.id, server.prefix, own, definition, listed)
-    return tuple(records.values()), warnings
+        shown = cleaning.cleaned(own, definition)
+        records[own] = ItemRecord(kind, server.id, server.prefix, own, shown, listed)
+    return tuple(records.values()), warnings + cleaning.warnings()
 
 
 def _names(server: ServerConfig, own: str, ambiguous: bool, name_limit: int) -> dict[Style, str]:

@@ -1,6 +1,6 @@
 """One upstream's tool list -> tools fit to show: what can be mended is mended, what cannot costs that tool only.
 
-Law: a definition is passed on as it came wherever hosts can live with it.
+Law: a definition is passed on as it came wherever hosts can live with it, but for characters that nobody sees.
 """
 
 from collections import Counter
@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any, Final
 
+from aggregator.catalog.clean import Cleaning
 from aggregator.config.model import ServerConfig
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
@@ -46,6 +47,7 @@ def vet(
     taken: set[str] = set()
     names = {d["name"] for d in definitions if isinstance(d, dict) and isinstance(d.get("name"), str)}
     readings = Counter(map(folded, names))
+    cleaning = Cleaning(server, "tool")
     for definition in definitions:
         try:
             name = _own_name(definition)
@@ -54,6 +56,9 @@ def vet(
             if name in records:
                 raise Unfit("the server lists it twice; the first one counts")
             mended, headers, notes = _mend(definition, over_http=server.type != "stdio")
+            if (fault := cleaning.fault(name, definition)) is not None:
+                raise Unfit(fault)
+            mended = cleaning.cleaned(name, mended)
         except Unfit as problem:
             warnings.append(f"{server.id}: tool {_shown(definition)} is left out: {problem}")
             continue
@@ -77,7 +82,7 @@ def vet(
             version=definition_digest(definition),
             param_headers=headers,
         )
-    return tuple(records.values()), warnings
+    return tuple(records.values()), warnings + cleaning.warnings()
 
 
 def definition_digest(definition: Any) -> str:

@@ -4,11 +4,12 @@ import json
 import os
 import time
 from dataclasses import asdict
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from aggregator.cli.noting import noted, operator
 from aggregator.cli.printing import minute, one_line, print_rows
 from aggregator.cli.setup import run_loop
+from aggregator.domain.unseen import escaped
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import default_url
 from aggregator.storage.records import Approval, ApprovalStatus
@@ -20,9 +21,9 @@ def listed(storage: str | None, status: ApprovalStatus | None = "pending", as_js
     """Print the approvals of one status, or all of them with None."""
     found = run_loop(_list(_url(storage), status))
     if as_json:
-        print(json.dumps([asdict(approval) for approval in found], ensure_ascii=False, indent=2))
+        print(json.dumps([_plain(approval) for approval in found], ensure_ascii=False, indent=2))
         return 0
-    rows = [("ID", "STATUS", "AGENT", "TOOL", "ASKED", "EXPIRES", "WHAT")]
+    rows = [("ID", "STATUS", "AGENT", "TOOL", "ASKED", "EXPIRES", "ANSWERED BY", "WHAT")]
     rows += [
         (
             approval.id,
@@ -31,6 +32,7 @@ def listed(storage: str | None, status: ApprovalStatus | None = "pending", as_js
             one_line(approval.tool),
             minute(approval.created),
             minute(approval.expires),
+            one_line(approval.decided_by or "-"),
             one_line(approval.summary)[:_SUMMARY],
         )
         for approval in found
@@ -47,7 +49,7 @@ def show(storage: str | None, id: str, as_json: bool = False) -> int:
     """
     approval = run_loop(_get(_url(storage), id))
     if as_json:
-        print(json.dumps(asdict(approval), ensure_ascii=False, indent=2))
+        print(json.dumps(_plain(approval), ensure_ascii=False, indent=2))
         return 0
     answered = f"{minute(approval.decided)} by {one_line(approval.decided_by or '')}" if approval.decided else "-"
     for name, value in (
@@ -58,6 +60,7 @@ def show(storage: str | None, id: str, as_json: bool = False) -> int:
         ("asked", minute(approval.created)),
         ("expires", minute(approval.expires)),
         ("answered", answered),
+        ("note", escaped(approval.note) if approval.note else "-"),
         ("used", minute(approval.used)),
         ("arguments", f"sha256 {approval.digest}"),
     ):
@@ -65,6 +68,10 @@ def show(storage: str | None, id: str, as_json: bool = False) -> int:
     print()
     for line in approval.summary.splitlines():
         print(one_line(line))
+    if approval.arguments is not None:
+        print("\nAll arguments, without secrets:")
+        for line in json.dumps(json.loads(approval.arguments), ensure_ascii=False, indent=2).splitlines():
+            print(escaped(line))
     return 0
 
 
@@ -77,18 +84,27 @@ def grant(storage: str | None, id: str, by: str | None = None, *, audited: bool 
     return _answer(storage, id, by, "grant", audited)
 
 
-def deny(storage: str | None, id: str, by: str | None = None, *, audited: bool = True) -> int:
-    """Refuse the call, or take back a yes that was not used yet.
+def deny(storage: str | None, id: str, note: str | None = None, by: str | None = None, *, audited: bool = True) -> int:
+    """Refuse the call, or take back a yes that was not used yet; `note` is told to the agent.
 
     Raises:
         OperatorError: there is none such, or it is used, denied or expired.
     """
-    return _answer(storage, id, by, "deny", audited)
+    return _answer(storage, id, by, "deny", audited, note)
 
 
-def _answer(storage: str | None, id: str, by: str | None, answer: Literal["grant", "deny"], audited: bool) -> int:
-    approval = run_loop(_answered(_url(storage), id, by or operator(), answer, audited))
+def _answer(
+    storage: str | None,
+    id: str,
+    by: str | None,
+    answer: Literal["grant", "deny"],
+    audited: bool,
+    note: str | None = None,
+) -> int:
+    approval = run_loop(_answered(_url(storage), id, by or operator(), answer, audited, note))
     print(f"{approval.id} is {approval.status}: {one_line(approval.agent_id)}, {one_line(approval.tool)}.")
+    if answer == "deny":
+        print(f"The same call is refused until {minute(approval.expires)}.")
     return 0
 
 
@@ -102,16 +118,24 @@ async def _get(url: str, id: str) -> Approval:
         return await database.approvals.get(id, now=time.time())
 
 
-async def _answered(url: str, id: str, by: str, answer: Literal["grant", "deny"], audited: bool = True) -> Approval:
+async def _answered(
+    url: str, id: str, by: str, answer: Literal["grant", "deny"], audited: bool = True, note: str | None = None
+) -> Approval:
     async with open_database(url) as database:
-        act = database.approvals.grant if answer == "grant" else database.approvals.deny
-        approval = await act(id, by, now=time.time())
+        queue, now = database.approvals, time.time()
+        approval = await (queue.grant(id, by, now=now) if answer == "grant" else queue.deny(id, by, note=note, now=now))
         if audited:
             said = f"The call of {approval.tool} by {approval.agent_id} is {approval.status}."
             known = {"approval": id, "tool": approval.tool, "answer": approval.status}
             # The digest is that of the arguments, which the row of the call has, too.
             await noted(database, "approval", said, approval.agent_id, by=by, arguments_digest=approval.digest, **known)
         return approval
+
+
+def _plain(approval: Approval) -> dict[str, Any]:
+    """Return an approval as JSON has it."""
+    arguments = json.loads(approval.arguments) if approval.arguments is not None else None
+    return {**asdict(approval), "arguments": arguments}
 
 
 def _url(storage: str | None) -> str:

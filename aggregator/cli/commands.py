@@ -274,9 +274,13 @@ def approvals_grant(approval: str, config: Config = None) -> None:
 
 
 @approvals_app.command("deny")
-def approvals_deny(approval: str, config: Config = None) -> None:
-    """Refuse a call."""
-    _run_change("aggregator.cli.approvals:deny", config, approval)
+def approvals_deny(
+    approval: str,
+    note: Annotated[str | None, typer.Option(help="Why, told to the agent.", show_default=False)] = None,
+    config: Config = None,
+) -> None:
+    """Refuse a call, and the same call for an hour."""
+    _run_change("aggregator.cli.approvals:deny", config, approval, note)
 
 
 Since = Annotated[

@@ -116,7 +116,8 @@ class ServerConfig(Part):
     env: TextMap = Field(
         default={},
         repr=False,
-        description="`stdio`: environment variables it gets besides the usual few (`PATH`, `HOME` and the like).",
+        description="`stdio`: environment variables it gets besides the usual few: `PATH`, `HOME` and the like, and "
+        "`HTTP_PROXY`, `HTTPS_PROXY` without the user name and password in them.",
         examples=[{"GITHUB_TOKEN": "${GITHUB_TOKEN}"}],
     )
     cwd: str | None = Field(
@@ -238,6 +239,14 @@ class ServerConfig(Part):
         default=False,
         description="`true`: what the server says of its own tools (read-only, destructive, idempotent) counts in "
         "policies.",
+    )
+    invisible_characters: Literal["remove", "keep"] = Field(
+        default="remove",
+        description="What becomes of characters that nobody sees (control characters, overrides of the direction of "
+        "text, zero-width spaces, tags) in what the server says of itself and of its tools, resources and prompts, and "
+        "in what it asks people. `remove` takes them out, and leaves out what has them in its name; `keep` passes them "
+        "on. Results are never changed.",
+        examples=["keep"],
     )
     output_validation: OutputValidation = Field(
         default="warn",

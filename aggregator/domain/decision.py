@@ -1,9 +1,13 @@
 """A verdict and where it comes from."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 Verdict = Literal["allow", "deny", "confirm"]
+# Who has to say yes to a call that waits for a person: the host that makes it, or somebody at the queue of approvals.
+ConfirmBy = Literal["host", "queue"]
+# How the name of one who agreed begins where the host said so; others answered in the queue.
+HOST_AGREED: Final = "host:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +28,10 @@ class Decision:
     def visible(self) -> bool:
         """Whether the agent may see the thing at all."""
         return self.verdict != "deny"
+
+
+def may_agree(agreed_by: str | None, confirm_by: ConfirmBy) -> bool:
+    """Return whether the yes of `agreed_by`, None for nobody, is one that `confirm_by` takes."""
+    if agreed_by is None:
+        return False
+    return confirm_by == "host" or not agreed_by.startswith(HOST_AGREED)

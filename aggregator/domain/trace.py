@@ -62,6 +62,7 @@ class CallRecord:
 
     `asked_name` is the name as it was called; `server`, `tool` (canonical), `own_name` and `schema_version` are None as
     long as it is not known which tool is meant. `answered_by` is the server that answered, where a fallback did.
+    `approved_by` is who agreed, where a person had to: `host:NAME`, or who granted the approval.
     `door` is `stdio`, `sse`, `http`, `v1`, `inprocess` or `cli`; `via` the meta tool by which the call came, if it did.
     What is no call of a tool has another `method`, which is its `tool` as well, and no `schema_version`.
     `arguments` and `result` are references to what was sent and answered; nobody may change them. `error` is what was
@@ -95,6 +96,7 @@ class CallRecord:
     error_message: str | None = None
     rule: str | None = None
     rule_source: str | None = None
+    approved_by: str | None = None
     retries: int = 0
     arguments: Any = None
     result: Any = None

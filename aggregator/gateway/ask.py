@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aggregator.domain.abilities import abilities_of
+from aggregator.domain.decision import HOST_AGREED
 from aggregator.domain.errors import RpcError
-from aggregator.domain.versions import META_CLIENT_CAPABILITIES, era_of
+from aggregator.domain.unseen import escaped
+from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, era_of
 from aggregator.gateway.host import Host
 from aggregator.gateway.seal import Sealer
 from aggregator.wire.peer import Channel, NoWayBack, PeerGone
@@ -23,6 +25,7 @@ log = logging.getLogger(__name__)
 PATIENCE: Final = 300.0
 _KEY: Final = "confirm"
 _FIELD: Final = "allow"
+_NAME_SHOWN: Final = 64
 # What the state of a question about agreement says of itself.
 STATE_KIND: Final = "consent"
 
@@ -90,6 +93,15 @@ class Asker:
             "requestState": self._sealer.seal(bound, now + PATIENCE),
         }
         return Reply(False, "a person has to agree first", interim)
+
+
+def answering(host: Host, version: str, params: Mapping[str, Any]) -> str:
+    """Return who agrees when this host says yes: `host:` and the name it gives itself, else how it comes in."""
+    meta = params.get("_meta")
+    modern = era_of(version) == "modern"
+    info = meta.get(META_CLIENT_INFO) if modern and isinstance(meta, dict) else host.client_info
+    name = info.get("name") if isinstance(info, Mapping) else None
+    return HOST_AGREED + (escaped(name[:_NAME_SHOWN]) if isinstance(name, str) and name else host.door)
 
 
 def _form(message: str) -> dict[str, Any]:

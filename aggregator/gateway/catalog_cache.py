@@ -138,6 +138,7 @@ class CatalogCache:
             else:
                 found = await (await self._catalogs()).fitting(self._fingerprints.values())
             lists = await asyncio.to_thread(lists_of, found)
+            lists = await asyncio.to_thread(self._discreetly, lists)
         except Exception as error:  # whatever it is, the servers themselves can be asked
             self._worry(error)
         recalled = {server: lists[one] for server, one in self._fingerprints.items() if one in lists}
@@ -146,6 +147,11 @@ class CatalogCache:
             self._known[server] = _versions(kept.tools)
             self._kept[server] = definitions, kept.connected
         self._supervisor.recall(recalled)
+
+    def _discreetly(self, lists: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+        """Return the lists without what is a secret by now: they may have been kept when nobody knew."""
+        links = {self._fingerprints[link.config.id]: link for link in self._links}
+        return {one: links[one].discreet.definitions(items) for one, items in lists.items() if one in links}
 
     def _pending(self) -> list[Link]:
         seen = (link for link in self._links if link.greeting is not None and link.state in ("ready", "stopped"))

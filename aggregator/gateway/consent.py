@@ -1,15 +1,19 @@
 """A person's agreement to one call: asked for at the host, or queued until somebody answers elsewhere."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.domain.call import Resolved
 from aggregator.domain.errors import NotConfirmed, WaitsForApproval
-from aggregator.gateway.ask import Asker, Question
+from aggregator.domain.unseen import escaped
+from aggregator.gateway.ask import Asker, Question, answering
 from aggregator.gateway.host import Host
+from aggregator.gateway.shown_arguments import shown_arguments
+from aggregator.gateway.views import Confirming
 from aggregator.storage.digest import argument_digest
 from aggregator.storage.errors import QueueFull, StorageError
 from aggregator.storage.records import Approval
@@ -23,10 +27,10 @@ log = logging.getLogger(__name__)
 
 # How long a queued question waits for its answer, and the answer for the call.
 QUEUED_FOR: Final = 24 * 3600.0
-# Of each argument, so that a long one cannot push the others out of sight.
+# More arguments than this nobody reads: such a call is not queued, so that nobody agrees to what is not shown.
+QUEUED_BYTES: Final = 256 * 1024
 _SHOWN: Final = 160
-_NAME_SHOWN: Final = 40
-_ARGUMENTS_SHOWN: Final = 10
+_NOTE_TOLD: Final = 500
 
 
 class Consent:
@@ -45,62 +49,85 @@ class Consent:
         self._asker = Asker()
 
     async def obtain(
-        self,
-        resolved: Resolved,
-        arguments: Mapping[str, Any],
-        fallback: Literal["deny", "queue"],
-        host: Host,
-        channel: Channel,
-    ) -> dict[str, Any] | None:
-        """None once there is agreement; else the interim result that carries the question to the host.
+        self, resolved: Resolved, arguments: Mapping[str, Any], way: Confirming, host: Host, channel: Channel
+    ) -> str | dict[str, Any]:
+        """Return who agreed (`host:NAME`, or who granted the approval), or the interim result that carries the question
+        to the host.
 
         Raises:
             NotConfirmed: the person said no, or nobody can be asked.
             WaitsForApproval: the question is queued.
         """
         asked, tool = resolved.asked, resolved.tool
-        question = Question(
-            asked.principal.agent_id, tool.name, argument_digest(arguments), _message(resolved, arguments)
-        )
-        if self._asker.can_ask(host, asked.version, asked.params):
+        agent, digest = asked.principal.agent_id, argument_digest(arguments)
+        if way.by == "host" and self._asker.can_ask(host, asked.version, asked.params):
+            question = Question(agent, tool.name, digest, _message(resolved, arguments))
             reply = await self._asker.ask(question, asked.version, asked.params, channel)
             if reply.interim is not None:
                 return dict(reply.interim)
             if reply.agreed:
-                log.info("%s: a person agreed to %s", asked.principal.agent_id, tool.name)
-                return None
+                by = answering(host, asked.version, asked.params)
+                log.info("%s: %s agreed to %s", agent, by, tool.name)
+                return by
             if not reply.unable:
                 raise NotConfirmed(tool.name, f"{tool.name} was not called: {reply.reason}.")
-        approvals = await self._approvals() if fallback == "queue" else None
-        if approvals is not None:
-            question = replace(question, message=_message(resolved, self._redact(dict(arguments))))
-            try:
-                await self._queue(question, approvals)
-            except (QueueFull, StorageError) as error:
-                log.warning("the question about %s cannot be queued: %s", tool.name, error)
-                raise NotConfirmed(
-                    tool.name, f"{tool.name} was not called: a person has to agree, and no question can be queued now."
-                ) from error
-            return None
-        raise NotConfirmed(
-            tool.name, f"{tool.name} was not called: a person has to agree, and this host cannot ask one."
-        )
+        if way.by == "host" and way.fallback != "queue":
+            raise _refused(tool.name, "this host cannot ask one")
+        approvals = await self._approvals()
+        if approvals is None:
+            raise _refused(tool.name, "no question can be queued, since there is no database")
+        try:
+            return await self._from_queue(resolved, arguments, (agent, tool.name, digest), approvals)
+        except (QueueFull, StorageError) as error:
+            log.warning("the question about %s cannot be queued: %s", tool.name, error)
+            raise _refused(tool.name, "no question can be queued now") from error
 
-    async def _queue(self, question: Question, approvals: "Approvals") -> None:
-        now = time.time()
-        bound = (question.agent_id, question.tool, question.digest)
-        granted = await approvals.find_granted(*bound, now=now)
-        if granted is not None and await approvals.consume(granted.id, *bound, now=now):
-            log.info("%s: approval %s is used for %s", question.agent_id, granted.id, question.tool)
-            return
-        waiting = await approvals.ask(*bound, question.message, expires=now + QUEUED_FOR, now=now)
+    async def _from_queue(
+        self, resolved: Resolved, arguments: Mapping[str, Any], bound: tuple[str, str, str], approvals: "Approvals"
+    ) -> str:
+        now, (agent, tool, _) = time.time(), bound
+        answer = await approvals.find_answer(*bound, now=now)
+        if answer is not None and answer.status == "denied":
+            raise _denied(answer, now)
+        if answer is not None and await approvals.consume(answer.id, *bound, now=now):
+            log.info("%s: approval %s of %s is used for %s", agent, answer.id, answer.decided_by, tool)
+            return answer.decided_by or answer.id
+        size = len(encode(arguments))
+        if size > QUEUED_BYTES:
+            most = f"more than the {QUEUED_BYTES} that a person can be shown"
+            raise _refused(tool, f"its arguments take {size} bytes, {most}")
+        shown, text = await asyncio.to_thread(self._shown, resolved, arguments)
+        waiting = await approvals.ask(*bound, shown, arguments=text, expires=now + QUEUED_FOR, now=now)
         if waiting.created == now:
             self.queued(waiting)
         raise WaitsForApproval(
-            question.tool,
-            f"{question.tool} was not called yet: a person has to agree. The question is queued as {waiting.id}.",
+            tool,
+            f"{tool} was not called yet: a person has to agree. The question is queued as {waiting.id}.",
             approval=waiting.id,
         )
+
+    def _shown(self, resolved: Resolved, arguments: Mapping[str, Any]) -> tuple[str, str]:
+        """Return the question and the whole arguments, as JSON, without secrets."""
+        redacted = self._redact(dict(arguments))
+        return _message(resolved, redacted), encode(redacted).decode("utf-8", "replace")
+
+
+def _refused(tool: str, why: str) -> NotConfirmed:
+    return NotConfirmed(tool, f"{tool} was not called: a person has to agree, and {why}.")
+
+
+def _denied(answer: Approval, now: float) -> NotConfirmed:
+    """Return the refusal of a call that a person said no to; how long that counts is said."""
+    until = datetime.fromtimestamp(answer.expires, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    said = f" and said: {escaped(answer.note[:_NOTE_TOLD])}" if answer.note else ""
+    return NotConfirmed(
+        answer.tool,
+        f"{answer.tool} was not called: a person denied this call{said}. The same call is refused until {until}.",
+        approval=answer.id,
+        denied=True,
+        note=answer.note,
+        retry_after=max(1, round(answer.expires - now)),
+    )
 
 
 def _never_mind(approval: Approval) -> None:
@@ -109,21 +136,15 @@ def _never_mind(approval: Approval) -> None:
 
 def _message(resolved: Resolved, arguments: Mapping[str, Any]) -> str:
     """What the person is asked. The host shows one server, so the upstream is named (S/client/elicitation)."""
-    shown = [f"{_plain(name, _NAME_SHOWN)}: {_plain(_text(value), _SHOWN)}" for name, value in arguments.items()]
-    said = "; ".join(shown[:_ARGUMENTS_SHOWN]) or "no arguments"
-    if len(shown) > _ARGUMENTS_SHOWN:
-        said += f"; and {len(shown) - _ARGUMENTS_SHOWN} more arguments, which are not shown"
-    agent, tool = _plain(resolved.asked.principal.agent_id, _SHOWN), resolved.tool
-    name, server = _plain(tool.own_name, _SHOWN), tool.server
-    return f"The agent {agent!r} wants to call {name!r} of the server {server!r} with {said}. Allow it?"
+    tool = resolved.tool
+    agent, name = _plain(resolved.asked.principal.agent_id), _plain(tool.own_name)
+    asked = f"The agent {agent!r} wants to call {name!r} of the server {tool.server!r} with"
+    if not arguments:
+        return f"{asked} no arguments. Allow it?"
+    lines = shown_arguments(arguments, tool.definition.get("inputSchema"))
+    return "\n".join([f"{asked}:", *(f"- {line}" for line in lines), "Allow it?"])
 
 
-def _text(value: Any) -> str:
-    return encode(value).decode("utf-8", "replace")
-
-
-def _plain(text: str, room: int) -> str:
-    """Text that can neither hide, reorder nor break what a person reads; what is left out is said."""
-    left_out = len(text) - room
-    shown = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text[:room])
-    return f"{shown}… ({left_out} more characters)" if left_out > 0 else shown
+def _plain(text: str) -> str:
+    left_out = len(text) - _SHOWN
+    return escaped(text[:_SHOWN]) + (f"… ({left_out} more characters)" if left_out > 0 else "")

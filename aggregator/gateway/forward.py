@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from aggregator.domain.decision import ConfirmBy
 from aggregator.domain.records import ItemKind
 from aggregator.gateway.behind import Behind
 from aggregator.gateway.eras import onward, received
@@ -23,12 +24,16 @@ _NOT_FORWARDED: Final = frozenset({"task", "inputResponses", "requestState"})
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something of one upstream that a host named: `own` is what the upstream calls it, `asked` what the host wrote."""
+    """Something of one upstream that a host named: `own` is what the upstream calls it, `asked` what the host wrote.
+
+    `takes` are the names of the arguments that a prompt declares, None where nothing is known of them.
+    """
 
     kind: ItemKind
     link: Link
     own: str
     asked: str
+    takes: tuple[str, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -37,11 +42,11 @@ class Found:
 
 
 async def forward(
-    found: Found, method: str, params: Mapping[str, Any], question: Question, *, confirm: bool = False
+    found: Found, method: str, params: Mapping[str, Any], question: Question, *, confirm: ConfirmBy | None = None
 ) -> dict[str, Any]:
     """The upstream's result, without what was meant for its own hop; `params` name the thing as the upstream does.
 
-    It may be a question to the host (`asks`). `confirm`: a person had to agree before.
+    It may be a question to the host (`asks`). `confirm`: who had to agree before, if anybody had.
 
     Raises:
         HostError: the host came back with an answer that is not good for this.
@@ -71,7 +76,7 @@ async def forward(
     async def work(send: Send) -> dict[str, Any]:
         more = back.more if back is not None else inquiries.unasked(matter, behind, params)
         try:
-            result = await inquiries.carry(matter, behind, send, more, agreed=confirm)
+            result = await inquiries.carry(matter, behind, send, more, agreed=record.approved_by)
         except BaseException:
             if heard is not None:
                 heard.drop()
@@ -81,6 +86,8 @@ async def forward(
         return result
 
     back = inquiries.back(matter, behind, params, confirm=confirm)
+    if back is not None:
+        record.approved_by = back.agreed
     try:
         if back is not None and back.parked is not None:
             with timed(record, "upstream"):
@@ -89,7 +96,7 @@ async def forward(
             # What goes on when this request is answered must not write into its record.
             apart, unclaimed = partial(work, send), partial(journal.unclaimed, record)
             with timed(record, "upstream"):
-                return await inquiries.park(matter, behind, apart, unclaimed, agreed=confirm)
+                return await inquiries.park(matter, behind, apart, unclaimed, agreed=record.approved_by)
         return await work(timed_send)
     finally:
         record.upstream_version = link.greeting.version if link.greeting is not None else None

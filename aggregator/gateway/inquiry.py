@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from aggregator.domain.abilities import ELICIT, NOTHING, QUESTIONS, lacking
+from aggregator.domain.decision import ConfirmBy, may_agree
 from aggregator.domain.errors import (
     INVALID_REQUEST,
     MISSING_CAPABILITY,
@@ -71,9 +72,9 @@ class Matter(NamedTuple):
 @dataclass(slots=True)
 class Back:
     """A host that came back with answers: `parked` is the call that waits for them, `more` what the upstream is to get
-    with the request if none does. `agreed`: a person had agreed to the call."""
+    with the request if none does. `agreed`: who had agreed to the call, if anybody had."""
 
-    agreed: bool
+    agreed: str | None
     more: dict[str, Any] = field(default_factory=dict)
     parked: Parked | None = None
     answers: Mapping[str, Any] = field(default_factory=dict)
@@ -92,8 +93,11 @@ class Inquiries:
         """Whether a request says of itself that it goes on with one that asked something."""
         return self._sealer.claims(params.get("requestState"))
 
-    def back(self, matter: Matter, behind: Behind, params: Mapping[str, Any], *, confirm: bool) -> Back | None:
-        """What a host came back with; None if it did not, or only with the agreement that `confirm` says is needed.
+    def back(
+        self, matter: Matter, behind: Behind, params: Mapping[str, Any], *, confirm: ConfirmBy | None
+    ) -> Back | None:
+        """What a host came back with; None if it did not, or only with the agreement that `confirm`, who has to agree,
+        calls for.
 
         Raises:
             StaleState: its state is not good for this, by this agent, now; nothing is run.
@@ -104,11 +108,11 @@ class Inquiries:
             return None
         if not self._sealer.claims(state):
             # Nothing has been run that waits for this one: at worst a person is asked again.
-            if confirm or (isinstance(state, str) and state.startswith(f"{CONSENT}.")):
+            if confirm is not None or (isinstance(state, str) and state.startswith(f"{CONSENT}.")):
                 return None
             raise StaleState("it is none of ours")
         found = self._opened(matter, params)
-        if confirm and not found.agreed:
+        if confirm is not None and not may_agree(found.agreed, confirm):
             raise StaleState("a person has to agree to it by now")
         return found
 
@@ -160,7 +164,7 @@ class Inquiries:
         work: Callable[[], Awaitable[dict[str, Any]]],
         unclaimed: Unclaimed,
         *,
-        agreed: bool,
+        agreed: str | None,
     ) -> dict[str, Any]:
         """The result of `work`, or the question that it waits with.
 
@@ -175,7 +179,7 @@ class Inquiries:
         back.parked.come_back(behind, back.answers)
         return await self._attend(matter, back.parked, back.agreed)
 
-    async def _attend(self, matter: Matter, parked: Parked, agreed: bool) -> dict[str, Any]:
+    async def _attend(self, matter: Matter, parked: Parked, agreed: str | None) -> dict[str, Any]:
         result = await parked.attend()
         if result is not None:
             return result
@@ -185,7 +189,7 @@ class Inquiries:
         return {"resultType": "input_required", "inputRequests": asked, "requestState": state}
 
     async def carry(
-        self, matter: Matter, behind: Behind, send: Send, more: dict[str, Any], *, agreed: bool = False
+        self, matter: Matter, behind: Behind, send: Send, more: dict[str, Any], *, agreed: str | None = None
     ) -> dict[str, Any]:
         """The upstream's result; for a host of 2026-07-28 perhaps what it is asked.
 
@@ -214,7 +218,7 @@ class Inquiries:
         raise UpstreamBadAnswer(server, f"{server} asked {ROUNDS} times and has not come to an end.")
 
     def _passed_on(
-        self, matter: Matter, result: dict[str, Any], requests: Mapping[str, Any], agreed: bool
+        self, matter: Matter, result: dict[str, Any], requests: Mapping[str, Any], agreed: str | None
     ) -> dict[str, Any]:
         state = {
             **_bond(matter),
@@ -315,6 +319,7 @@ def _requests(matter: Matter, behind: Behind, result: Mapping[str, Any]) -> dict
         if missing is not None:
             raise UpstreamBadAnswer(server, f"{server} asked for {', '.join(missing)}, which this host did not offer.")
         # A handshake-era host is asked through `behind`, which words it.
+        params = matter.link.discreet.visible(params, "its questions")
         worded_params = worded(server, method, params, modern=True) if behind.modern else params
         asked[key] = {**request, "params": worded_params}
     return asked

@@ -1,10 +1,11 @@
 """Whether an agent may have a resource or a prompt: the rulebook decides, and a person where it says so."""
 
 import logging
+from typing import Any
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.call import Asked, Resolved
-from aggregator.domain.decision import Decision
+from aggregator.domain.decision import ConfirmBy, Decision
 from aggregator.domain.errors import Blame, CallRefused
 from aggregator.domain.missing import ItemRefused, UnknownPrompt, UnknownResource
 from aggregator.domain.records import ToolRecord
@@ -42,9 +43,9 @@ class Permission:
             raise UnknownPrompt(found.asked, [], blame)
         raise UnknownResource(found.asked, blame=blame)
 
-    def confirms(self, found: Found, view: View) -> bool:
-        """Whether a person has to agree to it."""
-        return self.check(found, view).verdict == "confirm"
+    def confirms(self, found: Found, view: View) -> ConfirmBy | None:
+        """Return who has to agree to it, if anybody has."""
+        return view.confirming.by if self.check(found, view).verdict == "confirm" else None
 
     async def obtain(self, found: Found, view: View, question: Question) -> dict[str, object] | None:
         """None once it may be had; else the interim result that carries the question for a person to the host.
@@ -65,15 +66,19 @@ class Permission:
         resolved = Resolved(Asked(question.host.principal, question.params, question.spoken), _as_call(found))
         try:
             with timed(record, "confirm"):
-                return await self._consent.obtain(
+                answer = await self._consent.obtain(
                     resolved,
                     arguments if isinstance(arguments, dict) else {},
-                    view.confirm_fallback,
+                    view.confirming,
                     question.host,
                     question.channel,
                 )
         except CallRefused as refused:
             raise ItemRefused.by(refused) from refused
+        if isinstance(answer, dict):
+            return answer
+        record.approved_by = answer
+        return None
 
 
 def _as_call(found: Found) -> ToolRecord:
@@ -81,4 +86,5 @@ def _as_call(found: Found) -> ToolRecord:
     server: ServerConfig = found.link.config
     kind = "prompt" if found.kind == "prompt" else "resource"
     name = f"{kind}:{server.prefix or server.id}.{found.own}"
-    return ToolRecord(server.id, "", name, {}, {}, server.timeout)
+    takes: Any = None if found.takes is None else {"properties": {argument: {} for argument in found.takes}}
+    return ToolRecord(server.id, "", name, {"inputSchema": takes}, {}, server.timeout)

@@ -133,13 +133,16 @@ class Pipeline:
             checked, refusal = self._check(permitted)
         if refusal is not None:
             return refusal
-        tool, confirm = permitted.resolved.tool, permitted.ruling.decision.verdict == "confirm"
+        tool = permitted.resolved.tool
+        confirm = view.confirming.by if permitted.ruling.decision.verdict == "confirm" else None
         if self._failover.others and tool.name in self._failover.others:
             return await self._by_turns(checked, view, host, channel)
         behind = Behind(host, asked.version, asked.params, channel)
         matter = Matter(self._links[tool.server], "tools/call", tool.name, asked.principal, checked.arguments)
         back = self._inquiries.back(matter, behind, asked.params, confirm=confirm)
-        if confirm and back is None:
+        if back is not None:
+            record.approved_by = back.agreed
+        elif confirm is not None:
             with timed(record, "confirm"):
                 interim = await self._agree(checked, view, host, channel)
             if interim is not None:
@@ -154,7 +157,7 @@ class Pipeline:
         """The rest of the road for a tool that others stand in for: one after the other has its turn, until one can."""
         first = checked.permitted
         tool, asked, record = first.resolved.tool, first.resolved.asked, first.record
-        agreed = first.ruling.decision.verdict != "confirm"
+        confirm = view.confirming.by if first.ruling.decision.verdict == "confirm" else None
         # Of one that a person has to agree to, that person knows nothing.
         others = [other for other in self._failover.of(tool) if view.ruling(other).decision.verdict == "allow"]
         returned = self._inquiries.claims(asked.params)
@@ -169,13 +172,15 @@ class Pipeline:
             matter = Matter(self._links[one.server], "tools/call", one.name, asked.principal, turn.arguments)
             record.answered_by = one.server if one is not tool else None
             try:
-                back = self._inquiries.back(matter, behind, asked.params, confirm=not agreed)
-                if not agreed and back is None:
+                back = self._inquiries.back(matter, behind, asked.params, confirm=confirm)
+                if back is not None:
+                    record.approved_by = back.agreed
+                elif confirm is not None:
                     with timed(record, "confirm"):
                         interim = await self._agree(checked, view, host, channel)
                     if interim is not None:
                         return interim
-                agreed = True
+                confirm = None
                 result = await self._forward(_once(turn) if more else turn, matter, behind, back)
             except (StaleState, UpstreamError, OverLimit) as error:
                 foreign = returned and isinstance(error, StaleState)
@@ -252,7 +257,11 @@ class Pipeline:
         record.rule, record.rule_source = decision.rule, decision.source
         # Nobody is asked about a call that would then be over its limit.
         self._ledger.look(resolved.tool.name, permitted.ruling.limits, resolved.asked.conversation)
-        return await self._consent.obtain(resolved, checked.arguments, view.confirm_fallback, host, channel)
+        answer = await self._consent.obtain(resolved, checked.arguments, view.confirming, host, channel)
+        if isinstance(answer, dict):
+            return answer
+        record.approved_by = answer
+        return None
 
     async def _forward(self, checked: Checked, matter: Matter, behind: Behind, back: Back | None) -> dict[str, Any]:
         record = checked.permitted.record
@@ -264,6 +273,7 @@ class Pipeline:
             return await self._carry(checked, matter, behind, back)
         # What goes on when this request is answered must not write into its record.
         apart = CallRecord(record.trace, record.started, record.agent_id, record.asked_name, record.door, record.began)
+        apart.approved_by = record.approved_by
         permitted = Permitted(checked.permitted.resolved, checked.permitted.ruling, apart)
         work = partial(self._carry, Checked(permitted, checked.arguments), matter, behind, back)
         try:
@@ -273,7 +283,7 @@ class Pipeline:
                     behind,
                     work,
                     partial(self._journal.unclaimed, record),
-                    agreed=checked.permitted.ruling.decision.verdict == "confirm",
+                    agreed=record.approved_by,
                 )
         finally:
             record.retries, record.upstream_version = apart.retries, _version(matter.link)
@@ -293,11 +303,10 @@ class Pipeline:
             return await once(checked, {**sent, **more} if more else sent, tool.timeout, behind, heard)
 
         more = back.more if back is not None else self._inquiries.unasked(matter, behind, params)
-        agreed = ruling.decision.verdict == "confirm" or (back is not None and back.agreed)
         with self._ledger.charged(tool.name, ruling.limits, resolved.asked.conversation, again=back is not None):
             steps = len(record.steps)
             try:
-                result = await self._inquiries.carry(matter, behind, send, more, agreed=agreed)
+                result = await self._inquiries.carry(matter, behind, send, more, agreed=record.approved_by)
             except BaseException as error:
                 if isinstance(error, UpstreamError) and ruling.retry is None and len(record.steps) - steps > 1:
                     # It was answered before, with a question.

@@ -1,5 +1,6 @@
 """Which prompt of which server a name stands for, for an agent, and getting it: resolve, decide, forward."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from aggregator.domain.errors import METHOD_NOT_FOUND, UpstreamRpcError
@@ -82,4 +83,13 @@ class Prompts:
 
     def _seen(self, view: View, name: str) -> Found | None:
         record = next(self._offers.of(view).prompt(name), None)
-        return Found("prompt", self._links[record.server], record.own_name, name) if record is not None else None
+        if record is None:
+            return None
+        return Found("prompt", self._links[record.server], record.own_name, name, _takes(record.definition))
+
+
+def _takes(definition: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the arguments that a prompt declares, in its order."""
+    declared = definition.get("arguments")
+    named = (one.get("name") for one in declared if isinstance(one, dict)) if isinstance(declared, list) else ()
+    return tuple(name for name in named if isinstance(name, str))

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
 from aggregator.catalog.offer import Offer
 from aggregator.config.model import ServerConfig
 from aggregator.config.settings import Expose
-from aggregator.domain.decision import Decision
+from aggregator.domain.decision import ConfirmBy, Decision
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
@@ -29,6 +29,13 @@ _KEPT: Final = 256
 _REMEMBERED: Final = 50_000
 
 
+class Confirming(NamedTuple):
+    """How the agreement of a person is had: who says yes, and what is done where the host cannot ask."""
+
+    by: ConfirmBy = "host"
+    fallback: Literal["deny", "queue"] = "deny"
+
+
 class View:
     """One agent under one rulebook. Taken once per request, so that nothing in it mixes two of them."""
 
@@ -44,9 +51,10 @@ class View:
         return self.book is None
 
     @property
-    def confirm_fallback(self) -> Literal["deny", "queue"]:
-        """What becomes of a call that a person should confirm when nobody can be asked."""
-        return self._rules.confirm_fallback if self._rules is not None else "deny"
+    def confirming(self) -> Confirming:
+        """How the agreement of a person to a call of this agent is had."""
+        rules = self._rules
+        return Confirming(rules.confirm_by, rules.confirm_fallback) if rules is not None else Confirming()
 
     def style(self, door: Style) -> Style:
         """How names are listed for this agent at a door."""

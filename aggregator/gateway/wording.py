@@ -2,17 +2,34 @@
 
 Rule 1: the host is told which server asks, since all it sees is one (S/client/elicitation).
 Rule 2: a page's address is never touched, and never visited.
+Rule 3: a form that asks for a password or key is marked: servers must not do that (S/client/elicitation).
 """
 
+import re
 import secrets
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 from aggregator.domain.abilities import ELICIT, SAMPLE
+from aggregator.domain.unseen import escaped
 from aggregator.gateway.eras import onward, received
 
 # Names the server in the `_meta` of a question; in a form's or a page's words it stands in front.
 ASKER_KEY: Final = "aggregator/server"
+
+# Words by which a field of a form tells that it is for a secret, as a person may write them.
+_SECRET: Final = re.compile(
+    r"\b(?:pass ?(?:words?|phrase|code|key)|passwd|pwd|secrets?|token|credentials?|pin|otp|2fa|mfa|cvv2?|cvc)\b"
+    r"|\b(?:api|access|private) ?keys?\b|\bone time\b|\bcard ?number\b|密码|口令|令牌|密钥|验证码|パスワード|비밀번호"
+    r"|mot de passe|passwort|contraseñ|парол",
+    re.IGNORECASE,
+)
+# Where the words of a name meet.
+_JOINT: Final = re.compile(r"[_-]+|(?<=[a-z0-9])(?=[A-Z])")
+# Of the fields of a form: how many are looked at, and how much of each text.
+_FIELDS: Final = 100
+_LOOKED_AT: Final = 2_000
 
 
 def worded(server: str, method: str, params: Mapping[str, Any], *, modern: bool) -> dict[str, Any]:
@@ -20,7 +37,7 @@ def worded(server: str, method: str, params: Mapping[str, Any], *, modern: bool)
     # Tasks are agreed hop by hop, and we agreed to none.
     asked = {key: value for key, value in params.items() if key not in ("task", "_meta")}
     if method == ELICIT:
-        asked["message"] = f"[{server}] {asked.get('message', '')}"
+        asked["message"] = f"[{server}] {_mark(server, asked)}{asked.get('message', '')}"
         page = asked.pop("elicitationId", None)
         if asked.get("mode") == "url" and not modern:
             asked["elicitationId"] = page_id(server, page if isinstance(page, str) else secrets.token_urlsafe(16))
@@ -28,6 +45,24 @@ def worded(server: str, method: str, params: Mapping[str, Any], *, modern: bool)
         # `thisServer` would be every server behind us.
         asked["includeContext"] = "none"
     return {**asked, "_meta": {**onward(params.get("_meta"), trusted=False), ASKER_KEY: server}}
+
+
+def _mark(server: str, asked: Mapping[str, Any]) -> str:
+    """Return what a person is told before the message of a form that asks for a secret; nothing for any other."""
+    if asked.get("mode") == "url":
+        return ""
+    schema = asked.get("requestedSchema")
+    fields = schema.get("properties") if isinstance(schema, Mapping) else None
+    for name, field in islice(fields.items(), _FIELDS) if isinstance(fields, Mapping) else ():
+        about = field if isinstance(field, Mapping) else {}
+        texts = (name, about.get("title"), about.get("description"))
+        said = _JOINT.sub(" ", " ".join(text[:_LOOKED_AT] for text in texts if isinstance(text, str)))
+        if about.get("format") == "password" or _SECRET.search(said) is not None:
+            return (
+                f"(Careful: {escaped(repr(name[:80]))} looks like a password or key. Servers must not ask for these in "
+                f"a form; what you enter goes to {server!r}.) "
+            )
+    return ""
 
 
 def page_id(server: str, own: str) -> str:

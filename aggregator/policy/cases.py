@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from aggregator.domain.decision import Decision
+from aggregator.domain.decision import ConfirmBy, Decision
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
@@ -45,6 +45,11 @@ class Case(Part):
         description="`allow`, `deny`, `confirm`, or `invalid`: allowed or to confirm, but not with these arguments.",
         examples=["deny"],
     )
+    confirm_by: ConfirmBy | None = Field(
+        default=None,
+        description="With `expect: confirm`, who must have to say yes: `host` or `queue`.",
+        examples=["queue"],
+    )
     why: str | None = Field(
         default=None, description="Why it must be so, shown when it is not.", examples=["nobody deletes"]
     )
@@ -58,17 +63,18 @@ class CasesFile(Part):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one case. `reason` explains what was decided."""
+    """What came of one case. `reason` explains what was decided, `by` says who would have to say yes."""
 
     case: Case
     place: str
     got: Expected
     reason: str
+    by: ConfirmBy | None = None
 
     @property
     def passed(self) -> bool:
         """Whether it came as expected."""
-        return self.got == self.case.expect
+        return self.got == self.case.expect and self.case.confirm_by in (None, self.by)
 
     def __str__(self) -> str:
         case = self.case
@@ -76,7 +82,9 @@ class Outcome:
         if self.passed:
             return f"ok: {what}: {self.got}"
         why = f" ({case.why})" if case.why else ""
-        return f"FAILED: {what}: expected {case.expect}{why}, got {self.got}: {self.reason}"
+        by = f" by {case.confirm_by}" if case.confirm_by is not None else ""
+        got = f"{self.got} by {self.by}" if by and self.by is not None else self.got
+        return f"FAILED: {what}: expected {case.expect}{by}{why}, got {got}: {self.reason}"
 
 
 def read_cases(folder: Path) -> tuple[list[tuple[Case, str]], list[Problem]]:
@@ -115,7 +123,8 @@ def run_case(
         fault = _fault(thing, tightening, asked, check_arguments)
         if fault is not None:
             return Outcome(case, place, "invalid", fault)
-    return Outcome(case, place, decided.verdict, reason)
+    by = rules.confirm_by if rules is not None and decided.verdict == "confirm" else None
+    return Outcome(case, place, decided.verdict, reason, by)
 
 
 def _reason(decided: Decision) -> str:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from aggregator.domain.decision import Verdict
+from aggregator.domain.decision import ConfirmBy, Verdict
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.index import Index
 from aggregator.policy.rulebook import AgentRules, Rulebook, target_of
@@ -38,11 +38,23 @@ class Change(NamedTuple):
         return f"{self.agent} {'gained' if self.gained else 'lost'} {self.tool}: {self.before} -> {self.after}"
 
 
+class Confirmer(NamedTuple):
+    """Who had to say yes to the calls of one agent that wait for a person, before and after."""
+
+    agent: str
+    before: ConfirmBy
+    after: ConfirmBy
+
+    def __str__(self) -> str:
+        return f"{self.agent} has its calls confirmed by {self.after}, not by {self.before} (confirm_by)"
+
+
 class Diff(NamedTuple):
     """What changed over the tools there are.
 
-    `concerned`: agents whose list may look different now, changed argument rules included. `uncounted`: how many
-    agents were left out because comparing would take too long.
+    `confirmers`: agents of both rulebooks with another `confirm_by`. `concerned`: agents whose list may look different
+    now, changed argument rules included. `uncounted`: how many agents were left out because comparing would take too
+    long.
     """
 
     changes: tuple[Change, ...] = ()
@@ -50,6 +62,7 @@ class Diff(NamedTuple):
     vanished: tuple[str, ...] = ()
     concerned: tuple[str, ...] = ()
     uncounted: int = 0
+    confirmers: tuple[Confirmer, ...] = ()
 
     def lines(self, most: int = 20) -> list[str]:
         """For a log: one line per agent that gained or lost, at most `most`."""
@@ -62,6 +75,7 @@ class Diff(NamedTuple):
         for (agent, gained), tools in sorted(by_agent.items()):
             shown = ", ".join(tools[:5]) + (f" and {len(tools) - 5} more" if len(tools) > 5 else "")
             made.append(f"{agent} {'gained' if gained else 'lost'} {shown}")
+        made += map(str, self.confirmers)
         if self.uncounted:
             made.append(f"{self.uncounted} more agents with changed rules were not compared")
         return made if len(made) <= most else [*made[: most - 1], f"and {len(made) - most + 1} more lines"]
@@ -92,6 +106,11 @@ def diff(old: Rulebook | None, new: Rulebook, tools: Iterable[ToolRecord], trust
         tuple(name for name in everyone if name not in new.agents),
         tuple(name for name in everyone if _listing(before.get(name)) != _listing(new.agents.get(name))),
         uncounted,
+        tuple(
+            Confirmer(name, before[name].confirm_by, new.agents[name].confirm_by)
+            for name in everyone
+            if name in before and name in new.agents and before[name].confirm_by != new.agents[name].confirm_by
+        ),
     )
 
 

@@ -148,10 +148,18 @@ class DefaultsPart(Part):
         "name. It grants nothing: the tool must be allowed too.",
         examples=[{"mall4j.product.search": "mall_a"}],
     )
+    confirm_by: Literal["host", "queue"] | None = Field(
+        default=None,
+        description="Who says yes to a call that waits for a person. `host`: the program that makes the call puts the "
+        "question to its user, and its answer counts; it proves no person, since whoever runs that program can "
+        "answer. `queue`: only somebody who answers with `aggregator approvals`; the host is not asked. Built in: "
+        "`host`.",
+        examples=["queue"],
+    )
     confirm_fallback: Literal["deny", "queue"] | None = Field(
         default=None,
         description="What becomes of a call that waits for a person when the host cannot ask one: `deny` refuses it, "
-        "`queue` keeps it until somebody approves it. Built in: `deny`.",
+        "`queue` keeps it until somebody approves it. Without effect where `confirm_by` is `queue`. Built in: `deny`.",
         examples=["queue"],
     )
     denials: Literal["explicit", "hidden"] | None = Field(

@@ -97,7 +97,11 @@ def _changes(agent: str, findings: Iterable[Finding], target: Target, decided: D
 
 def _conditions(rules: AgentRules, ruling: Ruling | None, decided: Decision) -> Iterator[str]:
     if decided.verdict == "confirm":
-        yield f"where nobody can be asked: confirm_fallback is {rules.confirm_fallback}"
+        if rules.confirm_by == "queue":
+            yield f"somebody must grant it with `aggregator approvals`: confirm_by is queue{_at(rules, 'confirm_by')}"
+        else:
+            yield f"the host asks, and its answer counts: confirm_by is host{_at(rules, 'confirm_by')}"
+            yield f"where nobody can be asked: confirm_fallback is {rules.confirm_fallback}"
     if ruling is None:
         return
     for tightening in ruling.tightening:
@@ -108,3 +112,8 @@ def _conditions(rules: AgentRules, ruling: Ruling | None, decided: Decision) -> 
         yield f"{ruling.limits.result.rule} ({ruling.limits.result.source})"
     if ruling.retry is not None:
         yield f"it may be repeated after a failure: {ruling.retry}"
+
+
+def _at(rules: AgentRules, name: str) -> str:
+    found = rules.settings.get(name)
+    return f" ({found.place})" if found is not None else ""

@@ -13,6 +13,7 @@ from aggregator.policy.rules import Body, Documents, Setting
 
 # Per setting, the values from strict to lenient. Settings that are not here have no stricter value.
 STRICTNESS: Final[Mapping[str, tuple[str, ...]]] = {
+    "confirm_by": ("queue", "host"),
     "confirm_fallback": ("deny", "queue"),
     "denials": ("hidden", "explicit"),
     "annotations.destructive": ("deny", "confirm", "allow"),

@@ -49,6 +49,7 @@ def lint(book: Rulebook, known: Known) -> list[Problem]:
                 found.append(_warning(rule.place, body, rule.field, never, "Take one of the two out."))
     found += _bindings(book, reached, known)
     found += _tenants(book, known)
+    found += _confirmed(book, reached)
     return sorted(found, key=lambda problem: (problem.file.rpartition(":")[0], _line(problem), problem.where))
 
 
@@ -171,6 +172,26 @@ def _binding(plain_name: str, server: str, holders: list[AgentRules], known: Kno
             fix = f'Add "{meant_tool.name}" to `allow`: a binding grants nothing.'
             return f"{meant_tool.name} is bound and not allowed to agent {rules.agent_id}.", fix
     return None
+
+
+def _confirmed(book: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
+    """Settings about calls that wait for a person which can make no difference to any agent."""
+    for body in _bodies(book):
+        holders = reached.get(body.owner, [])
+        fallback, by = body.settings.get("confirm_fallback"), body.settings.get("confirm_by")
+        if fallback is not None and holders and all(rules.confirm_by == "queue" for rules in holders):
+            said = "It has no effect: where `confirm_by` is `queue` no host is asked."
+            yield _warning(fallback.place, body, "confirm_fallback", said, "Take it out.")
+        if by is not None and holders and not any(_waits(rules) for rules in holders):
+            said = "It has no effect: nothing makes a call wait for a person."
+            yield _warning(by.place, body, "confirm_by", said, "Add `confirm:`, or `annotations` with `confirm`.")
+
+
+def _waits(rules: AgentRules) -> bool:
+    """Return whether any rule of the agent wants a person."""
+    return any(bound.value == "confirm" for bound in rules.annotations.values()) or any(
+        rule.field == "confirm" for step in rules.steps for rule in step.body.rules
+    )
 
 
 def _tenants(book: Rulebook, known: Known) -> Iterator[Problem]:

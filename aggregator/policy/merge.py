@@ -17,7 +17,7 @@ from aggregator.policy.yamltree import Path, Tree
 
 # What `resource:` and `prompt:` patterns mean nothing for.
 _TOOLS_ONLY = frozenset({"arguments", "limits", "read_only", "idempotent", "retry", "pinned"})
-_SCALARS = ("confirm_fallback", "denials", "names", "expose", "tenant")
+_SCALARS = ("confirm_by", "confirm_fallback", "denials", "names", "expose", "tenant")
 
 
 @dataclass(frozen=True, slots=True)

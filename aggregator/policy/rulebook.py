@@ -4,13 +4,15 @@ Law: deciding is pure: no clock, no disk, no state but a memory of what was deci
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from aggregator.domain.decision import Decision
+from aggregator.domain.decision import ConfirmBy, Decision
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.unseen import folded_name
 from aggregator.policy.index import Index
 from aggregator.policy.inherit import binding, bound_names, chain, setting
 from aggregator.policy.limits import Limits, limits_of
@@ -22,9 +24,13 @@ from aggregator.policy.traits import TRAITS, Trait, Traits, claimed, declared
 # Rulings remembered by one rulebook: a bound on what many agents, or a server that renames its tools, can cost.
 _REMEMBERED: Final = 100_000
 
+# Rules that give something. Of a name with characters that nobody sees they must match all of it and what is seen of
+# it; for any other rule one of the two is enough, so that no such name gets round it.
+_GIVING: Final = frozenset({"allow", "read_only", "idempotent", "retry", "pinned"})
 _REPEATABLE: Final[tuple[RuleField, ...]] = ("retry", "idempotent", "read_only")
 SETTINGS: Final = (
     "tenant",
+    "confirm_by",
     "confirm_fallback",
     "denials",
     "names",
@@ -93,9 +99,11 @@ class AgentRules:
         bound = {name: binding(body, documents, name) for name in bound_names(self.steps)}
         self.bindings: Final[Mapping[str, Setting]] = MappingProxyType({n: b for n, b in bound.items() if b})
 
-        # The tenant; what becomes of a call that a person should confirm and nobody can be asked; whether a denial
-        # says so or answers as if there were no such tool; spelling and extent of lists (None leaves it to the door).
+        # The tenant; who says yes to a call that a person should confirm, and what becomes of it where the host cannot
+        # ask one; whether a denial says so or answers as if there were no such tool; spelling and extent of lists (None
+        # leaves it to the door).
         self.tenant: Final[str | None] = self._value("tenant", None)
+        self.confirm_by: Final[ConfirmBy] = self._value("confirm_by", "host")
         self.confirm_fallback: Final[ConfirmFallback] = self._value("confirm_fallback", "deny")
         self.denials: Final[Denials] = self._value("denials", "explicit")
         self.names: Final[Style | None] = self._value("names", None)
@@ -167,8 +175,15 @@ class AgentRules:
 
     def matching(self, target: Target) -> Iterator[Found]:
         """Every rule of the agent that speaks of `target`, the nearest first, in the order of places."""
+        seen = replace(target, name=name) if (name := folded_name(target.name)) != target.name else None
         for step, index in self._indexes:
-            rules = sorted(index.matching(target), key=lambda rule: (rule.pattern.text, rule.place))
+            matching = list(index.matching(target))
+            if seen is not None:
+                also = list(index.matching(seen))
+                both = {id(rule) for rule in matching} & {id(rule) for rule in also}
+                every = {id(rule): rule for rule in (*matching, *also)}
+                matching = [rule for at, rule in every.items() if rule.field not in _GIVING or at in both]
+            rules = sorted(matching, key=lambda rule: (rule.pattern.text, rule.place))
             yield from (Found(rule, step.route) for rule in rules)
 
     # -- how it may do it

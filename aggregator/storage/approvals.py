@@ -17,6 +17,8 @@ from aggregator.storage.tables import approvals
 SUBJECT: Final = "approvals"
 # More unanswered questions than a person reads: from there on an agent is refused.
 PENDING_AT_MOST: Final = 100
+# How long a no counts: until then the same call is refused, and nobody is asked about it.
+DENIED_FOR: Final = 3600.0
 # How long an answered or expired one can still be looked at.
 KEPT: Final = 30 * 86400.0
 _ID_ALPHABET: Final = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -33,8 +35,19 @@ class Approvals:
         """Differs as soon as any process has asked or answered."""
         return await self._engine.version(SUBJECT)
 
-    async def ask(self, agent_id: str, tool: str, digest: str, summary: str, *, expires: float, now: float) -> Approval:
-        """Queue a question; the same one that still waits is not queued again. `summary` is shown to people as it is.
+    async def ask(
+        self,
+        agent_id: str,
+        tool: str,
+        digest: str,
+        summary: str,
+        *,
+        arguments: str | None = None,
+        expires: float,
+        now: float,
+    ) -> Approval:
+        """Queue a question; the same one that still waits is not queued again. `summary` and `arguments` (JSON) are
+        shown to people as they are.
 
         Raises:
             QueueFull: too many questions of this agent wait.
@@ -54,6 +67,7 @@ class Approvals:
                 "tool": tool,
                 "digest": digest,
                 "summary": summary,
+                "arguments": arguments,
                 "status": "pending",
                 "created": now,
                 "expires": expires,
@@ -61,10 +75,11 @@ class Approvals:
             made = await connection.execute(insert(approvals).values(values).returning(*approvals.c))
             return _record(made.mappings().one(), now)
 
-    async def find_granted(self, agent_id: str, tool: str, digest: str, *, now: float) -> Approval | None:
-        """The oldest answer that lets this very call through, not yet used."""
-        granted = select(approvals).where(_bound(agent_id, tool, digest), _is_open("granted", now))
-        return await self._first(granted.order_by(approvals.c.created, approvals.c.id), now)
+    async def find_answer(self, agent_id: str, tool: str, digest: str, *, now: float) -> Approval | None:
+        """Return the newest answer about this very call that still counts: a yes that was not used, or a no."""
+        counts = _is_open("granted", now) | _is_open("denied", now)
+        answered = select(approvals).where(_bound(agent_id, tool, digest), counts)
+        return await self._first(answered.order_by(approvals.c.decided.desc(), approvals.c.id), now)
 
     async def consume(self, id: str, agent_id: str, tool: str, digest: str, *, now: float) -> bool:
         """Use a granted approval up, for the call it was given for: True for exactly one caller of all processes.
@@ -85,13 +100,14 @@ class Approvals:
         """
         return await self._answer(id, {"status": "granted", "decided": now, "decided_by": by}, ("pending",), now)
 
-    async def deny(self, id: str, by: str, *, now: float) -> Approval:
-        """Say no, or take a yes back that was not used yet.
+    async def deny(self, id: str, by: str, *, note: str | None = None, now: float) -> Approval:
+        """Say no for `DENIED_FOR`, or take a yes back that was not used yet; `note` is told to the agent.
 
         Raises:
             NoSuchRow: there is none such, or it is denied, used or expired.
         """
-        return await self._answer(id, {"status": "denied", "decided": now, "decided_by": by}, _OPEN, now)
+        values = {"status": "denied", "decided": now, "decided_by": by, "note": note, "expires": now + DENIED_FOR}
+        return await self._answer(id, values, _OPEN, now)
 
     async def list(self, status: ApprovalStatus | None = None, *, now: float) -> list[Approval]:
         """All of them, or those of one status; oldest first."""

@@ -26,7 +26,11 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A call that a person has to agree to: whose, of which tool, with which arguments (as a digest)."""
+    """A call that a person has to agree to: whose, of which tool, with which arguments (as a digest).
+
+    `arguments` are those a person is shown, as JSON without secrets; None in the oldest rows. `note` is what the person
+    who answered had to say. `expires` of a denied one is when the same call may be asked about again.
+    """
 
     id: str
     agent_id: str
@@ -39,6 +43,8 @@ class Approval:
     decided: float | None = None
     decided_by: str | None = None
     used: float | None = None
+    note: str | None = None
+    arguments: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

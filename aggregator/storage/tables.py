@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 
 # The newest migration: a file that carries this stamp needs none.
-REVISION: Final = "0003"
+REVISION: Final = "0004"
 
 metadata: Final = MetaData(
     naming_convention={
@@ -66,6 +66,8 @@ approvals: Final = Table(
     Column("decided", Double),
     Column("decided_by", String(128)),
     Column("used", Double),
+    Column("note", Text),
+    Column("arguments", Text),
     CheckConstraint("status IN ('pending', 'granted', 'denied', 'used')", name="status"),
     Index(None, "agent_id", "digest"),
     Index(None, "expires"),

@@ -135,7 +135,7 @@ class Callers:
         owner: Callable[[], Caller | None] | None = None,
         discreet: Discretion | None = None,
     ) -> None:
-        self._discreet = discreet or Discretion(Redactor(), Redactor())
+        self.discreet = discreet or Discretion(Redactor(), Redactor())
         self.level: int | None = None
         self.owner = owner
         self._server = server
@@ -220,6 +220,7 @@ class Callers:
             len(self._behind) >= OPEN_AT_MOST * max(1, len(self._running))
         ):
             raise RpcError(INVALID_REQUEST, "Too many questions for one call.")
+        params = self.discreet.visible(params, "its questions")
         if method == ELICIT:
             self._note_page(params, caller)
         return await self._put(caller, behind, method, params)
@@ -251,7 +252,7 @@ class Callers:
         if method == _SAID:
             caller = origin.caller if origin is not None and origin in self._running else self._likely()[0]
             if caller is not None:
-                caller.hear_log(self._server, self._discreet.relayed(params))
+                caller.hear_log(self._server, self.discreet.relayed(params))
             else:
                 log.info("%s says: %.500s", self._server, params.get("data"))
         elif method == _COMPLETED:

@@ -1,5 +1,6 @@
 """What an upstream said, without the secrets it was given: reasons are shown to hosts and on the health page."""
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,9 @@ from aggregator.config.model import LaunchConfig, ServerConfig
 from aggregator.config.secrets import secrets_in
 from aggregator.domain.errors import URL_REQUIRED, UpstreamError, UpstreamRpcError
 from aggregator.domain.redact import Redactor
+from aggregator.domain.unseen import EXACT, SENT, changed_texts, cleaned
+
+log = logging.getLogger(__name__)
 
 # A server's own few secrets are looked for even when they are short.
 _SHORTEST: Final = 4
@@ -21,11 +25,15 @@ class Discretion:
     """Takes out of what is told of one server, or passed on from it, what must not be shown.
 
     Rule: of what a server answers, nothing is taken but known secrets, and from a result that is good not even these.
+    What cannot be seen is taken out of what it says of itself and asks, unless `keeps` says that it stays.
     """
 
-    def __init__(self, own: Redactor, everybodys: Redactor) -> None:
+    def __init__(self, own: Redactor, everybodys: Redactor, *, server: str = "", keeps: bool = False) -> None:
         self._own = own
         self._everybodys = everybodys
+        self._server = server
+        self._keeps = keeps
+        self._warned: set[str] = set()
 
     def __call__(self, text: str) -> str:
         """What we say of it."""
@@ -35,6 +43,31 @@ class Discretion:
         """What it says itself, any JSON value, on its way to a host."""
         return self._everybodys.known(value)
 
+    def definitions(self, items: list[Any], *, named: bool = True) -> list[Any]:
+        """Return a list of definitions without known secrets in what is there to be read.
+
+        Names, where they are `named` by these, URIs and values that are compared stay: a changed one would mean nothing
+        to the server. It takes a while for a long list: call it in a thread.
+        """
+        known = self._everybodys.known
+        return (
+            items if known(items) is items else list(changed_texts(items, known, EXACT if named else EXACT - {"name"}))
+        )
+
+    def of_itself(self, said: Any) -> Any:
+        """Return what a server says of itself without known secrets and without what cannot be seen."""
+        return changed_texts(self.visible(said, "what it says of itself"), self._everybodys.known, EXACT - {"name"})
+
+    def visible(self, value: Any, what: str) -> Any:
+        """Return a JSON value of the server without what cannot be seen, which is said once for each `what`."""
+        if self._keeps:
+            return value
+        changed = changed_texts(value, cleaned, SENT)
+        if changed is not value and what not in self._warned:
+            self._warned.add(what)
+            log.warning("%s: characters that cannot be seen were taken out of %s", self._server, what)
+        return changed
+
     def hush(self, error: UpstreamError | UpstreamRpcError) -> None:
         """Take them out of an error that goes to a host: the server's own, or one of ours that repeats what it said."""
         if isinstance(error, UpstreamError):
@@ -42,7 +75,8 @@ class Discretion:
         else:
             error.message = self.relayed(error.message)
             # The page that a person has to visit may be told by what was configured.
-            error.data = error.data if error.code == URL_REQUIRED else self.relayed(error.data)
+            asks = error.code == URL_REQUIRED
+            error.data = self.visible(error.data, "its questions") if asks else self.relayed(error.data)
         error.args = (error.message,)
 
     @contextmanager
@@ -64,4 +98,4 @@ def discretion(config: ServerConfig, redact: Redactor | None = None) -> Discreti
         secrets.update(value for value in program.env.values() if _HARD_TO_GUESS.fullmatch(value))
         secrets.update(arg for arg in program.args if _RANDOM.fullmatch(arg))
     own = Redactor(secrets, _SHORTEST)
-    return Discretion(own, redact or own)
+    return Discretion(own, redact or own, server=config.id, keeps=config.invisible_characters == "keep")

@@ -54,18 +54,18 @@ class Link:
     ) -> None:
         audience = audience or Audience()
         self.config = config
-        self._discreet = discretion(config, redact)
+        self.discreet = discretion(config, redact)
         off = config.disabled_reason or ("" if config.enabled else "disabled in the config")
         first = Condition("starting" if config.enabled else "disabled", off, time.time())
-        self.life = Life(config.id, first, lambda: self.config.grace, lambda: changed(self), self._discreet)
-        self.lists = Lists(config, lambda: changed(self))
+        self.life = Life(config.id, first, lambda: self.config.grace, lambda: changed(self), self.discreet)
+        self.lists = Lists(config, lambda: changed(self), self.discreet)
         self.watch = Watch(config.id)
         self.health = Health(lambda: self.config, lambda: changed(self))
         self.greeting: Greeting | None = None
         self.transport: str | None = None
         self.connect_seconds: float | None = None
         self._warden = warden
-        self._way_in = WayIn(config, warden, self._hear, self._discreet)
+        self._way_in = WayIn(config, warden, self._hear, self.discreet)
         self._front = audience.front
         self._shared = config.isolation == "shared"
         self._apart = Apart(config, self._way_in, audience)
@@ -301,7 +301,7 @@ class Link:
         self.calls += 1
         self.in_flight += 1
         try:
-            result = await errands.run(errand, self.config, session, self._renew, self._discreet)
+            result = await errands.run(errand, self.config, session, self._renew, self.discreet)
         except BaseException as error:
             self.health.failed(began, error, alone=alone)
             raise
@@ -315,7 +315,7 @@ class Link:
         if session is None or session.over:
             session = await self._come_back(limit)
         if caller is not None and not (self._shared and session.fits(caller)):
-            with self._discreet.hushed():
+            with self.discreet.hushed():
                 session = await self._apart.session(caller, session, limit)
         return session
 
@@ -329,7 +329,7 @@ class Link:
         with self._rest.use():
             if self._session is None or self._session.over:
                 await self._come_back(limit)
-            with self._discreet.hushed():
+            with self.discreet.hushed():
                 await self.watch.agreed(uri, limit)
 
     def left(self, host: Hashable) -> None:
@@ -385,8 +385,8 @@ class Link:
                 else:
                     # It may have been lost meanwhile, and is not to come back then.
                     if self._session is session:
-                        self.greeting = greeting
                         self._session = session.renewed(greeting)
+                        self.greeting = self._session.greeting
                         self.lists.renew()
                         self.watch.forget()
         renewed = self._session

@@ -14,6 +14,7 @@ from aggregator.domain.errors import METHOD_NOT_FOUND, RpcError, UpstreamError
 from aggregator.domain.freshness import Freshness
 from aggregator.upstream import backoff
 from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.discretion import Discretion
 from aggregator.upstream.listing import Drained, drain
 from aggregator.upstream.negotiate import Greeting
 from aggregator.upstream.way_in import Session
@@ -57,11 +58,12 @@ Lose = Callable[[Session, str], None]
 
 class Lists:
     """`changed` is called when a list is another one than before. The same one stays the same object. `config` may be
-    another one later."""
+    another one later. `discreet` takes known secrets out of what is listed."""
 
-    def __init__(self, config: ServerConfig, changed: Callable[[], None]) -> None:
+    def __init__(self, config: ServerConfig, changed: Callable[[], None], discreet: Discretion) -> None:
         self.config = config
         self._changed = changed
+        self._discreet = discreet
         self._items: dict[Kind, list[Any]] = {kind: [] for kind in WAYS}
         self._fresh: dict[Kind, tuple[Freshness | None, float]] = {}
         self._greeting: Greeting | None = None
@@ -190,12 +192,16 @@ class Lists:
         if way.capability not in session.greeting.capabilities:
             return Drained([], None)
         try:
-            return await drain(self.config.id, session.connection, way.method, way.field, dict(session.envelope))
+            drained = await drain(self.config.id, session.connection, way.method, way.field, dict(session.envelope))
         except RpcError as error:
             # Many servers with resources know nothing of templates.
             if kind == "tool" or error.code != METHOD_NOT_FOUND:
                 raise
             return Drained([], None)
+        # A long list takes a while.
+        named = kind in ("tool", "prompt")
+        items = await asyncio.to_thread(self._discreet.definitions, drained.items, named=named)
+        return drained._replace(items=items)
 
     async def listen(self, session: Session, lose: Lose) -> None:
         """Hear of changes from a modern upstream (S/basic/patterns/subscriptions), again when the stream ends."""

@@ -5,7 +5,7 @@ Law: only a good `server/discover` result, or an error that names modern version
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from aggregator import __version__
@@ -30,6 +30,7 @@ from aggregator.domain.versions import (
     era_of,
 )
 from aggregator.upstream.connection import Connection
+from aggregator.upstream.discretion import Discretion
 
 # A silent legacy server must not cost the whole connect time-out.
 PROBE_TIMEOUT: Final = 5.0
@@ -49,6 +50,15 @@ class Greeting:
     @property
     def era(self) -> Era:
         return era_of(self.version)
+
+    def discreetly(self, discreet: Discretion) -> "Greeting":
+        """Return the same without what no host may see, or could see."""
+        return replace(
+            self,
+            server_info=discreet.of_itself(self.server_info),
+            capabilities=discreet.of_itself(self.capabilities),
+            instructions=discreet.of_itself(self.instructions),
+        )
 
     def envelope(self) -> dict[str, Any]:
         """The `_meta` every request to this upstream carries: empty for a legacy one."""

@@ -75,6 +75,7 @@ class Session:
     def renewed(self, greeting: Greeting) -> "Session":
         """The same connection after another handshake."""
         self.callers.level = None
+        greeting = greeting.discreetly(self.callers.discreet)
         return replace(self, greeting=greeting, envelope=greeting.envelope())
 
 
@@ -163,7 +164,8 @@ class WayIn:
                     inbound = Inbound(callers.asked, callers.told)
                     connection = await attempt.enter_async_context(opener(placed, inbound, self._warden))
                     attempt.push_async_callback(callers.close)
-                    greeting = await negotiate(placed.id, connection, protocol, declare)
+                    said = await negotiate(placed.id, connection, protocol, declare)
+                    greeting = said.discreetly(self._discreet)
                 except UpstreamUnavailable:
                     # What we launched may need a moment until it listens.
                     if child is None or child.exited.done():

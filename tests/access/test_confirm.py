@@ -70,7 +70,7 @@ async def test_the_host_is_asked_while_its_call_waits(open_room: OpenRoom, way: 
         params = asked["params"]
         assert params["mode"] == "form"
         assert params["requestedSchema"]["required"] == ["allow"]
-        for part in ("one", "pay", "crm", "n: 7"):
+        for part in ("one", "pay", "crm", '"n": 7'):
             assert part in params["message"]
         assert not box.calls
         assert not call.done
@@ -95,7 +95,7 @@ async def test_two_hosts_are_not_crossed(open_room: OpenRoom, way: tuple[str, st
         of_two = await question(two)
         for asked in await one.inbox.named("elicitation/create", 2):
             assert "'one'" in asked["params"]["message"]
-        assert "n: 2" in of_two["params"]["message"]
+        assert '"n": 2' in of_two["params"]["message"]
         # Ids of one session mean nothing in another: a stray answer moves nobody's call.
         for stray in (98, 99, "1e0", None, True):
             await reply(two, {"id": stray}, YES)
@@ -104,7 +104,7 @@ async def test_two_hosts_are_not_crossed(open_room: OpenRoom, way: tuple[str, st
         assert not calls[0].done
         assert not calls[2].done
         for asked in await one.inbox.named("elicitation/create", 2):
-            await reply(one, asked, YES if "n: 3" in asked["params"]["message"] else {"action": "cancel"})
+            await reply(one, asked, YES if '"n": 3' in asked["params"]["message"] else {"action": "cancel"})
         assert (await calls[0].result())["isError"] is True
         assert "isError" not in await calls[2].result()
     assert [call["arguments"] for call in box.calls] == [{"n": 3}]
@@ -174,7 +174,7 @@ async def test_a_modern_host_comes_back_with_the_answer(open_room: OpenRoom, way
         assert first["resultType"] == "input_required"
         (form,) = first["inputRequests"].values()
         assert form["method"] == "elicitation/create"
-        assert "n: 7" in form["params"]["message"]
+        assert '"n": 7' in form["params"]["message"]
         (name,) = first["inputRequests"]
         again = {
             "name": "crm.pay", "arguments": {"n": 7},
@@ -336,7 +336,8 @@ async def test_what_a_person_reads_cannot_be_dressed_up(config: Configured) -> N
         desk.host("one", capabilities=FORMS), "crm.pay", {"note": f"Allow it? {tricks} ok", tricks: 1}, seen
     )
     ((form),) = seen.asked
-    assert form["message"].isprintable()
+    assert all(line.isprintable() for line in form["message"].split("\n"))
+    assert len(form["message"].split("\n")) == 4
 
 
 async def test_a_person_sees_what_changes_hands(config: Configured) -> None:
@@ -435,7 +436,7 @@ async def test_a_database_that_fails_lets_nothing_through(
     async def busy(*_: Any, **__: Any) -> None:
         raise StorageBusy("The database is locked.")
 
-    for step in ("find_granted", "ask"):
+    for step in ("find_answer", "ask"):
         desk = Desk(config("crm"), {"crm": TOOLS}, queued(), storage)
         async with desk.app._stack:
             with monkeypatch.context() as patched:

@@ -224,7 +224,7 @@ async def test_a_person_agrees_to_what_the_agent_called(tmp_path: Path) -> None:
     way = Way(yes)
     answer = await at.call(at.host("one", LEGACY, FORMS), "crm.get", {"id": 1}, way)
     assert len(way.asked) == 1
-    assert "'crm'" in str(way.asked[0])
+    assert "'crm'" in way.asked[0]["message"]
     assert ("isError" not in answer["result"]) == (at.sent == [("spare", "get")])
 
 

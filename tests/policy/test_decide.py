@@ -315,6 +315,7 @@ def test_other_settings() -> None:
     made = one(confirm_fallback="queue", names="compatible", keys=["k1:b2-aa-bb", "k0:h:h"], tenant=None)
     rules = rules_of(made)
     assert (rules.confirm_fallback, rules.names, rules.tenant) == ("queue", "compatible", None)
+    assert rules.confirm_by == "host"
     assert [(k.agent_id, k.key.key_id, k.key.line) for k in made.keys] == [
         ("a", "k0", "k0:h:h"),
         ("a", "k1", "k1:b2-aa-bb"),

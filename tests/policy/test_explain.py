@@ -51,6 +51,7 @@ what was found, in the order it counts:
 to change it:
   change `annotations.destructive` of role reader (policies/1.yaml:5), or add "shop.pay" to `read_only` if it only reads
 when it is called:
+  the host asks, and its answer counts: confirm_by is host
   where nobody can be asked: confirm_fallback is deny
   per_minute: 9 (limits "shop.*" of agent clerk) (policies/1.yaml:11)
   result_bytes: 10 (limits "shop.*" of agent clerk) (policies/1.yaml:11)"""
@@ -116,6 +117,18 @@ def test_a_log_line_per_agent() -> None:
     assert len(diff(None, made, tools).lines(most=2)) == 2
 
 
+def test_who_must_say_yes_is_explained_and_compared() -> None:
+    """B6: with the place that says so; a change of it stands in the log of a reload."""
+    body = {"allow": ["t.*"], "confirm": ["t.pay"]}
+    host, queue = (book({"agents": {"a": {**body, "confirm_by": by}, "b": body}}) for by in ("host", "queue"))
+    said = "somebody must grant it with `aggregator approvals`: confirm_by is queue (policies/1.yaml:1)"
+    assert explain(queue, "a", tool("t.pay")).conditions == (said,)
+    assert "confirm_by is host (policies/1.yaml:1)" in explain(host, "a", tool("t.pay")).conditions[0]
+    assert diff(host, queue, []).lines() == ["a has its calls confirmed by queue, not by host (confirm_by)"]
+    assert diff(queue, host, []).lines() == ["a has its calls confirmed by host, not by queue (confirm_by)"]
+    assert not diff(queue, queue, []).lines()
+
+
 CATALOG = (tool("github.list_issues"), tool("github.delete_repo"), tool("time.convert_time", READ_ONLY))
 SERVERS = {"github": "github", "time": "time", "down": "down"}
 
@@ -153,6 +166,16 @@ SERVERS = {"github": "github", "time": "time", "down": "down"}
             ['.bindings: github.list_issues is bound and not allowed to agent a. Add "github.list_issues" to `allow`: '
              "a binding grants nothing."],
         ),
+        (
+            {"allow": ["*"], "confirm": ["github.*"], "confirm_by": "queue", "confirm_fallback": "deny"},
+            [".confirm_fallback: It has no effect: where `confirm_by` is `queue` no host is asked. Take it out."],
+        ),
+        (
+            {"allow": ["*"], "confirm_by": "queue"},
+            [".confirm_by: It has no effect: nothing makes a call wait for a person. Add `confirm:`, or `annotations` "
+             "with `confirm`."],
+        ),
+        ({"allow": ["*"], "annotations": {"destructive": "confirm"}, "confirm_by": "queue"}, []),
     ],
 )  # fmt: skip
 def test_warnings(agent: dict[str, Any], expected: list[str]) -> None:
@@ -187,6 +210,15 @@ def short(schemas: Any, arguments: Any) -> str | None:
         ({"tool": "shop.get_it", "arguments": {"id": 1}, "expect": "allow"}, "ok: c.yaml:1: clerk, shop.get_it: allow"),
         ({"tool": "shop.get_it", "expect": "invalid"}, "ok: c.yaml:1: clerk, shop.get_it: invalid"),
         ({"tool": "shop.pay", "expect": "confirm"}, "ok: c.yaml:1: clerk, shop.pay: confirm"),
+        (
+            {"tool": "shop.pay", "expect": "confirm", "confirm_by": "host"},
+            "ok: c.yaml:1: clerk, shop.pay: confirm",
+        ),
+        (
+            {"tool": "shop.pay", "expect": "confirm", "confirm_by": "queue"},
+            "FAILED: c.yaml:1: clerk, shop.pay: expected confirm by queue, got confirm by host: role reader has "
+            "`destructive: confirm`, and as far as is known this tool may destroy something (policies/1.yaml:5)",
+        ),
         (
             {"tool": "shop.get_it", "arguments": {}, "expect": "allow"},
             "FAILED: c.yaml:1: clerk, shop.get_it: expected allow, got invalid: id is missing "

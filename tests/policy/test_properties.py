@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aggregator.domain.principal import Principal
+from aggregator.domain.unseen import folded_name
 from aggregator.policy.diff import diff
 from aggregator.policy.explain import explain, what_can, who_can
 from aggregator.policy.files import Source, check
@@ -197,7 +198,8 @@ def test_look_alikes_are_other_names(name: str) -> None:
     exact = book({"agents": {"a": {"allow": ["github.delete"]}, "b": {"allow": ["github.delete?", "github.?elete"]}}})
     decided = exact.agents["a"].decide(tool(name), trusted=False)
     assert decided.verdict == "deny"
-    prefix = name.partition(".")[0]
+    # What differs by characters that nobody sees is denied with the name that it looks like.
+    prefix = "" if folded_name(name) == "github.delete" else name.partition(".")[0]
     denied = book({"agents": {"a": {"allow": ["github.*"], "deny": ["github.delete"]}}}).agents["a"]
     assert denied.decide(tool(name), trusted=False).visible is (prefix == "github" and "." in name)
 

@@ -12,7 +12,7 @@ from tests.peers.toolbox import Json
 from tests.questions.asker_web import WebAsker
 from tests.questions.conftest import OpenHouse
 from tests.questions.entries import ABLE, ANSWERS, FORM
-from tests.questions.people import again, asked, is_question, reply, words
+from tests.questions.people import again, asked, carried, is_question, reply, words
 
 VERSION: Final = LEGACY[-1]
 EVERY_ERA: Final = (VERSION, MODERN)
@@ -77,6 +77,23 @@ async def test_questions_where_none_may_be(house: House, door: str, version: str
         params["argument"] = {"name": "key", "value": "b"}
         done = await host.ask("completion/complete", params).result()
     assert done["completion"]["values"] == ["b"]
+
+
+@every_era
+@pytest.mark.parametrize("upstream", ["stdio_modern", "stdio_legacy", "http_legacy"])
+async def test_questions_with_what_nobody_sees(house: House, version: str, upstream: str, key: str) -> None:
+    """D9: it is taken out on every way that a question takes; what the person answers goes back as it is."""
+    form = {
+        "method": FORM["method"],
+        "params": {**FORM["params"], "message": "a\u202eb\u200b\U000e0041c", "x": ["\u200b"]},
+    }
+    params = {"name": f"{upstream}.ask", "arguments": {"key": key, "rounds": [[form]]}}
+    answer = {"action": "accept", "content": {"answer": "x\u200b"}}
+    async with house.host("http", version, capabilities=ABLE) as host:
+        done, (question,) = await carried(host, "tools/call", params, [[answer]])
+    assert question["params"]["message"] == f"[{upstream}] abc"
+    assert question["params"]["x"] == [""]
+    assert words(done)["answers"] == [[answer]]
 
 
 @pytest.mark.parametrize("upstream", ["stdio_modern", "http_modern"])

@@ -27,14 +27,14 @@ async def test_from_question_to_use(queue: Approvals) -> None:
     asked = await _asked(queue)
     assert asked.id.startswith("apr_")
     assert (asked.status, asked.created, asked.expires) == ("pending", 1.0, 100.0)
-    assert await queue.find_granted(*CALL, now=2.0) is None
+    assert await queue.find_answer(*CALL, now=2.0) is None
     assert not await queue.consume(asked.id, *CALL, now=2.0)
     granted = await queue.grant(asked.id, "ada", now=3.0)
     assert (granted.status, granted.decided, granted.decided_by) == ("granted", 3.0, "ada")
-    assert await queue.find_granted(*CALL, now=4.0) == granted
+    assert await queue.find_answer(*CALL, now=4.0) == granted
     assert await queue.consume(asked.id, *CALL, now=5.0)
     assert not await queue.consume(asked.id, *CALL, now=5.0)
-    assert await queue.find_granted(*CALL, now=6.0) is None
+    assert await queue.find_answer(*CALL, now=6.0) is None
     used = await queue.get(asked.id, now=6.0)
     assert (used.status, used.used) == ("used", 5.0)
 
@@ -46,7 +46,7 @@ async def test_from_question_to_use(queue: Approvals) -> None:
 async def test_a_yes_is_good_for_this_very_call(queue: Approvals, call: tuple[str, str, str]) -> None:
     asked = await _asked(queue)
     await queue.grant(asked.id, "ada", now=2.0)
-    assert await queue.find_granted(*call, now=3.0) is None
+    assert await queue.find_answer(*call, now=3.0) is None
     assert not await queue.consume(asked.id, *call, now=3.0)
     assert (await queue.get(asked.id, now=3.0)).status == "granted"
 
@@ -59,6 +59,25 @@ async def test_the_same_question_waits_once(queue: Approvals) -> None:
     assert (await _asked(queue)).id != first.id
 
 
+async def test_a_no_counts_for_a_while(queue: Approvals) -> None:
+    """B6: for this very call alone, with the words of the person who said it."""
+    asked = await _asked(queue)
+    denied = await queue.deny(asked.id, "ada", note="too much", now=3.0)
+    assert (denied.status, denied.decided_by, denied.note) == ("denied", "ada", "too much")
+    assert denied.expires == 3.0 + module.DENIED_FOR
+    assert await queue.find_answer(*CALL, now=denied.expires - 1) == denied
+    assert await queue.find_answer(*CALL, now=denied.expires) is None
+    assert await queue.find_answer(CALL[0], CALL[1], "d2", now=4.0) is None
+    assert not await queue.consume(asked.id, *CALL, now=4.0)
+
+
+async def test_what_is_agreed_to_is_kept(queue: Approvals) -> None:
+    """B6: the arguments as they are shown; rows of before have none."""
+    asked = await queue.ask(*CALL, "text", arguments='{"a":1}', expires=100.0, now=1.0)
+    assert (await queue.get(asked.id, now=2.0)).arguments == '{"a":1}'
+    assert (await _asked(queue, "bot", "a.b", "d2")).arguments is None
+
+
 async def test_time_ends_questions_and_answers(queue: Approvals) -> None:
     asked, other = await _asked(queue), await _asked(queue, "other", "a.b", "d")
     await queue.grant(other.id, "ada", now=2.0)
@@ -66,7 +85,7 @@ async def test_time_ends_questions_and_answers(queue: Approvals) -> None:
     with pytest.raises(NoSuchRow, match="is expired already"):
         await queue.grant(asked.id, "ada", now=100.0)
     assert not await queue.consume(other.id, "other", "a.b", "d", now=100.0)
-    assert await queue.find_granted("other", "a.b", "d", now=100.0) is None
+    assert await queue.find_answer("other", "a.b", "d", now=100.0) is None
     again = await _asked(queue, now=100.0, expires=200.0)
     assert again.id != asked.id
 

@@ -18,7 +18,10 @@ def asked(url: str) -> Approval:
         async with open_database(url) as database:
             now = time.time()
             summary = "Delete \x1b[2Jthe repository\nargs: {}"
-            return await database.approvals.ask("bot", "git.delete", "d", summary, expires=now + 60, now=now)
+            arguments = '{"path":"/x","n":{"\u202eamount":1}}'
+            return await database.approvals.ask(
+                "bot", "git.delete", "d", summary, arguments=arguments, expires=now + 60, now=now
+            )
 
     return asyncio.run(ask())
 
@@ -35,18 +38,24 @@ def test_grant(url: str, asked: Approval, capsys: pytest.CaptureFixture[str]) ->
     assert approvals.show(url, asked.id) == 0
     shown = capsys.readouterr().out
     assert "by ada" in shown
+    assert '\n  "path": "/x",\n  "n": {\n    "\\u202eamount": 1\n  }\n' in shown
+    assert approvals.listed(url, None) == 0
+    assert "  ada  " in capsys.readouterr().out.splitlines()[1]
     assert "\x1b" not in shown
     with pytest.raises(OperatorError, match="is granted already"):
         approvals.grant(url, asked.id)
 
 
 def test_deny_and_json(url: str, asked: Approval, capsys: pytest.CaptureFixture[str]) -> None:
-    assert approvals.deny(url, asked.id) == 0
-    capsys.readouterr()
+    assert approvals.deny(url, asked.id, "not\nthis \x1b[2J") == 0
+    assert "The same call is refused until " in capsys.readouterr().out
+    approvals.show(url, asked.id)
+    assert "\nnote       not\\nthis \\u001b[2J\n" in capsys.readouterr().out
     approvals.show(url, asked.id, as_json=True)
     shown = json.loads(capsys.readouterr().out)
     assert shown["status"] == "denied"
     assert shown["decided_by"].startswith("cli:")
+    assert (shown["note"], shown["arguments"]) == ("not\nthis \x1b[2J", {"path": "/x", "n": {"\u202eamount": 1}})
     approvals.listed(url, None, as_json=True)
     assert json.loads(capsys.readouterr().out) == [shown]
 

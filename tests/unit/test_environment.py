@@ -1,0 +1,35 @@
+"""What a child process is given of our environment."""
+
+import asyncio
+import json
+import sys
+
+import pytest
+
+from aggregator.upstream.process import Warden, running
+
+PROXIES = {
+    "HTTP_PROXY": ("http://me:p@ss:w/rd@proxy.example:3128", "http://proxy.example:3128"),
+    "HTTPS_PROXY": ("socks5h://user@[::1]:1080/", "socks5h://[::1]:1080/"),
+    "http_proxy": ("me:://hunter2@proxy:80", "proxy:80"),
+    "https_proxy": ("http://proxy.example", "http://proxy.example"),
+}
+
+
+async def test_proxies_come_without_their_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D1: unless the configuration gives it to the server by name."""
+    for name, (whole, _) in PROXIES.items():
+        monkeypatch.setenv(name, whole)
+    monkeypatch.setenv("ALL_PROXY", "http://me:hunter2@proxy")
+    monkeypatch.setenv("NO_PROXY", "localhost,.internal")
+    said = bytearray()
+    program = "import json, os; print(json.dumps(dict(os.environ)))"
+    own = {"https_proxy": "http://its:own@proxy"}
+    async with running("one", sys.executable, ("-c", program), own, None, said.extend, Warden()) as child:
+        async with asyncio.timeout(10):
+            await child.exited
+    env = json.loads(said)
+    assert {name: env.get(name) for name in PROXIES} == {name: without for name, (_, without) in PROXIES.items()} | own
+    assert env["NO_PROXY"] == "localhost,.internal"
+    assert "ALL_PROXY" not in env
+    assert "hunter2" not in said.decode()
