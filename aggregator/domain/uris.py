@@ -14,7 +14,7 @@ _UNTOUCHED: Final = re.compile(r"(?:https|data):", re.IGNORECASE)
 # For what has no authority to put the prefix before (`urn:`, templates that leave the scheme open), and for what a host
 # would look for on the network by that authority.
 _OWN: Final = "mcp://"
-_NETWORK: Final = frozenset({"http", "ws", "wss", "ftp", "sftp", "ssh"})
+NETWORK: Final = frozenset({"http", "https", "ws", "wss", "ftp", "sftp", "ssh"})
 
 
 def wrapped(prefix: str, uri: str) -> str:
@@ -23,7 +23,7 @@ def wrapped(prefix: str, uri: str) -> str:
         return uri
     found = _HIERARCHICAL.match(uri)
     # A server's own `mcp:` scheme must not read like ours.
-    if found is None or found[1].lower() in _NETWORK or found[1].lower() == "mcp":
+    if found is None or found[1].lower() in NETWORK or found[1].lower() == "mcp":
         return aliased(prefix, uri)
     return f"{found[0]}{prefix}/{uri[found.end() :]}"
 
@@ -41,7 +41,7 @@ def unwrapped(uri: str) -> tuple[str, str] | None:
     if _UNTOUCHED.match(uri):
         return None
     found = _HIERARCHICAL.match(uri)
-    if found is None or found[1].lower() in _NETWORK:
+    if found is None or found[1].lower() in NETWORK:
         return None
     prefix, slash, rest = uri[found.end() :].partition("/")
     if not slash or not prefix or not rest:

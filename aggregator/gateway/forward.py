@@ -23,12 +23,17 @@ _NOT_FORWARDED: Final = frozenset({"task", "inputResponses", "requestState"})
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something of one upstream that a host named: `own` is what the upstream calls it, `asked` what the host wrote."""
+    """Something of one upstream that a host named: `own` is what the upstream calls it, `asked` what the host wrote.
+
+    `listed` and `also` are what a rulebook has to know of a resource (`AgentRules.decide_resource`).
+    """
 
     kind: ItemKind
     link: Link
     own: str
     asked: str
+    listed: bool = False
+    also: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -49,7 +49,6 @@ from aggregator.gateway.room import Room
 from aggregator.gateway.shelf import Shelf
 from aggregator.gateway.subscriptions import Subscriptions
 from aggregator.gateway.views import Views
-from aggregator.upstream.link import Link
 from aggregator.upstream.lists import Kind
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.peer import Channel
@@ -93,7 +92,7 @@ class Gateway:
         self._resources = Resources(supervisor, self._offers, permission)
         self._prompts = Prompts(supervisor, self._offers, permission)
         self._completion = Completion(self._offers, self._resources, self._prompts, permission)
-        self._subscriptions = Subscriptions(supervisor.links, self._may_read)
+        self._subscriptions = Subscriptions(supervisor.links, self._resources.may_read)
         self.changes = Changes(self.seen_by, self._left)
         self._listening = Listening(self.changes, self._subscriptions, self._offers, self._resources)
 
@@ -322,7 +321,7 @@ class Gateway:
 
     async def unsubscribe(self, question: Question) -> Mapping[str, Any]:
         uri = question.text("uri")
-        self._subscriptions.unsubscribe(question.host, uri, self._resources.place(self._offers.view(question), uri))
+        self._subscriptions.unsubscribe(question.host, uri, self._resources.seen(self._offers.view(question), uri))
         return {}
 
     async def call_tool(self, question: Question) -> Mapping[str, Any]:
@@ -353,9 +352,6 @@ class Gateway:
         self._inquiries.parking.left(host)
         for link in self._supervisor.links.values():
             link.left(host)
-
-    def _may_read(self, host: Host, link: Link, uri: str) -> bool:
-        return self.views.of(host.principal).decide("resource", link.config, uri).visible
 
     def _instructions(self, host: Host) -> str:
         """What a model should know before its first call."""

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from aggregator.catalog.offer import Offer
+from aggregator.gateway.host import Host
 from aggregator.gateway.question import Question
 from aggregator.gateway.views import View, Views
 
@@ -17,7 +18,11 @@ class Offers:
 
     def view(self, question: Question) -> View:
         """What the agent behind a request sees."""
-        return self._views.of(question.host.principal)
+        return self.view_of(question.host)
+
+    def view_of(self, host: Host) -> View:
+        """What the agent behind a host sees."""
+        return self._views.of(host.principal)
 
     def of(self, view: View) -> Offer:
         """What the agent has."""
