@@ -65,6 +65,11 @@ class Offer:
         """The URIs that the server lists in other spellings than the `resolved` one of `uri_spelling`."""
         return self._respelled.get((server, resolved), ())
 
+    @property
+    def unnamed(self) -> int:
+        """How many templates a URI without a server's name in it is held against."""
+        return min(len(self._open), _TEMPLATES_TRIED)
+
     def fitting(self, uri: str) -> ItemRecord | None:
         """The first template without a server's name in it that the URI may come from."""
         tried = self._open[:_TEMPLATES_TRIED]
@@ -75,7 +80,7 @@ class Offer:
         return self._by_own.get(uri)
 
     def owner(self, uri: str) -> ItemRecord | None:
-        """The only server's template that may come to this URI, unless servers list it."""
+        """The only server's resource, or template that it may come from, with this for its own URI."""
         if uri in self._by_own:
             return self._by_own[uri]
         found = [record for record in self._owning[:_TEMPLATES_TRIED] if fits(record.own_name, uri)]

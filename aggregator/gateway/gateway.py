@@ -79,15 +79,15 @@ class Gateway:
         self.closing = Closing()
         self._resolver = Resolver(supervisor, views, config.startup_wait, self.failover.covers)
         self._inquiries = Inquiries()
+        self._offers = Offers(views, self._settled, supervisor.by_prefix)
         self._pipeline = Pipeline(
-            supervisor.links, self._resolver, consent, self.journal, self._inquiries, self.failover
+            supervisor.links, self._resolver, consent, self.journal, self._inquiries, self.failover, self._offers
         )
         self._finder = Finder(config, supervisor.links, views, self.failover.answering)
         self._meta = MetaTools(self._finder, self._resolver, self._pipeline, self.journal, read_tool=config.read_tool)
         self._exposure = Exposure(self._meta, config.pinned, config.expose_budget)
         self._expose_at = _exposed(config)
         self._hints = Hints(supervisor.links)
-        self._offers = Offers(views, self._settled)
         permission = Permission(consent)
         self._resources = Resources(supervisor, self._offers, permission)
         self._prompts = Prompts(supervisor, self._offers, permission)

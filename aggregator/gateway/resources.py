@@ -52,7 +52,8 @@ class Resources:
         server = found.link.config
         if not isinstance(result.get("contents"), list):
             raise UpstreamBadAnswer(server.id, f"{server.id} answered `resources/read` without contents.")
-        result = in_contents(server.prefix, result, found.own, uri)
+        elsewhere = self._offers.elsewhere(question.host, found.link)
+        result = in_contents(server.prefix, result, found.own, uri, elsewhere)
         if not question.modern:
             return result
         # What somebody was asked about on the way is nobody else's (S/server/utilities/caching).
