@@ -12,7 +12,7 @@ from aggregator.catalog.pages import Pages
 from aggregator.config.model import Config
 from aggregator.config.settings import Expose
 from aggregator.domain.abilities import abilities_of
-from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError
+from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, NotServed
 from aggregator.domain.loglevels import LEVELS, rank
 from aggregator.domain.missing import UnknownResource
 from aggregator.domain.names import Style
@@ -28,6 +28,7 @@ from aggregator.gateway.closing import Closing
 from aggregator.gateway.completion import Completion
 from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
+from aggregator.gateway.evenly import evenly
 from aggregator.gateway.exposure import Exposure
 from aggregator.gateway.failover import Failover
 from aggregator.gateway.finder import Finder, ServerSeen
@@ -160,11 +161,14 @@ class Gateway:
             raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
         if self.closing.begun and method not in _TO_THE_END:
             raise self.closing.refusal()
+        began = asyncio.get_running_loop().time()
         try:
             with self.closing:
                 result = await handler(self, Question(host, params, channel, version, self._inquiries))
-        except UnknownResource as missing:
-            if modern:
+        except NotServed as missing:
+            if self.views.rulebook is not None:
+                await evenly(began)
+            if modern or not isinstance(missing, UnknownResource):
                 raise
             raise missing.before_2026() from missing
         return for_modern(result) if modern else for_legacy(result)
