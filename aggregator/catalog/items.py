@@ -6,13 +6,16 @@ costs itself only.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from aggregator.catalog.clean import Cleaning
+from aggregator.catalog.templates import leads_anywhere
 from aggregator.config.model import ServerConfig
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ItemKind, ItemRecord
 from aggregator.domain.schema_walk import deeper_than
+from aggregator.domain.uri_spelling import LONGEST, is_plain, resolved
 from aggregator.domain.uris import wrapped
 
 # The field that names an item, by what it is (S/schema: Resource, ResourceTemplate, Prompt).
@@ -58,8 +61,11 @@ def items(
             warnings.append(f"{server.id}: {kind} {own!r:.{_SHOWN}} is left out: {problem}")
             continue
         taken.update(listed.values())
-        shown = cleaning.cleaned(own, definition)
-        records[own] = ItemRecord(kind, server.id, server.prefix, own, shown, listed)
+        record = ItemRecord(kind, server.id, server.prefix, own, cleaning.cleaned(own, definition), listed)
+        if kind != "prompt" and not is_plain(own):
+            takes_all = kind == "template" and not server.trusted and leads_anywhere(own)
+            record = replace(record, resolved=resolved(own) if len(own) <= LONGEST else "", takes_all=takes_all)
+        records[own] = record
     return tuple(records.values()), warnings + cleaning.warnings()
 
 

@@ -34,10 +34,19 @@ class Offer:
         self._by_uri = {record.listed["canonical"]: record for record in self.resources.records}
         self._by_template = {record.listed["canonical"]: record for record in self.templates.records}
         # The others say whose they are.
-        self._open = [record for uri, record in self._by_template.items() if unwrapped(uri) is None]
+        self._open = [
+            record for uri, record in self._by_template.items() if unwrapped(uri) is None and not record.takes_all
+        ]
+        self._owning = [record for record in self.templates.records if not record.takes_all]
         self._by_own: dict[str, ItemRecord | None] = {}
         for record in self.resources.records:
             self._by_own[record.own_name] = None if record.own_name in self._by_own else record
+        self._listed = {(record.server, record.own_name) for record in self.items if record.kind != "prompt"}
+        self._respelled: dict[tuple[str, str], tuple[str, ...]] = {}
+        for record in self.items:
+            if record.resolved:
+                key = record.server, record.resolved
+                self._respelled[key] = (*self._respelled.get(key, ()), record.own_name)
         self._prompts = Spelled(self.prompts.records)
 
     def __repr__(self) -> str:
@@ -48,16 +57,33 @@ class Offer:
         """The resource or the template that is listed under this very URI."""
         return self._by_uri.get(uri) or self._by_template.get(uri)
 
+    def lists(self, server: str, own: str) -> bool:
+        """Whether the server lists this very URI or template of its own."""
+        return (server, own) in self._listed
+
+    def spelled_as(self, server: str, resolved: str) -> tuple[str, ...]:
+        """The URIs that the server lists in other spellings than the `resolved` one of `uri_spelling`."""
+        return self._respelled.get((server, resolved), ())
+
+    @property
+    def unnamed(self) -> int:
+        """How many templates a URI without a server's name in it is held against."""
+        return min(len(self._open), _TEMPLATES_TRIED)
+
     def fitting(self, uri: str) -> ItemRecord | None:
         """The first template without a server's name in it that the URI may come from."""
         tried = self._open[:_TEMPLATES_TRIED]
         return next((record for record in tried if fits(record.listed["canonical"], uri)), None)
 
+    def owned(self, uri: str) -> ItemRecord | None:
+        """The only resource with this for its own URI."""
+        return self._by_own.get(uri)
+
     def owner(self, uri: str) -> ItemRecord | None:
         """The only server's resource, or template that it may come from, with this for its own URI."""
         if uri in self._by_own:
             return self._by_own[uri]
-        found = [record for record in self.templates.records[:_TEMPLATES_TRIED] if fits(record.own_name, uri)]
+        found = [record for record in self._owning[:_TEMPLATES_TRIED] if fits(record.own_name, uri)]
         return found[0] if len({record.server for record in found}) == 1 else None
 
     def prompt(self, name: str) -> Iterator[ItemRecord]:

@@ -7,6 +7,9 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from aggregator.domain.uris import NETWORK
+
+_AUTHORITY: Final = re.compile("//[^/?#]+[/?#]")
 _EXPRESSION: Final = re.compile(r"\{([^{}]*)\}")
 # Expressions that may expand to slashes: `{+path}`, `{/segments*}`, `{?query}` and the like (RFC 6570, section 3.2).
 _REACHES_FAR: Final = tuple("+#/?&.;")
@@ -27,6 +30,17 @@ def fits(template: str, uri: str) -> bool:
         return at == len(uri)
     end = len(uri) - len(literals[-1])
     return end >= at and uri.endswith(literals[-1]) and (far[-1] or "/" not in uri[at:end])
+
+
+def leads_anywhere(template: str) -> bool:
+    """Whether a template leaves open where its URIs lead: their scheme, or for a scheme of the network their host."""
+    literals, far = _parts(template)
+    if not far:
+        return False
+    scheme, colon, rest = literals[0].partition(":")
+    if not colon:
+        return True
+    return scheme.lower() in NETWORK and _AUTHORITY.match(rest) is None
 
 
 @lru_cache(maxsize=4_096)

@@ -238,7 +238,7 @@ class ServerConfig(Part):
     trusted: bool = Field(
         default=False,
         description="`true`: what the server says of its own tools (read-only, destructive, idempotent) counts in "
-        "policies.",
+        "policies, and a template of it that fits any `https:` URI takes those that nobody lists.",
     )
     invisible_characters: Literal["remove", "keep"] = Field(
         default="remove",

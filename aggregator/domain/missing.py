@@ -22,6 +22,18 @@ class UnknownResource(NotServed):
         return HostError(RESOURCE_NOT_FOUND, self.message, self.data)
 
 
+class OddSpelling(NotServed):
+    """A URI that one server takes for another one than the next server does, so that no policy could decide about it.
+
+    What a server lists in such a spelling can be read all the same.
+    """
+
+    word = "odd_spelling"
+
+    def __init__(self, uri: str, why: str) -> None:
+        super().__init__(f"The URI {uri!a:.200} is not accepted: {why}.", {"uri": uri, "code": self.word})
+
+
 class UnknownPrompt(NotServed):
     """No prompt goes by that name (S/server/prompts: -32602)."""
 

@@ -46,7 +46,11 @@ ItemKind = Literal["resource", "template", "prompt"]
 
 @dataclass(frozen=True, slots=True)
 class ItemRecord:
-    """A resource, a resource template or a prompt as exposed; `own_name` is the upstream's URI, template or name."""
+    """A resource, a resource template or a prompt as exposed; `own_name` is the upstream's URI, template or name.
+
+    `resolved` is another spelling of its URI (`uri_spelling.resolved`), if it has one. `takes_all`: a template that
+    leaves open where its URIs lead, of a server that is not trusted, so that no URI is taken to it.
+    """
 
     kind: ItemKind
     server: str
@@ -55,3 +59,5 @@ class ItemRecord:
     definition: Mapping[str, Any]
     listed: Mapping[Style, str]
     rendered: dict[Style, bytes] = field(default_factory=dict, compare=False, repr=False)
+    resolved: str = ""
+    takes_all: bool = False

@@ -2,7 +2,7 @@
 
 Rule 1: wrapping is a pure function of prefix and URI, and unwrapping needs no memory of what was wrapped.
 Rule 2: the scheme stays, so that hosts know `file:` and `ui:` for what they are; templates are wrapped like URIs.
-Rule 3: what a host may fetch by itself (`https:`) or holds in its hands (`data:`) is never touched.
+Rule 3: what a host may fetch by itself (`https:`) or holds in its hands (a `data:` URL, RFC 2397) is never touched.
 """
 
 import re
@@ -10,11 +10,12 @@ from typing import Final
 
 # RFC 3986, section 3.1, and the authority that follows; `{` begins an expression of a template (RFC 6570).
 _HIERARCHICAL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(?!$)", re.ASCII)
-_UNTOUCHED: Final = re.compile(r"(?:https|data):", re.IGNORECASE)
+# Without a comma there is no data in it: `data://config` is a name that some servers give to a resource.
+_UNTOUCHED: Final = re.compile(r"https:|data:(?!//)[^,]*,", re.IGNORECASE)
 # For what has no authority to put the prefix before (`urn:`, templates that leave the scheme open), and for what a host
 # would look for on the network by that authority.
 _OWN: Final = "mcp://"
-_NETWORK: Final = frozenset({"http", "ws", "wss", "ftp", "sftp", "ssh"})
+NETWORK: Final = frozenset({"http", "https", "ws", "wss", "ftp", "sftp", "ssh"})
 
 
 def wrapped(prefix: str, uri: str) -> str:
@@ -23,7 +24,7 @@ def wrapped(prefix: str, uri: str) -> str:
         return uri
     found = _HIERARCHICAL.match(uri)
     # A server's own `mcp:` scheme must not read like ours.
-    if found is None or found[1].lower() in _NETWORK or found[1].lower() == "mcp":
+    if found is None or found[1].lower() in NETWORK or found[1].lower() == "mcp":
         return aliased(prefix, uri)
     return f"{found[0]}{prefix}/{uri[found.end() :]}"
 
@@ -41,7 +42,7 @@ def unwrapped(uri: str) -> tuple[str, str] | None:
     if _UNTOUCHED.match(uri):
         return None
     found = _HIERARCHICAL.match(uri)
-    if found is None or found[1].lower() in _NETWORK:
+    if found is None or found[1].lower() in NETWORK:
         return None
     prefix, slash, rest = uri[found.end() :].partition("/")
     if not slash or not prefix or not rest:

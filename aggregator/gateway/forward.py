@@ -26,7 +26,8 @@ _NOT_FORWARDED: Final = frozenset({"task", "inputResponses", "requestState"})
 class Found:
     """Something of one upstream that a host named: `own` is what the upstream calls it, `asked` what the host wrote.
 
-    `takes` are the names of the arguments that a prompt declares, None where nothing is known of them.
+    `takes` are the names of the arguments that a prompt declares, None where nothing is known of them. `listed` and
+    `also` are what a rulebook has to know of a resource (`AgentRules.decide_resource`).
     """
 
     kind: ItemKind
@@ -34,6 +35,8 @@ class Found:
     own: str
     asked: str
     takes: tuple[str, ...] | None = None
+    listed: bool = False
+    also: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ from aggregator.catalog.offer import Offer
 from aggregator.catalog.pages import Pages
 from aggregator.config.model import Config
 from aggregator.domain.abilities import abilities_of
-from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError
+from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, NotServed
 from aggregator.domain.loglevels import LEVELS, rank
 from aggregator.domain.missing import UnknownResource
 from aggregator.domain.names import Style
@@ -28,6 +28,7 @@ from aggregator.gateway.closing import Closing
 from aggregator.gateway.completion import Completion
 from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
+from aggregator.gateway.evenly import evenly
 from aggregator.gateway.exposure import Exposure, exposed_at
 from aggregator.gateway.failover import Failover
 from aggregator.gateway.finder import Finder, ServerSeen
@@ -49,7 +50,6 @@ from aggregator.gateway.room import Room
 from aggregator.gateway.shelf import Shelf
 from aggregator.gateway.subscriptions import Subscriptions
 from aggregator.gateway.views import Views
-from aggregator.upstream.link import Link
 from aggregator.upstream.lists import Kind
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.peer import Channel
@@ -81,20 +81,20 @@ class Gateway:
         self._resolver = Resolver(supervisor, views, config.startup_wait, self.failover.covers)
         self.admitted = Admitted()
         self._inquiries = Inquiries(self.admitted)
+        self._offers = Offers(views, self._settled, supervisor.by_prefix)
         self._pipeline = Pipeline(
-            supervisor.links, self._resolver, consent, self.journal, self._inquiries, self.failover
+            supervisor.links, self._resolver, consent, self.journal, self._inquiries, self.failover, self._offers
         )
         self._finder = Finder(config, supervisor.links, views, self.failover.answering)
         self._meta = MetaTools(self._finder, self._resolver, self._pipeline, self.journal, read_tool=config.read_tool)
         self._exposure = Exposure(self._meta, config.pinned, config.expose_budget)
         self._expose_at = exposed_at(config)
         self._hints = Hints(supervisor.links)
-        self._offers = Offers(views, self._settled)
         permission = Permission(consent)
         self._resources = Resources(supervisor, self._offers, permission)
         self._prompts = Prompts(supervisor, self._offers, permission)
         self._completion = Completion(self._offers, self._resources, self._prompts, permission)
-        self._subscriptions = Subscriptions(supervisor.links, self._may_read)
+        self._subscriptions = Subscriptions(supervisor.links, self._resources.may_read)
         self.changes = Changes(self.seen_by, self._left)
         self._listening = Listening(self.changes, self._subscriptions, self._offers, self._resources)
 
@@ -164,11 +164,14 @@ class Gateway:
             raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
         if self.closing.begun and method not in _TO_THE_END:
             raise self.closing.refusal()
+        began = asyncio.get_running_loop().time()
         try:
             with self.closing:
                 result = await handler(self, Question(host, params, channel, version, self._inquiries))
-        except UnknownResource as missing:
-            if modern:
+        except NotServed as missing:
+            if self.views.rulebook is not None:
+                await evenly(began)
+            if modern or not isinstance(missing, UnknownResource):
                 raise
             raise missing.before_2026() from missing
         return for_modern(result) if modern else for_legacy(result)
@@ -327,7 +330,7 @@ class Gateway:
 
     async def unsubscribe(self, question: Question) -> Mapping[str, Any]:
         uri = question.text("uri")
-        self._subscriptions.unsubscribe(question.host, uri, self._resources.place(self._offers.view(question), uri))
+        self._subscriptions.unsubscribe(question.host, uri, self._resources.seen(self._offers.view(question), uri))
         return {}
 
     async def call_tool(self, question: Question) -> Mapping[str, Any]:
@@ -358,9 +361,6 @@ class Gateway:
         self._inquiries.parking.left(host)
         for link in self._supervisor.links.values():
             link.left(host)
-
-    def _may_read(self, host: Host, link: Link, uri: str) -> bool:
-        return self.views.of(host.principal).decide("resource", link.config, uri).visible
 
     def _instructions(self, host: Host) -> str:
         """What a model should know before its first call."""

@@ -8,6 +8,7 @@ from aggregator.domain.versions import META_SUBSCRIPTION_ID
 from aggregator.gateway.changes import LIST_KINDS, Changes, ListKind, notification
 from aggregator.gateway.forward import Found
 from aggregator.gateway.offers import Offers
+from aggregator.gateway.permission import decided
 from aggregator.gateway.question import Question
 from aggregator.gateway.resources import Resources
 from aggregator.gateway.subscriptions import UPDATED, Subscriber, Subscriptions, can_tell
@@ -63,14 +64,10 @@ class Listening:
         """The resources it may read, of servers that tell of changes as far as is known."""
         view, uris = self._offers.view(question), wanted.get(_RESOURCES)
         placed = [
-            self._resources.place(view, uri) for uri in (uris if isinstance(uris, list) else ()) if isinstance(uri, str)
+            self._resources.seen(view, uri) for uri in (uris if isinstance(uris, list) else ()) if isinstance(uri, str)
         ]
         return [
-            found
-            for found in placed
-            if found is not None
-            and can_tell(found.link)
-            and view.decide("resource", found.link.config, found.own).visible
+            found for found in placed if found is not None and can_tell(found.link) and decided(found, view).visible
         ]
 
 

@@ -31,7 +31,7 @@ class Permission:
             UnknownResource, UnknownPrompt: a denial that is hidden from this agent.
             ItemRefused: one that is not.
         """
-        decision = view.decide(found.kind, found.link.config, found.own)
+        decision = decided(found, view)
         if decision.visible:
             return decision
         blame = Blame(decision.rule, decision.source)
@@ -79,6 +79,11 @@ class Permission:
             return answer
         record.approved_by = answer
         return None
+
+
+def decided(found: Found, view: View) -> Decision:
+    """What the rulebook in force says of something that was found."""
+    return view.decide(found.kind, found.link.config, found.own, listed=found.listed, also=found.also)
 
 
 def _as_call(found: Found) -> ToolRecord:

@@ -40,6 +40,7 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.inquiry import Back, Inquiries, Matter
 from aggregator.gateway.journal import Journal, name_tool, timed
 from aggregator.gateway.limits import Ledger
+from aggregator.gateway.offers import Offers
 from aggregator.gateway.progress import Progress
 from aggregator.gateway.resolver import Resolver
 from aggregator.gateway.views import View
@@ -84,7 +85,9 @@ class Pipeline:
         journal: Journal,
         inquiries: Inquiries,
         failover: Failover,
+        offers: Offers,
     ) -> None:
+        self._offers = offers
         self._links = links
         self._failover = failover
         self._inquiries = inquiries
@@ -364,7 +367,7 @@ class Pipeline:
                     result = await link.call("tools/call", sent, limit, heard, headers, behind)
         finally:
             record.upstream_version = _version(link)
-        return in_result(tool.prefix, received(result))
+        return in_result(tool.prefix, received(result), self._offers.elsewhere(behind.host, link))
 
     def _finish(self, checked: Checked, result: dict[str, Any], asked: Checked | None = None) -> dict[str, Any]:
         """`asked` is the call that was made, if another tool stood in."""

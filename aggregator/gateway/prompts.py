@@ -46,7 +46,9 @@ class Prompts:
             if error.code == METHOD_NOT_FOUND:
                 raise UnknownPrompt(name, []) from error
             raise
-        return result if asks(result) else in_prompt(found.link.config.prefix, result)
+        if asks(result):
+            return result
+        return in_prompt(found.link.config.prefix, result, self._offers.elsewhere(question.host, found.link))
 
     async def find(self, view: View, name: str, question: Question) -> Found:
         """What a name stands for; a server that is still starting is waited for.

@@ -1,5 +1,6 @@
 """Which tool a name means for an agent; a server that is still starting is waited for."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
@@ -7,6 +8,7 @@ from aggregator.catalog.catalog import Catalog
 from aggregator.domain.errors import Blame, NotAllowed, UnknownTool
 from aggregator.domain.names import Style, spellings
 from aggregator.domain.records import ToolRecord
+from aggregator.gateway.evenly import evenly
 from aggregator.gateway.views import View, Views
 from aggregator.upstream.link import Link
 from aggregator.upstream.states import SHOWN_IF_KNOWN
@@ -40,6 +42,7 @@ class Resolver:
             NotAllowed: there is, but this agent may not call it.
             UpstreamUnavailable: its server is away.
         """
+        began = asyncio.get_running_loop().time()
         visible = self.called(view, name)
         if visible is not None and not (to_call and self._is_only_remembered(visible)):
             return visible
@@ -68,7 +71,10 @@ class Resolver:
             log.info("%s may not call %s: %s [%s, %s]", agent, tool.name, denied.reason, *blame)
             if not denied.hidden:
                 raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.", blame=blame, meant=tool)
-        raise UnknownTool(name, self._views.listing(view, self.catalog).nearest(name, style), blame, meant)
+        nearest = self._views.listing(view, self.catalog).nearest(name, style)
+        if not view.open:
+            await evenly(began)
+        raise UnknownTool(name, nearest, blame, meant)
 
     def called(self, view: View, name: str) -> ToolRecord | None:
         """The tool that is there now and visible under a name, without waiting.

@@ -5,12 +5,14 @@ from typing import Any
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UpstreamBadAnswer, UpstreamRpcError
 from aggregator.domain.freshness import Freshness, said
 from aggregator.domain.links import in_contents
-from aggregator.domain.missing import RESOURCE_NOT_FOUND, UnknownResource
+from aggregator.domain.missing import RESOURCE_NOT_FOUND, OddSpelling, UnknownResource
+from aggregator.domain.uri_spelling import canonical, fault, resolved
 from aggregator.domain.uris import unwrapped
 from aggregator.gateway.forward import Found, asks, forward
 from aggregator.gateway.hints import narrowed
+from aggregator.gateway.host import Host
 from aggregator.gateway.offers import Offers
-from aggregator.gateway.permission import Permission
+from aggregator.gateway.permission import Permission, decided
 from aggregator.gateway.question import Question
 from aggregator.gateway.views import View
 from aggregator.upstream.link import Link
@@ -50,7 +52,8 @@ class Resources:
         server = found.link.config
         if not isinstance(result.get("contents"), list):
             raise UpstreamBadAnswer(server.id, f"{server.id} answered `resources/read` without contents.")
-        result = in_contents(server.prefix, result, found.own, uri)
+        elsewhere = self._offers.elsewhere(question.host, found.link)
+        result = in_contents(server.prefix, result, found.own, uri, elsewhere)
         if not question.modern:
             return result
         # What somebody was asked about on the way is nobody else's (S/server/utilities/caching).
@@ -63,6 +66,7 @@ class Resources:
 
         Raises:
             UnknownResource, ItemRefused: it may not, or there is nothing.
+            OddSpelling: it could be taken for another URI.
         """
         view = self._offers.view(question)
         found = await self.find(view, question.text("uri"))
@@ -74,6 +78,7 @@ class Resources:
 
         Raises:
             UnknownResource: nothing that this agent may know of.
+            OddSpelling: it could be taken for another URI.
         """
         found = self.place(view, uri)
         if found is None:
@@ -84,24 +89,80 @@ class Resources:
         return found
 
     def place(self, view: View, uri: str) -> Found | None:
-        """What a URI stands for by what is known now, readable or not."""
+        """What a URI stands for by what is known now, readable or not.
+
+        Raises:
+            OddSpelling: it could be taken for another URI.
+        """
         offer = self._offers.of(view)
         listed = offer.listed(uri)
         if listed is not None:
-            return Found("resource", self._links[listed.server], listed.own_name, uri)
+            return Found("resource", self._links[listed.server], listed.own_name, uri, listed=True)
         pair = unwrapped(uri)
         link = self._named(pair[0]) if pair is not None else None
         if pair is not None and link is not None:
-            return Found("resource", link, pair[1], uri)
+            return self.known(view, link, pair[1], uri)
         alone = self._by_prefix.get("")
-        owner = offer.fitting(uri) or (offer.owner(uri) if alone is None else None)
+        own = offer.owned(uri) if alone is None else None
+        if own is not None:
+            return self.known(view, self._links[own.server], uri, uri)
+        if alone is not None and offer.lists(alone.config.id, uri):
+            return self.known(view, alone, uri, uri)
+        sent = spelled(view, uri)
+        if pair is not None:
+            # As it would be refused if there were such a server.
+            spelled(view, pair[1], uri)
+        owner = offer.fitting(sent) or (offer.owner(sent) if alone is None else None)
         link = self._links[owner.server] if owner is not None else alone
-        return Found("resource", link, uri, uri) if link is not None else None
+        return self.known(view, link, sent, uri) if link is not None else None
+
+    def may_read(self, host: Host, link: Link, uri: str) -> bool:
+        """Whether a host may read a server's resource now, by the server's own URI."""
+        view = self._offers.view_of(host)
+        try:
+            return decided(self.known(view, link, uri, uri), view).visible
+        except OddSpelling:
+            return False
+
+    def seen(self, view: View, uri: str) -> Found | None:
+        """What a URI stands for by what is known now; None also where its spelling is refused."""
+        try:
+            return self.place(view, uri)
+        except OddSpelling:
+            return None
+
+    def known(self, view: View, link: Link, own: str, asked: str) -> Found:
+        """A server's own URI, spelled as it is sent, with what the rulebook has to know of it.
+
+        Raises:
+            OddSpelling: it could be taken for another URI.
+        """
+        server = link.config.id
+        if self._offers.of(view).lists(server, own):
+            return Found("resource", link, own, asked, listed=True)
+        if view.open:
+            return Found("resource", link, own, asked)
+        own = spelled(view, own, asked)
+        return Found("resource", link, own, asked, also=self._offers.all.spelled_as(server, resolved(own)))
 
     def _named(self, prefix: str) -> Link | None:
         """The server of a prefix; hosts that normalise URIs write their authority in lower case."""
         link, folded = self._by_prefix.get(prefix), prefix.lower()
         return link or next((one for name, one in self._by_prefix.items() if name.lower() == folded), None)
+
+
+def spelled(view: View, uri: str, asked: str | None = None) -> str:
+    """Return the spelling that is decided about and sent: the canonical one, where there is anything to decide.
+
+    Raises:
+        OddSpelling: it could be taken for another URI.
+    """
+    if view.open:
+        return uri
+    wrong = fault(uri)
+    if wrong is not None:
+        raise OddSpelling(uri if asked is None else asked, wrong)
+    return canonical(uri)
 
 
 def _reads(link: Link) -> bool:

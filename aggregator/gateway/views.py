@@ -76,21 +76,29 @@ class View:
         """Whether the tool exists for this agent."""
         return self.ruling(tool).decision.visible
 
-    def decide(self, kind: ItemKind, server: ServerConfig, own: str) -> Decision:
-        """Whether the agent may have something else of a server: what it reads by this URI, or gets by this name."""
-        return self._decide(kind, server.id, server.prefix, own)
+    def decide(
+        self, kind: ItemKind, server: ServerConfig, own: str, *, listed: bool = False, also: tuple[str, ...] = ()
+    ) -> Decision:
+        """Whether the agent may have something else of a server: what it reads by this URI, or gets by this name.
+
+        `listed` and `also` are those of `AgentRules.decide_resource`.
+        """
+        return self._decide(kind, server.id, server.prefix, own, listed, also)
 
     def shows(self, item: ItemRecord) -> bool:
         """Whether a resource, template or prompt exists for this agent; a template counts as the URI it looks like."""
-        return self._decide(item.kind, item.server, item.prefix, item.own_name).visible
+        return self._decide(item.kind, item.server, item.prefix, item.own_name, True, ()).visible
 
-    def _decide(self, kind: ItemKind, server: str, prefix: str, own: str) -> Decision:
+    def _decide(
+        self, kind: ItemKind, server: str, prefix: str, own: str, listed: bool, also: tuple[str, ...]
+    ) -> Decision:
         if self.book is None:
             return OPEN.decision
         if self._rules is None:
             return unknown_agent(self.principal.agent_id)
-        decide = self._rules.decide_prompt if kind == "prompt" else self._rules.decide_resource
-        return decide(server, own, prefix=prefix)
+        if kind == "prompt":
+            return self._rules.decide_prompt(server, own, prefix=prefix)
+        return self._rules.decide_resource(server, own, prefix=prefix, listed=listed, also=also)
 
     def might_use(self, server: ServerConfig, own_name: str = "?") -> bool:
         """Whether a server that is not there yet may be named to this agent: it could call whatever has that name."""

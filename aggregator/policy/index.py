@@ -24,7 +24,7 @@ class Index:
             pattern = rule.pattern
             if pattern.kind == "server" and pattern.literal:
                 self._by_server.setdefault(pattern.glob, []).append(rule)
-            elif pattern.kind != "server" and pattern.literal:
+            elif pattern.kind != "server" and pattern.literal and not pattern.spelled:
                 self._by_name.setdefault(f"{pattern.kind}:{pattern.glob}", []).append(rule)
             elif pattern.head is not None:
                 self._by_head.setdefault(pattern.head, []).append(rule)
@@ -33,9 +33,13 @@ class Index:
 
     def matching(self, target: Target) -> Iterator[Rule]:
         """Every rule that speaks of `target`, in no particular order."""
-        yield from self._by_name.get(f"{target.kind}:{target.full}", ())
+        names = target.names
+        for name in names.every:
+            for rule in self._by_name.get(f"{target.kind}:{name}", ()):
+                if rule.field != "allow" or rule.pattern.covers(names):
+                    yield rule
         yield from self._by_server.get(target.server, ())
         for rules in (self._by_head.get(target.prefix, ()), self._open):
             for rule in rules:
-                if rule.pattern.matches(target):
+                if rule.pattern.matches(target, names, every=rule.field == "allow"):
                     yield rule

@@ -1,15 +1,18 @@
 """Patterns over canonical names: `github.*`, `*.delete_*`, `server:time`, `resource:legal.*`, `prompt:legal.*`.
 
-Law: matched against the canonical name of the record, case and all, never against what a caller typed.
+Law: matched against the canonical name of the record, case and all, never against what a caller typed. A resource has
+as many names as its URI has spellings: what forbids speaks of any of them, what allows must speak of all.
 """
 
 import re
 from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from aggregator.config.report import nearest
+from aggregator.domain.uri_spelling import spellings
+from aggregator.policy.uri_globs import globs
 
 Kind = Literal["tool", "resource", "prompt"]
 PatternKind = Literal["tool", "resource", "prompt", "server"]
@@ -32,19 +35,44 @@ class PatternError(ValueError):
         self.fix = fix
 
 
+class Names(NamedTuple):
+    """The full names of one target: all that it may be known by, as it is sent, and without percent-escapes."""
+
+    every: tuple[str, ...]
+    sent: str
+    decoded: str
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is decided about: a tool, resource or prompt. `server` is the server's id, `name` its own name or URI."""
+    """What is decided about: a tool, resource or prompt. `server` is the server's id, `name` its own name or URI.
+
+    Of resources: `listed` says that the server lists this very URI, `also` are other spellings that it lists.
+    """
 
     kind: Kind
     server: str
     prefix: str
     name: str
+    listed: bool = False
+    also: tuple[str, ...] = ()
 
     @property
     def full(self) -> str:
         """The canonical name, `prefix.name`."""
         return f"{self.prefix}.{self.name}"
+
+    @property
+    def names(self) -> Names:
+        """Every full name it may be known by."""
+        full = self.full
+        if self.kind != "resource":
+            return Names((full,), full, full)
+        found = spellings(self.name)
+        every = tuple(f"{self.prefix}.{name}" for name in (*found.every, *self.also))
+        if self.listed:
+            return Names(every, full, full)
+        return Names(every, f"{self.prefix}.{found.canonical}", f"{self.prefix}.{found.decoded}")
 
     @property
     def pattern(self) -> str:
@@ -61,7 +89,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A checked pattern. `literal` holds no wildcard; `head` is the server it is bound to, None where that is open."""
+    """A checked pattern. `literal` holds no wildcard; `head` is the server it is bound to, None where that is open.
+
+    `spelled` are the other spellings of one over URIs.
+    """
 
     text: str
     kind: PatternKind
@@ -69,15 +100,34 @@ class Pattern:
     literal: bool
     head: str | None
     _regex: re.Pattern[str] = field(repr=False, compare=False)
+    spelled: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    _sent: tuple[re.Pattern[str], ...] = field(default=(), repr=False, compare=False)
+    _decoded: tuple[re.Pattern[str], ...] = field(default=(), repr=False, compare=False)
+    _every: tuple[re.Pattern[str], ...] = field(default=(), repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.text
 
-    def matches(self, target: Target) -> bool:
-        """Whether it speaks of `target`."""
+    def matches(self, target: Target, names: Names | None = None, *, every: bool = False) -> bool:
+        """Whether it speaks of `target`, whose `names` these are: by one of them, or by `every` one that counts."""
         if self.kind == "server":
             return self.fits(target.server)
-        return self.kind == target.kind and self.fits(target.full)
+        if self.kind != target.kind:
+            return False
+        if self.kind != "resource":
+            return self.fits(target.full)
+        names = names or target.names
+        return self.covers(names) if every else self.mentions(names)
+
+    def mentions(self, names: Names) -> bool:
+        """Whether it means one of the names of a target."""
+        return any(regex.match(name) for name in names.every for regex in (self._regex, *self._every))
+
+    def covers(self, names: Names) -> bool:
+        """Whether it means a target by the name that is sent, and by what a server may read that name as."""
+        return any(regex.match(names.sent) for regex in (self._regex, *self._sent)) and any(
+            regex.match(names.decoded) for regex in (self._regex, *self._decoded)
+        )
 
     def fits(self, text: str) -> bool:
         """Whether a full name, or for `server:` the id of a server, is one it means."""
@@ -103,8 +153,14 @@ def parse(text: str) -> Pattern:
         return Pattern(text, kind, glob, literal, glob if literal else None, regex)
     before, dot, _ = glob.partition(".")
     _check_head(kind, glob)
-    fixed = dot and _SPECIAL.search(before) is None
-    return Pattern(text, kind, glob, literal, before if fixed else None, regex)
+    head = before if dot and _SPECIAL.search(before) is None else None
+    if kind != "resource":
+        return Pattern(text, kind, glob, literal, head, regex)
+    spelled = globs(glob)
+    sent, decoded, whole = (re.compile(translate(other)) for other in spelled)
+    others = tuple(dict.fromkeys(other for other in spelled if other != glob))
+    every = tuple({other.pattern: other for other in (sent, decoded, whole) if other != regex}.values())
+    return Pattern(text, kind, glob, literal, head, regex, others, (sent,), (decoded,), every)
 
 
 def _split(text: str) -> tuple[PatternKind, str]:

@@ -135,9 +135,14 @@ class AgentRules:
             known = memory[asked] = self._rule(target_of(tool), traits)
         return known
 
-    def decide_resource(self, server: str, uri: str, *, prefix: str | None = None) -> Decision:
-        """Whether the agent may see and read a resource; `prefix` is the server's, where it differs from its id."""
-        return self.decide_target(Target("resource", server, prefix or server, uri), None)
+    def decide_resource(
+        self, server: str, uri: str, *, prefix: str | None = None, listed: bool = False, also: tuple[str, ...] = ()
+    ) -> Decision:
+        """Whether the agent may see and read a resource; `prefix` is the server's, where it differs from its id.
+
+        `listed`: the server lists this very URI; `also` are other spellings of it that the server lists.
+        """
+        return self.decide_target(Target("resource", server, prefix or server, uri, listed, also), None)
 
     def decide_prompt(self, server: str, name: str, *, prefix: str | None = None) -> Decision:
         """Whether the agent may see and get a prompt."""

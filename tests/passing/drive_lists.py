@@ -160,7 +160,7 @@ async def resources_missing(at: At) -> None:
 @drive
 async def links(at: At) -> None:
     result = await at.did("links")
-    expected = [exposed(at, FILE), wrapped(at.upstream, "file:///not/listed"), PAGE]
+    expected = [exposed(at, FILE), wrapped(at.upstream, "file:///not/listed"), exposed(at, PAGE)]
     assert [block.get("uri") or block["resource"]["uri"] for block in result["content"][1:]] == expected
     bare = [{key: value for key, value in block.items() if key not in ("uri", "resource")} for block in LINKS]
     assert [{k: v for k, v in block.items() if k not in ("uri", "resource")} for block in result["content"]] == bare

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aggregator.catalog.items import items
 from aggregator.catalog.offer import Offer
-from aggregator.catalog.templates import fits
+from aggregator.catalog.templates import fits, leads_anywhere
 from aggregator.domain.freshness import Freshness, least, said
 from aggregator.domain.names import DEFAULT_NAME_LIMIT
 from aggregator.domain.records import ItemKind, ItemRecord
@@ -85,6 +85,42 @@ def test_a_template_that_stays_as_it_is_owns_what_fits_it() -> None:
     assert offer.fitting("https://other.example/a") == two[1]
     assert offer.fitting("https://nobody.example/a") is None
     assert offer.fitting("demo://one/x/1") is None, "that one says whose it is"
+
+
+@pytest.mark.parametrize(
+    ("template", "anywhere"),
+    [
+        ("https://{+url}", True),
+        ("https://{host}/a", True),
+        ("https://a.{domain}/", True),
+        ("https:{+rest}", True),
+        ("HTTP://{x}", True),
+        ("{+url}", True),
+        ("{scheme}://a/b", True),
+        ("https://example.com/{+path}", False),
+        ("https://example.com?{+query}", False),
+        ("demo://{id}", False),
+        ("urn:{+rest}", False),
+        ("https://example.com/", False),
+    ],
+)
+def test_what_leads_anywhere_takes_nothing(template: str, anywhere: bool) -> None:
+    """A template that leaves the host or scheme open is no reason to send its server what somebody wants to read."""
+    assert leads_anywhere(template) is anywhere
+    found = records("one", "template", template)
+    assert [record.takes_all for record in found] == [anywhere]
+    offer = Offer(found)
+    uri = "https://secret.example/a?token=1"
+    assert offer.fitting(uri) is None
+    assert offer.owner(uri) is None
+    trusted = items(
+        server("one", trusted=True), "template", [{"uriTemplate": template}], ambiguous=False, name_limit=47
+    )[0]
+    assert not trusted[0].takes_all
+    if template == "https://{+url}":
+        assert Offer(trusted).fitting(uri) == trusted[0]
+    if template == "{+url}":
+        assert Offer(trusted).owner(uri) == trusted[0]
 
 
 def test_a_servers_own_uri_means_it_where_nobody_else_has_it() -> None:

@@ -32,6 +32,10 @@ URIS = st.one_of(
         ("https://example.com/a", "https://example.com/a"),
         ("HTTPS://example.com/a", "HTTPS://example.com/a"),
         ("data:text/plain,a", "data:text/plain,a"),
+        ("data:;base64,AA==", "data:;base64,AA=="),
+        ("data://config", "data://fs/config"),
+        ("data://a,b/{c}", "data://fs/a,b/{c}"),
+        ("data:config", "mcp://fs/data:config"),
     ],
 )
 def test_what_hosts_see(uri: str, exposed: str) -> None:

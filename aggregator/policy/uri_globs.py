@@ -1,0 +1,70 @@
+"""Other spellings of a pattern over URIs, so that a rule speaks of a resource however either of them is spelled.
+
+Law: a wildcard stays where it is and what it is; only the text around it is spelled another way.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from aggregator.domain.uri_spelling import canonical, resolved
+
+# Wildcards stand as characters of a private-use plane while the text is spelled anew; no pattern may hold such.
+_WILDCARD: Final = re.compile(r"\*|\?|\[!?\]?[^\]]*\]")
+_FIRST: Final = 0xF0000
+_SPECIAL: Final = re.compile(r"[*?\[]")
+_SCHEME_AT_END: Final = re.compile(r"[A-Za-z0-9+-]*\Z", re.ASCII)
+
+
+class Globs(NamedTuple):
+    """The spellings of a pattern: as URIs are sent, without percent-escapes, and as `resolved` spells URIs."""
+
+    canonical: str
+    decoded: str
+    resolved: str
+
+
+def globs(glob: str) -> Globs:
+    """Return the spellings of a pattern `server.uri`."""
+    server, uri = _split(glob)
+    wildcards: list[str] = []
+
+    def marked(found: re.Match[str]) -> str:
+        if _SPECIAL.sub(_bracketed, found[0][1:-1]) == found[0]:
+            return found[0][1]
+        wildcards.append(found[0])
+        return chr(_FIRST + len(wildcards) - 1)
+
+    plain = _WILDCARD.sub(marked, uri)
+
+    def spelled(how: Callable[[str], str]) -> str:
+        text = how(plain)
+        parts = (
+            wildcards[ord(c) - _FIRST] if _FIRST <= ord(c) < _FIRST + len(wildcards) else _SPECIAL.sub(_bracketed, c)
+            for c in text
+        )
+        return server + "".join(parts)
+
+    whole = spelled(resolved)
+    if whole.endswith("*/") and uri.endswith("*"):
+        # It was not known that the host goes on, with a path perhaps.
+        whole = whole[:-1]
+    return Globs(spelled(canonical), spelled(unquote), whole)
+
+
+def _split(glob: str) -> tuple[str, str]:
+    """Return the part that means servers, with its dot, and the part that means their URIs."""
+    colon = glob.find(":")
+    dot = glob.find(".", 0, colon if colon >= 0 else None)
+    if dot >= 0:
+        return glob[: dot + 1], glob[dot + 1 :]
+    if colon < 0:
+        return "", glob
+    found = _SCHEME_AT_END.search(glob[:colon])
+    assert found is not None, "an empty scheme is found everywhere"
+    return glob[: found.start()], glob[found.start() :]
+
+
+def _bracketed(found: re.Match[str]) -> str:
+    return f"[{found[0]}]"
