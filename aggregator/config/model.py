@@ -9,6 +9,7 @@ from aggregator.config.fields import MIB, Bytes, Part, Seconds, TextMap, Texts, 
 from aggregator.config.health import HealthConfig
 from aggregator.config.settings import (
     AuditConfig,
+    ChecksConfig,
     DoorConfig,
     Expose,
     HttpConfig,
@@ -314,6 +315,9 @@ class Config(Part):
         default=False,
         description="`true`: beside `call_tool` there is `read_tool`, which only calls tools that are known to only "
         "read, so that a host can allow it without asking. It costs about 60 tokens.",
+    )
+    checks: ChecksConfig = Field(
+        default=ChecksConfig.model_construct(), description="Checks of arguments and results that may take long."
     )
     search: SearchConfig = Field(default=SearchConfig.model_construct(), description="How tools are found by words.")
     startup_wait: Seconds = Field(

@@ -209,6 +209,18 @@ class Unverifiable(CallRefused):
     outcome: Status = "error"
 
 
+class CheckCut(Unverifiable):
+    """The check of the arguments was not made to its end, so nothing is sent. `why`: it took too long (`time`), too
+    many waited (`busy`), or no process could make it (`failed`)."""
+
+    code = "check_cut"
+    status = 503
+
+    def __init__(self, tool: str, message: str, why: str) -> None:
+        super().__init__(tool, message, reason=why, retryable=why != "time")
+        self.advice = "Send fewer or simpler arguments." if why == "time" else "You may try again."
+
+
 class OperatorError(AggregatorError):
     """Something the person who runs the aggregator has to mend: a file, a flag, a port."""
 

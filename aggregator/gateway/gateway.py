@@ -81,7 +81,7 @@ class Gateway:
         self._resolver = Resolver(supervisor, views, config.startup_wait, self.failover.covers)
         self._inquiries = Inquiries()
         self._pipeline = Pipeline(
-            supervisor.links, self._resolver, consent, self.journal, self._inquiries, self.failover
+            supervisor.links, self._resolver, consent, self.journal, self._inquiries, self.failover, config.checks
         )
         self._finder = Finder(config, supervisor.links, views, self.failover.answering)
         self._meta = MetaTools(self._finder, self._resolver, self._pipeline, self.journal, read_tool=config.read_tool)
@@ -111,6 +111,7 @@ class Gateway:
         self._config = config
         self._expose_at = _exposed(config)
         self._resolver.patience = config.startup_wait
+        self._pipeline.checker.workers.reconfigure(config.checks)
         self._exposure.reconfigure(config.pinned, config.expose_budget)
         self._shelf.reconfigure([server.prefix for server in config.servers], config.name_limit)
         self._finder.reconfigure(config)

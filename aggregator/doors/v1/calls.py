@@ -26,7 +26,7 @@ from aggregator.gateway.meta.call_tool import CALL
 log = logging.getLogger(__name__)
 
 # After these nothing was sent to an upstream.
-_NOT_SENT: Final = frozenset({*STATUSES, "schema_unusable", "upstream_unavailable", "upstream_busy"})
+_NOT_SENT: Final = frozenset({*STATUSES, "schema_unusable", "check_cut", "upstream_unavailable", "upstream_busy"})
 # Nor is anything for a look at the catalog.
 _LOOKS: Final = frozenset(META_TOOLS) - {CALL}
 
