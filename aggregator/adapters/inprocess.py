@@ -11,6 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
@@ -182,7 +183,7 @@ class Inside:
     async def _ask(self, method: str, params: dict[str, Any], heard: OnProgress | None) -> dict[str, Any]:
         answer = await self._app.gateway.answer(self._host, method, params, _Way(heard))
         # What is placed in an answer as bytes becomes plain values here, and nothing is shared with the catalog.
-        plain: dict[str, Any] = decode(encode(answer))
+        plain: dict[str, Any] = decode(encode(answer), inf)
         return plain
 
     def _hear(self, method: str, params: Mapping[str, Any]) -> None:

@@ -256,6 +256,13 @@ class ServerConfig(Part):
         description="A message from the server that is larger than this is refused.",
         examples=["8MiB"],
     )
+    max_message_values: Whole = Field(
+        default=250_000,
+        ge=1_000,
+        description="A message from the server with more JSON values than this is refused unread: each takes "
+        "memory and time, however short it is. Names of fields are no values, an empty object may count twice.",
+        examples=[1_000_000],
+    )
     max_pending: Whole = Field(
         default=1_000,
         ge=1,

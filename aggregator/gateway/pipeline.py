@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.config.settings import ChecksConfig
+from aggregator.domain.aside import for_each
 from aggregator.domain.call import Asked, Resolved
 from aggregator.domain.errors import (
     HEADER_MISMATCH,
@@ -363,7 +364,7 @@ class Pipeline:
                     result = await link.call("tools/call", sent, limit, heard, headers, behind)
         finally:
             record.upstream_version = _version(link)
-        return in_result(tool.prefix, received(result))
+        return await for_each(result.get("content"), in_result, tool.prefix, received(result))
 
     async def _finish(self, checked: Checked, result: dict[str, Any], asked: Checked | None = None) -> dict[str, Any]:
         """`asked` is the call that was made, if another tool stood in."""
@@ -372,8 +373,9 @@ class Pipeline:
         server = self._links[tool.server].config
         agent = checked.permitted.resolved.asked.principal.agent_id
         fitting = await self.checker.result(self._links[meant.server].config, meant, result, agent)
-        within = bounded(fitting, checked.permitted.ruling.limits.result)
-        return attributed(server, tool, within, time.time(), meant.server)
+        limit, content = checked.permitted.ruling.limits.result, fitting.get("content")
+        within = fitting if limit is None else await for_each(content, bounded, fitting, limit)
+        return await for_each(within.get("content"), attributed, server, tool, within, time.time(), meant.server)
 
 
 def _once(checked: Checked) -> Checked:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from aggregator.domain.aside import for_each
 from aggregator.domain.errors import METHOD_NOT_FOUND, UpstreamRpcError
 from aggregator.domain.links import in_prompt
 from aggregator.domain.missing import UnknownPrompt
@@ -45,7 +46,9 @@ class Prompts:
             if error.code == METHOD_NOT_FOUND:
                 raise UnknownPrompt(name, []) from error
             raise
-        return result if asks(result) else in_prompt(found.link.config.prefix, result)
+        if asks(result):
+            return result
+        return await for_each(result.get("messages"), in_prompt, found.link.config.prefix, result)
 
     async def find(self, view: View, name: str, question: Question) -> Found:
         """What a name stands for; a server that is still starting is waited for.

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from aggregator.domain.aside import for_each
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UpstreamBadAnswer, UpstreamRpcError
 from aggregator.domain.freshness import Freshness, said
 from aggregator.domain.links import in_contents
@@ -50,7 +51,7 @@ class Resources:
         server = found.link.config
         if not isinstance(result.get("contents"), list):
             raise UpstreamBadAnswer(server.id, f"{server.id} answered `resources/read` without contents.")
-        result = in_contents(server.prefix, result, found.own, uri)
+        result = await for_each(result.get("contents"), in_contents, server.prefix, result, found.own, uri)
         if not question.modern:
             return result
         # What somebody was asked about on the way is nobody else's (S/server/utilities/caching).

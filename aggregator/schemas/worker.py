@@ -10,6 +10,7 @@ import signal
 import sys
 from collections import OrderedDict
 from contextlib import suppress
+from math import inf
 from typing import Any, BinaryIO, Final
 
 if sys.platform != "win32":
@@ -76,7 +77,7 @@ def _read(stream: BinaryIO) -> Any:
     header = stream.read(HEADER)
     size = int.from_bytes(header)
     data = stream.read(size) if len(header) == HEADER else b""
-    return decode(data) if data and len(data) == size else None
+    return decode(data, inf) if data and len(data) == size else None
 
 
 def _write(stream: BinaryIO, answer: Any) -> None:

@@ -64,23 +64,23 @@ def _some(items: Any) -> Iterator[bytes]:
         yield from pieces(item)
 
 
-def is_small(value: Any) -> bool:
-    """Whether the value can be encoded in one go; looks at a bounded part of it."""
+def is_small(value: Any, values: int = _VALUES, characters: int = _CHARACTERS) -> bool:
+    """Whether it has so many values at most, and no text of more characters; looks at a bounded part of it."""
     seen, waiting = 0, [value]
     while waiting:
         one = waiting.pop()
         seen += 1
         if isinstance(one, str):
-            if len(one) > _CHARACTERS:
+            if len(one) > characters:
                 return False
         elif isinstance(one, dict):
-            if seen + len(one) > _VALUES:
+            if seen + len(one) > values:
                 return False
             waiting += one.values()
         elif isinstance(one, list | tuple):
-            if seen + len(one) > _VALUES:
+            if seen + len(one) > values:
                 return False
             waiting += one
-        if seen > _VALUES:
+        if seen > values:
             return False
     return True

@@ -24,7 +24,7 @@ TOOLS: Final = [
 # Nothing is checked in another process in so short a time.
 AT_ONCE: Final = {"timeout": 0.000_001}
 AMPLE: Final = {"timeout": 60}
-SAID: Final = {"content": [{"type": "text", "text": "all of it"}], "structuredContent": WIDE}
+SAID: Final[Json] = {"content": [{"type": "text", "text": "all of it"}], "structuredContent": WIDE}
 
 
 @asynccontextmanager
