@@ -323,6 +323,13 @@ class Config(Part):
         description="`true`: beside `call_tool` there is `read_tool`, which only calls tools that are known to only "
         "read, so that a host can allow it without asking. It costs about 60 tokens.",
     )
+    max_results_bytes: Bytes = Field(
+        default=512 * MIB,
+        description="What the results of all calls that are under way may take together, as JSON; those up to 64 KiB "
+        "are not counted. One agent, and one server, has half of it at most. A result for which there is no room is "
+        "dropped, and its call answered with `results_full`.",
+        examples=["2GiB"],
+    )
     checks: ChecksConfig = Field(
         default=ChecksConfig.model_construct(), description="Checks of arguments and results that may take long."
     )

@@ -290,6 +290,17 @@ class UpstreamBadAnswer(UpstreamError):
     code = "upstream_bad_answer"
 
 
+class ResultsFull(UpstreamError):
+    """The results of all calls under way take as much memory as they may: this one was dropped."""
+
+    code = "results_full"
+    advice = "It may have taken effect: do not simply repeat the call. Ask for less at a time."
+
+    def __init__(self, server: str) -> None:
+        said = f"The result of {server} was dropped: the results of calls under way take as much memory as they may."
+        super().__init__(server, said, field="max_results_bytes")
+
+
 class UpstreamHttpStatus(UpstreamError):
     """It answered with an HTTP status that is no MCP answer; `details["status"]` is the number."""
 

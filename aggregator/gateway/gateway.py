@@ -72,7 +72,7 @@ class Gateway:
         self._shelf = Shelf(supervisor.links, prefixes, config.name_limit, reserved, self.failover.covers)
         self.tools_of = self._shelf.tools_of
         self.views = views
-        self.journal = Journal()
+        self.journal = Journal(config.max_results_bytes)
         http = config.http
         self.room = Room(
             {"sessions": http.max_sessions, "streams": http.max_streams, "pending": http.max_pending}, http.agent_share
@@ -111,7 +111,7 @@ class Gateway:
         self._config = config
         self._expose_at = _exposed(config)
         self._resolver.patience = config.startup_wait
-        self._pipeline.checker.workers.reconfigure(config.checks)
+        self._pipeline.reconfigure(config)
         self._exposure.reconfigure(config.pinned, config.expose_budget)
         self._shelf.reconfigure([server.prefix for server in config.servers], config.name_limit)
         self._finder.reconfigure(config)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from aggregator.catalog.catalog import Catalog
+from aggregator.config.model import Config
 from aggregator.config.settings import ChecksConfig
 from aggregator.domain.aside import for_each
 from aggregator.domain.call import Asked, Resolved
@@ -97,6 +98,11 @@ class Pipeline:
         self.checker = Checker(checks)
         self._ledger = Ledger()
         self._restocked = asyncio.Event()
+
+    def reconfigure(self, config: Config) -> None:
+        """The bounds of checks and results may be others by now."""
+        self.checker.workers.reconfigure(config.checks)
+        self._journal.results.most = config.max_results_bytes
 
     async def keep_checks_ready(self) -> None:
         """Compile the checks of every new catalog ahead of its calls, for ever."""

@@ -20,6 +20,7 @@ from aggregator.domain.errors import (
     UpstreamRefused,
     UpstreamUnavailable,
 )
+from aggregator.domain.holding import hold
 from aggregator.domain.tasks import Tasks
 from aggregator.domain.versions import MODERN_VERSIONS
 from aggregator.upstream.callers import Running
@@ -325,6 +326,7 @@ class _Answer:
                 if "method" in message:
                     self._hear(message)
                 elif message and (result := self._result(message)) is not None:
+                    hold(len(event.data))
                     return result
                 pause = connection.pace.charge(len(event.data))
             if pause:

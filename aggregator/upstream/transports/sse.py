@@ -123,7 +123,7 @@ class SseConnection(DuplexConnection):
                 awaited = (
                     isinstance(message, dict) and "method" not in message and self.peer.waits_for(message.get("id"))
                 )
-                self.peer.feed(message)
+                self.peer.feed(message, len(data))
                 if awaited:
                     return 0.0
             except (TooDeep, TooManyValues) as problem:

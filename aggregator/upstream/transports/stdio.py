@@ -88,7 +88,7 @@ class StdioConnection(DuplexConnection, LineReader):
             self._noise = 0
             if not (isinstance(message, dict) and "method" not in message and self.peer.waits_for(message["id"])):
                 self._charge(len(line))
-            self.peer.feed(message)
+            self.peer.feed(message, len(line))
 
     def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
         answered = answered_by(head, tail)
