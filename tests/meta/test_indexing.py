@@ -46,7 +46,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
 
 
 async def test_a_search_before_the_first_part(opened: Open, gate: Gate) -> None:
-    """Proves: G2. It says that it is too early; so do the other ways to ask."""
+    """Proves: F5, D11. It says that it is too early; so do the other ways to ask."""
     async with opened(tools=TOOLS, servers=SERVERS) as counter:
         await until(gate.stopped.is_set, "the index is being built")
         host = counter.host("local")
@@ -62,7 +62,7 @@ async def test_a_search_before_the_first_part(opened: Open, gate: Gate) -> None:
 
 @pytest.mark.parametrize("level", [1, 2])
 async def test_what_is_indexed_is_found_meanwhile(opened: Open, gate: Gate, level: int) -> None:
-    """Proves: G2. The answer says how much is missing, in a list and in JSON."""
+    """Proves: F5, D11. The answer says how much is missing, in a list and in JSON."""
     gate.stops_at = 2 * PER_PART
     async with opened(tools=TOOLS, servers=SERVERS) as counter:
         await until(gate.stopped.is_set, "a part is indexed")
