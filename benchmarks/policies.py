@@ -4,10 +4,10 @@ import asyncio
 import gc
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aggregator.app import App
 from aggregator.domain.principal import Principal
@@ -31,6 +31,7 @@ _LISTS: Final = 3
 # The agent that calls in the whole calls, one of a thousand.
 _CALLER: Final = 7
 
+_T = TypeVar("_T")
 Asked = tuple[ToolRecord, tuple[Tightening, ...]]
 Measured = Mapping[str, float]
 """What each step costs, in microseconds."""
@@ -147,11 +148,21 @@ class _Bench:
 
     def _fits(self, checker: Checker, asked: Asked, given: Mapping[str, Any]) -> bool:
         tool, rules = asked
-        return checker.arguments(self._servers[tool.server], tool, dict(given), rules)[1] is None
+        return _now(checker.arguments(self._servers[tool.server], tool, dict(given), rules, "agent"))[1] is None
 
     def _passes(self, asked: Asked, answered: Mapping[str, Any]) -> bool:
         tool, _ = asked
-        return "isError" not in self._checker.result(self._servers[tool.server], tool, dict(answered))
+        return "isError" not in _now(self._checker.result(self._servers[tool.server], tool, dict(answered), "agent"))
+
+
+def _now(work: Coroutine[Any, Any, _T]) -> _T:
+    """What work that waits for nothing returns."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: _T = done.value
+        return result
+    raise RuntimeError("it waits for something")
 
 
 def _cost(step: Callable[[Any], object], asked: Sequence[Any]) -> float:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
@@ -70,6 +71,7 @@ class Inside:
 
     def __init__(self, app: App, principal: Principal, names: Style) -> None:
         self._app = app
+        self._names = names
         self._host = Host(DOOR, names, principal, initialized=True, notify=self._hear, session=uuid4().hex)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -110,7 +112,7 @@ class Inside:
             raise RuntimeError("Another agent is made in the event loop that the gateway was opened in.")
         other = self._others.get(agent)
         if other is None:
-            other = self._others[agent] = Inside(self._app, _principal(self._app, agent, {}), self._host.names)
+            other = self._others[agent] = Inside(self._app, _principal(self._app, agent, {}), self._names)
         return other
 
     async def changed(self) -> bool:
@@ -213,7 +215,7 @@ class Inside:
     async def _ask(self, method: str, params: dict[str, Any], heard: OnProgress | None) -> dict[str, Any]:
         answer = await self._app.gateway.answer(self._host, method, params, _Way(heard))
         # What is placed in an answer as bytes becomes plain values here, and nothing is shared with the catalog.
-        plain: dict[str, Any] = decode(encode(answer))
+        plain: dict[str, Any] = decode(encode(answer), inf)
         return plain
 
     def _hear(self, method: str, params: Mapping[str, Any]) -> None:

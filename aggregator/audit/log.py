@@ -163,6 +163,7 @@ class AuditLog:
         finally:
             self._closed = True
             self._put_rest_aside()
+            self._writer.end()
 
     def done(self, count: int) -> None:
         """Rows have left the queue."""
@@ -209,7 +210,7 @@ class AuditLog:
         async with self._making:
             while self._raw:
                 taken = list(islice(self._raw, _CHUNK))
-                entries = await asyncio.to_thread(self._rows, taken)
+                entries = await self._writer.in_thread(self._rows, taken)
                 for _ in taken:
                     self._raw.popleft()
                 self._writer.add(entries)

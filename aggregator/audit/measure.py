@@ -1,16 +1,9 @@
 """The size and the digest of a value's JSON, piece by piece where it is large: no piece keeps other threads waiting."""
 
-from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
-from aggregator.wire.codec import encode
-
-# What is encoded in one go: so many values, so many characters in one text.
-_VALUES: Final = 256
-_CHARACTERS: Final = 2**18
-# Of a long list, so many items.
-_ITEMS: Final = 64
+from aggregator.wire.pieces import pieces
 
 
 def measure(value: Any) -> tuple[int, str]:
@@ -20,67 +13,7 @@ def measure(value: Any) -> tuple[int, str]:
         ValueError, TypeError, RecursionError: it is nested too deeply, or nothing that JSON has.
     """
     size, digest = 0, sha256()
-    for piece in _pieces(value):
+    for piece in pieces(value):
         size += len(piece)
         digest.update(piece)
     return size, digest.hexdigest()
-
-
-def _pieces(value: Any) -> Iterator[bytes]:
-    if _small(value):
-        yield encode(value)
-    elif isinstance(value, str):
-        yield b'"'
-        for start in range(0, len(value), _CHARACTERS):
-            yield encode(value[start : start + _CHARACTERS])[1:-1]
-        yield b'"'
-    elif isinstance(value, list | tuple):
-        yield b"["
-        for start in range(0, len(value), _ITEMS):
-            if start:
-                yield b","
-            yield from _some(value[start : start + _ITEMS])
-        yield b"]"
-    elif isinstance(value, dict) and all(isinstance(name, str) for name in value):
-        comma = b""
-        yield b"{"
-        for name, item in value.items():
-            yield comma + encode(name) + b":"
-            yield from _pieces(item)
-            comma = b","
-        yield b"}"
-    else:
-        yield encode(value)
-
-
-def _some(items: Any) -> Iterator[bytes]:
-    """Items of a list, with the commas between them; they are taken to be alike."""
-    if len(items) == _ITEMS and _small(items[0]):
-        yield encode(items)[1:-1]
-        return
-    for at, item in enumerate(items):
-        if at:
-            yield b","
-        yield from _pieces(item)
-
-
-def _small(value: Any) -> bool:
-    """Whether it can be encoded in one go; looks at a bounded part of it."""
-    seen, waiting = 0, [value]
-    while waiting:
-        one = waiting.pop()
-        seen += 1
-        if isinstance(one, str):
-            if len(one) > _CHARACTERS:
-                return False
-        elif isinstance(one, dict):
-            if seen + len(one) > _VALUES:
-                return False
-            waiting += one.values()
-        elif isinstance(one, list | tuple):
-            if seen + len(one) > _VALUES:
-                return False
-            waiting += one
-        if seen > _VALUES:
-            return False
-    return True

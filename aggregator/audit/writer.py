@@ -7,8 +7,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple
 
 from aggregator.audit.spill import Spill
 from aggregator.domain.trace import AuditEvent
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from aggregator.storage.audit_log import AuditRows
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 # From here on there is no room: calls wait, or, while the database fails, rows go into files.
 ROWS_AT_MOST: Final = 10_000
@@ -77,6 +81,16 @@ class Writer:
         self._recover = True
         self._trim_at: float | None = None
         self._gap = 0
+        # Its own: rows are made and put aside however much is done in other threads.
+        self._thread = ThreadPoolExecutor(1, "audit")
+
+    def in_thread(self, work: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
+        """Do some work of the log on the thread that is the log's alone."""
+        return asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+
+    def end(self) -> None:
+        """Let the thread go."""
+        self._thread.shutdown(wait=False)
 
     def __len__(self) -> int:
         return len(self._queue) + (len(self._batch.entries) if self._batch is not None else 0)
@@ -141,7 +155,7 @@ class Writer:
         async with self._taking:
             while self.full() and self._queue:
                 entries = [self._queue.popleft() for _ in range(min(FILE, len(self._queue)))]
-                writing = asyncio.get_running_loop().run_in_executor(None, self._put_aside, entries, None)
+                writing = self.in_thread(self._put_aside, entries, None)
                 try:
                     await asyncio.shield(writing)
                 except asyncio.CancelledError:
@@ -194,20 +208,20 @@ class Writer:
 
     async def _take_back(self, rows: "AuditRows") -> None:
         """Write what lies in files beside the database, whichever process put it there."""
-        for file in await asyncio.to_thread(self._spill.files):
+        for file in await self.in_thread(self._spill.files):
             try:
-                batch = await asyncio.to_thread(self._spill.read, file)
+                batch = await self.in_thread(self._spill.read, file)
                 if batch is None:
                     continue
                 if not rows.fits(batch.entries):
-                    aside = await asyncio.to_thread(self._spill.refuse, file)
+                    aside = await self.in_thread(self._spill.refuse, file)
                     log.error("%s holds rows of another version of aggregator; it is now %s", file, aside)
                     continue
                 batch.once = f"{len(batch.entries)} rows that could not be written in time were added from {file.name}."
                 told = entry("log_recovered", {"at": round(self._clock(), 6), "summary": batch.once})
                 batch.entries = [*batch.entries, told]
                 await rows.append(batch)
-                await asyncio.to_thread(self._spill.done, file)
+                await self.in_thread(self._spill.done, file)
             except (StorageError, OSError) as error:
                 log.error("%s could not be added to the audit log, and stays where it is: %s", file, error)
 

@@ -4,7 +4,7 @@ Law 1: what the agent may not see has no part in its answer: neither as a hit, n
 Law 2: the answer depends on the tools and the question only, not on the order in which servers came and went.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from aggregator.catalog.search_sight import Allowed, Sight
 from aggregator.domain.records import ToolRecord
 
 _SIGHTS_KEPT: Final = 16
+_FEW: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,16 @@ class Index:
         (some 100 microseconds a tool), so run it in a thread."""
         known = {server: [document(tool, text) for tool in tools] for server, text, tools in servers}
         return cls(Postings().added(known))
+
+    def more(self, server: str, text_of_server: str, tools: Sequence[ToolRecord], rest: Callable[[], None]) -> "Index":
+        """With `tools` as the next ones that `server` has: the last one that got any, or a new one. Each takes some 100
+        microseconds; after every few `rest` is called."""
+        documents = []
+        for number, tool in enumerate(tools):
+            if number % _FEW == 0:
+                rest()
+            documents.append(document(tool, text_of_server))
+        return Index(self._postings.added({server: documents}, rest))
 
     def with_server(self, server: str, text_of_server: str, tools: tuple[ToolRecord, ...]) -> "Index":
         """With `tools` as all that `server` (its id) has. `text_of_server`: id, description, trigger keywords."""

@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
@@ -13,6 +13,7 @@ from aggregator.catalog.words import unspaced
 # The slots of removed tools are taken back when they are as many as the tools, and more than a few.
 _FEW: Final = 256
 _ENDS: Final = 3
+_OFTEN: Final = 16
 _ONE: Final = ord("1")
 
 
@@ -63,14 +64,21 @@ class Postings:
             at = text.find(key, starts[found[-1] + 1])
         return found
 
-    def added(self, servers: Mapping[str, Sequence[Document]]) -> "Postings":
-        """With the tools of servers that have none here."""
+    def added(self, servers: Mapping[str, Sequence[Document]], rest: Callable[[], None] = lambda: None) -> "Postings":
+        """With these tools; after every few `rest` is called.
+
+        A server whose tools are the last ones here may get more, another one that is here none.
+        """
         documents, names = list(self.documents), list(self.names)
         ranges = dict(self.ranges)
         found: dict[str, tuple[list[int], list[int]]] = {}
         for server, own in servers.items():
-            ranges[server] = range(len(documents), len(documents) + len(own))
+            before = ranges.get(server)
+            first = before.start if before is not None and before.stop == len(documents) else len(documents)
+            ranges[server] = range(first, len(documents) + len(own))
             for slot, document in enumerate(own, len(documents)):
+                if slot % _OFTEN == 0:
+                    rest()
                 for term, impact in document.said.items():
                     entry = found.get(term)
                     if entry is None:
@@ -83,9 +91,9 @@ class Postings:
         new: list[str] = []
         for term, (slots, impacts) in found.items():
             posting = Posting(array("I", slots), bytes(impacts))
-            before = lists.get(term)
-            lists[term] = posting if before is None else before + posting
-            if before is None:
+            known = lists.get(term)
+            lists[term] = posting if known is None else known + posting
+            if known is None:
                 new.append(term)
         return Postings(documents, names, lists, ranges, _with_ends(self.ends, new))
 

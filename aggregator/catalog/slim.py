@@ -4,6 +4,7 @@ Law: what is left accepts exactly the same arguments.
 """
 
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any, Final
 
 from aggregator.catalog.oneline import words_of
@@ -55,7 +56,7 @@ _NAME_ENDINGS: Final = frozenset(
 
 def slim(schema: Mapping[str, Any], tool: str = "") -> dict[str, Any]:
     """A copy without `$schema` (where it changes nothing) and without titles that repeat a name."""
-    copy: dict[str, Any] = decode(encode(schema))
+    copy: dict[str, Any] = decode(encode(schema), inf)
     if _says_nothing(copy):
         copy.pop("$schema", None)
     if _repeats(copy.get("title"), tool):

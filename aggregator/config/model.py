@@ -9,6 +9,7 @@ from aggregator.config.fields import MIB, Bytes, Part, Seconds, TextMap, Texts, 
 from aggregator.config.health import HealthConfig
 from aggregator.config.settings import (
     AuditConfig,
+    ChecksConfig,
     DoorConfig,
     Expose,
     HttpConfig,
@@ -273,6 +274,13 @@ class ServerConfig(Part):
         description="A message from the server that is larger than this is refused.",
         examples=["8MiB"],
     )
+    max_message_values: Whole = Field(
+        default=250_000,
+        ge=1_000,
+        description="A message from the server with more JSON values than this is refused unread: each takes "
+        "memory and time, however short it is. Names of fields are no values, an empty object may count twice.",
+        examples=[1_000_000],
+    )
     max_pending: Whole = Field(
         default=1_000,
         ge=1,
@@ -332,6 +340,16 @@ class Config(Part):
         default=False,
         description="`true`: beside `call_tool` there is `read_tool`, which only calls tools that are known to only "
         "read, so that a host can allow it without asking. It costs about 60 tokens.",
+    )
+    max_results_bytes: Bytes = Field(
+        default=512 * MIB,
+        description="What the results of all calls that are under way may take together, as JSON; those up to 64 KiB "
+        "are not counted. One agent, and one server, has half of it at most. A result for which there is no room is "
+        "dropped, and its call answered with `results_full`.",
+        examples=["2GiB"],
+    )
+    checks: ChecksConfig = Field(
+        default=ChecksConfig.model_construct(), description="Checks of arguments and results that may take long."
     )
     search: SearchConfig = Field(default=SearchConfig.model_construct(), description="How tools are found by words.")
     startup_wait: Seconds = Field(

@@ -14,6 +14,7 @@ from aggregator.config.model import Config
 from aggregator.config.report import Report, did_you_mean
 from aggregator.config.settings import (
     AuditConfig,
+    ChecksConfig,
     DoorConfig,
     HttpConfig,
     LogConfig,
@@ -29,6 +30,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "sse": DoorConfig,
     "stdio": StdioConfig,
     "v1": V1Config,
+    "checks": ChecksConfig,
     "search": SearchConfig,
     "audit": AuditConfig,
     "redact": RedactConfig,

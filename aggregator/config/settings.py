@@ -191,6 +191,26 @@ class V1Config(Part):
     )
 
 
+class ChecksConfig(Part):
+    """Checks of arguments and results that may take long. They are made in processes of their own; all others are made
+    at once."""
+
+    timeout: Seconds = Field(
+        default=2.0,
+        description="How long one such check may take. Arguments that were not checked in that time are refused; what "
+        "becomes of a result is said under `output_validation`.",
+        examples=["500ms"],
+    )
+    workers: Whole = Field(
+        default=2,
+        ge=1,
+        le=64,
+        description="How many processes may make such checks at once. Checks of one server, or for one agent, have all "
+        "but one of them at most. They are started when first needed.",
+        examples=[4],
+    )
+
+
 class SearchConfig(Part):
     """How tools are found."""
 

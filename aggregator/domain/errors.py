@@ -209,6 +209,18 @@ class Unverifiable(CallRefused):
     outcome: Status = "error"
 
 
+class CheckCut(Unverifiable):
+    """The check of the arguments was not made to its end, so nothing is sent. `why`: it took too long (`time`), too
+    many waited (`busy`), or no process could make it (`failed`)."""
+
+    code = "check_cut"
+    status = 503
+
+    def __init__(self, tool: str, message: str, why: str) -> None:
+        super().__init__(tool, message, reason=why, retryable=why != "time")
+        self.advice = "Send fewer or simpler arguments." if why == "time" else "You may try again."
+
+
 class OperatorError(AggregatorError):
     """Something the person who runs the aggregator has to mend: a file, a flag, a port."""
 
@@ -276,6 +288,17 @@ class UpstreamBadAnswer(UpstreamError):
     """It answered something that is not MCP, or more than we take."""
 
     code = "upstream_bad_answer"
+
+
+class ResultsFull(UpstreamError):
+    """The results of all calls under way take as much memory as they may: this one was dropped."""
+
+    code = "results_full"
+    advice = "It may have taken effect: do not simply repeat the call. Ask for less at a time."
+
+    def __init__(self, server: str) -> None:
+        said = f"The result of {server} was dropped: the results of calls under way take as much memory as they may."
+        super().__init__(server, said, field="max_results_bytes")
 
 
 class UpstreamHttpStatus(UpstreamError):

@@ -22,6 +22,10 @@ _LONGEST: Final = 16 * 1024
 # The words of a secret with spaces or lines, such as a key file, count for themselves from this length on.
 _WORD: Final = re.compile(r"[^\s\\\"',;]{16,}")
 _LINE_BREAK: Final = re.compile(r"\\+[nrt]")
+# A text is searched so many characters at a time, so that other threads get the interpreter in between; each time with
+# so many of the next, more than any spelling of a piece has.
+_BLOCK: Final = 64 * 1024
+_OVERLAP: Final = 8 * 1024
 # A text with more places than this that look like a secret is searched for each of them instead.
 _PLACES: Final = 64
 
@@ -65,10 +69,11 @@ class _Index:
             pattern = self._patterns.get(suspect)
             if pattern is None:
                 pattern = self._patterns[suspect] = re.compile(self._written[suspect].pattern)
-            yield from (found.span() for found in pattern.finditer(text))
+            for start, end in _blocks(text):
+                yield from (found.span() for found in pattern.finditer(text, start, end))
 
     def _suspects(self, text: str) -> Iterable[int]:
-        found = self._anchors.search(text)
+        found = next(filter(None, (self._anchors.search(text, start, end) for start, end in _blocks(text))), None)
         if found is None:
             return self._unanchored
         suspects = set(self._unanchored)
@@ -79,6 +84,12 @@ class _Index:
             if found is None:
                 return suspects
         return suspects.union(*(owners for anchor, owners in self._owners.items() if anchor in text))
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Where to search, from and to; all of a short text at once."""
+    for start in range(0, max(len(text), 1), _BLOCK):
+        yield start, start + _BLOCK + _OVERLAP
 
 
 def _pieces(secret: str) -> Iterator[str]:

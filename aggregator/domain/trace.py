@@ -2,7 +2,7 @@
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 # What leaves a row, a span and a count: calls of tools, and what else makes an upstream do something for a host.
 TOOL_CALL: Final = "tools/call"
@@ -30,6 +30,12 @@ class TraceContext(NamedTuple):
 current_trace: ContextVar[TraceContext | None] = ContextVar("current_trace", default=None)
 
 
+class Holds(Protocol):
+    """Counts the memory that the results of one call take."""
+
+    def take(self, size: int, agent: str | None, server: str) -> bool: ...
+
+
 @dataclass(slots=True)
 class LogContext:
     """What a log line says of the call in whose task it is written.
@@ -41,6 +47,7 @@ class LogContext:
     agent: str | None = None
     server: str | None = None
     tool: str | None = None
+    holding: "Holds | None" = None
 
 
 # The same, where more is known of the call than its trace.

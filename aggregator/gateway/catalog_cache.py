@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
+from math import inf
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
@@ -230,7 +231,7 @@ def lists_of(kept: Mapping[str, KeptTools]) -> dict[str, list[Any]]:
     lists = {}
     for fingerprint, one in kept.items():
         with suppress(ValueError):
-            lists[fingerprint] = [decode(tool.text.encode()) for tool in one.tools]
+            lists[fingerprint] = [decode(tool.text.encode(), inf) for tool in one.tools]
     return lists
 
 

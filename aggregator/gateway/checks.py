@@ -5,18 +5,23 @@ import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pkgutil import resolve_name
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.config.model import ServerConfig
-from aggregator.domain.errors import Blame, Unverifiable
+from aggregator.config.settings import ChecksConfig
+from aggregator.domain.errors import Blame, CheckCut, Unverifiable
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import tightened
 from aggregator.policy.rulebook import Tightening
-from aggregator.schemas.checks import ENGINE, Checks
+from aggregator.schemas.checks import ENGINE, Checks, Unread
 from aggregator.schemas.coerce import coerce
-from aggregator.schemas.fault import UnusableSchema
-from aggregator.schemas.output import output_faults
-from aggregator.schemas.refusal import input_refusal, output_refusal
+from aggregator.schemas.fault import TIME, Fault, UnusableSchema
+from aggregator.schemas.output import known_faults
+from aggregator.schemas.refusal import input_refusal, output_refusal, output_unchecked, with_note
+from aggregator.schemas.workers import CutShort, Workers
+
+if TYPE_CHECKING:
+    from aggregator.schemas.check import Check
 
 log = logging.getLogger(__name__)
 
@@ -25,10 +30,14 @@ _WARNINGS: Final = 10_000
 
 
 class Checker:
-    """Compiles each schema once. What does not fit comes back as the result to answer with."""
+    """Compiles each schema once. What does not fit comes back as the result to answer with.
 
-    def __init__(self) -> None:
+    What surely takes little time is checked at once, everything else by `workers`.
+    """
+
+    def __init__(self, config: ChecksConfig | None = None) -> None:
         self._checks = Checks()
+        self.workers = Workers(config)
         self._warned: set[tuple[str, str]] = set()
 
     async def prepare(self, tools: Iterable[ToolRecord]) -> None:
@@ -38,47 +47,66 @@ class Checker:
             for note in notes:
                 self._warn(name, note)
 
-    def arguments(
-        self, server: ServerConfig, tool: ToolRecord, given: dict[str, Any], rules: tuple[Tightening, ...]
+    async def arguments(
+        self, server: ServerConfig, tool: ToolRecord, given: dict[str, Any], rules: tuple[Tightening, ...], agent: str
     ) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """The arguments to send, put right where the server's config says so; and a refusal if they do not fit.
 
         Raises:
             Unverifiable: the schema cannot be checked at all.
+            CheckCut: the check could not be made to its end.
         """
         schema = tool.definition["inputSchema"]
         if server.coerce:
             given, _ = coerce(schema, given)
         try:
             check = self._checks.get(tool, [rule.schema for rule in rules] if rules else ())
+            faults = await self._faults(check, given, tool, agent)
         except UnusableSchema as problem:
             raise Unverifiable(
                 tool.name, f"{tool.name} was not called: its arguments cannot be checked ({problem})."
             ) from problem
-        faults = check.faults(given)
+        except CutShort as cut:
+            said = f"{tool.name} was not called: its arguments were not checked to the end ({cut})."
+            raise CheckCut(tool.name, said, cut.why) from cut
         if not faults:
             return given, None
         return given, input_refusal(tool.name, faults, tightened(tool, rules).definition["inputSchema"])
 
-    def blame(self, tool: ToolRecord, given: Mapping[str, Any], rules: Iterable[Tightening]) -> Blame | None:
+    async def blame(
+        self, tool: ToolRecord, given: Mapping[str, Any], rules: tuple[Tightening, ...], agent: str
+    ) -> Blame | None:
         """The rule that refuses arguments which the tool's own schema takes; they are known to be refused."""
-        with suppress(UnusableSchema):
-            if not self._checks.get(tool).faults(given):
+        with suppress(UnusableSchema, CutShort):
+            if rules and not await self._faults(self._checks.get(tool), given, tool, agent):
                 for rule in rules:
-                    if self._checks.get(tool, [rule.schema]).faults(given):
+                    if await self._faults(self._checks.get(tool, [rule.schema]), given, tool, agent):
                         return Blame(rule.rule, rule.source)
         return None
 
-    def result(self, server: ServerConfig, tool: ToolRecord, answered: dict[str, Any]) -> dict[str, Any]:
-        """The result to pass on: as it came, unless the config says `enforce` and it breaks its own schema."""
+    async def result(
+        self, server: ServerConfig, tool: ToolRecord, answered: dict[str, Any], agent: str
+    ) -> dict[str, Any]:
+        """The result to pass on: as it came, unless the config says `enforce` and it is not known to fit its schema.
+
+        One that was not checked to the end says so.
+        """
         if server.output_validation == "off" or "outputSchema" not in tool.definition:
             return answered
         try:
             check = self._checks.output(tool)
+            faults = known_faults(answered) if check is not None else ()
+            if faults is None:
+                assert check is not None
+                faults = await self._faults(check, answered["structuredContent"], tool, agent)
         except UnusableSchema as problem:
             self._warn(tool.name, f"its outputSchema cannot be checked: {problem}")
             return answered
-        faults = output_faults(check, answered) if check is not None else ()
+        except CutShort as cut:
+            self._warn(tool.name, f"a result was not checked against its outputSchema to the end: {cut}")
+            if server.output_validation == "enforce":
+                return output_unchecked(tool.name, str(cut), cut.why, answered)
+            return with_note(answered, cut.why)
         if not faults:
             return answered
         if server.output_validation == "enforce":
@@ -86,6 +114,19 @@ class Checker:
         said = "; ".join(f"{fault.pointer or 'the whole'}: expected {fault.expected}" for fault in faults[:_SHOWN])
         self._warn(tool.name, f"its result does not fit its own outputSchema: {said}")
         return answered
+
+    async def _faults(self, check: "Check | Unread", value: Any, tool: ToolRecord, agent: str) -> tuple[Fault, ...]:
+        """What is wrong with the value.
+
+        Raises:
+            CutShort, UnusableSchema: as of `Workers.faults`.
+        """
+        faults = check.at_once(value)
+        if faults is None:
+            faults = await self.workers.faults(check, value, tool.server, agent)
+            if any(fault.keyword == TIME for fault in faults):
+                raise CutShort("time", "that would take too long")
+        return faults
 
     def _warn(self, tool: str, what: str) -> None:
         """Once per tool and fault: a sloppy server is sloppy on every call."""

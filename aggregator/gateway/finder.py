@@ -5,6 +5,7 @@ Law: every answer is made from the agent's own list, so that nothing can be foun
 
 import asyncio
 import logging
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -37,6 +38,10 @@ _SEMANTIC: Final = "aggregator.catalog.semantic"
 # How long a search waits for the index of a catalog that has just changed; then the one before must do.
 _INDEX_WAIT: Final = 5.0
 _SIGHTS_KEPT: Final = 64
+# A server's tools are indexed in parts that grow, beginning with so many; what is indexed can be found.
+_FIRST_PART: Final = 250
+# After every few tools, so that the event loop has its turn.
+_PAUSE: Final = 50e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ class Finder:
         self._catalog = Catalog()
         self.offer = Offer()
         self._index: Index | None = None
-        self._indexed: Mapping[str, tuple[str, tuple[ToolRecord, ...]]] = {}
+        self._indexed: dict[str, tuple[str, tuple[ToolRecord, ...]]] = {}
         self._stale = asyncio.Event()
         self._fresh = asyncio.Event()
         self._sights: OrderedDict[str, _Sighted] = OrderedDict()
@@ -129,6 +134,8 @@ class Finder:
     async def search(self, view: View, query: str, limit: int, server: str | None = None) -> list[ToolRecord]:
         """The best `limit` tools for a question, best first."""
         sighted = await self._sighted(view)
+        if sighted is None:
+            return []
         sight = sighted.sight
         if server is not None:
             names = {tool.name for tool in self.of_server(view, server)}
@@ -147,6 +154,8 @@ class Finder:
         sighted = await self._sighted(view)
 
         def rank(question: str, tools: tuple[ToolRecord, ...]) -> list[ToolRecord]:
+            if sighted is None:
+                return list(tools)
             sight = sighted.index.sight({tool.name for tool in tools})
             best = _ranked(sighted, sight, question, len(tools))
             return [*best, *(tool for tool in tools if tool not in best)]
@@ -188,14 +197,23 @@ class Finder:
     def _config_of(self, tool: ToolRecord) -> ServerConfig:
         return self._links[tool.server].config
 
-    async def _sighted(self, view: View) -> _Sighted:
+    @property
+    def not_indexed(self) -> int:
+        """How many tools cannot be found by words yet, since they are still being indexed."""
+        if self._fresh.is_set():
+            return 0
+        return max(0, len(self._catalog) - (len(self._index) if self._index is not None else 0))
+
+    async def _sighted(self, view: View) -> _Sighted | None:
+        """What can be found now; None before the first part of the first index."""
         if not self._fresh.is_set():
             try:
                 async with asyncio.timeout(_INDEX_WAIT):
                     await self._fresh.wait()
             except TimeoutError:
                 log.warning("a search uses an index that is older than the catalog: the new one is not ready yet")
-        assert self._index is not None
+        if self._index is None:
+            return None
         listing = self._views.listing(view, self._catalog)
         agent = view.principal.agent_id
         known = self._sights.get(agent)
@@ -223,17 +241,23 @@ class Finder:
             self._meanings = meanings
         else:
             self._meanings = None
-        if self._index is None:
-            self._index = resolve_name(f"{_SEARCH}:Index").of((server, *known) for server, known in now.items())
-        else:
-            index = self._index
-            for server in self._indexed.keys() - now.keys():
-                index = index.without_server(server)
-            for server, known in now.items():
-                if self._indexed.get(server) != known:
-                    index = index.with_server(server, *known)
-            self._index = index
-        self._indexed = now
+        index: Index = self._index if self._index is not None else resolve_name(f"{_SEARCH}:Index")()
+        for server in self._indexed.keys() - now.keys():
+            index = index.without_server(server)
+        for server, known in now.items():
+            if self._indexed.get(server) != known:
+                index = self._grown(index, server, *known)
+        self._index, self._indexed = index, now
+
+    def _grown(self, index: "Index", server: str, text: str, tools: tuple[ToolRecord, ...]) -> "Index":
+        """With these tools of a server; those of one that is new can be found part by part."""
+        index, start = index.without_server(server), 0
+        while start < len(tools):
+            end = start + max(_FIRST_PART, start)
+            index, start = index.more(server, text, tools[start:end], _rest), end
+            if server not in self._indexed:
+                self._index = index
+        return index
 
     def _read_intents(self) -> "Intents":
         words = resolve_name(f"{_INTENT}:ServerWords")
@@ -242,6 +266,10 @@ class Finder:
             for server in self._config.servers
         )
         return made
+
+
+def _rest() -> None:
+    time.sleep(_PAUSE)
 
 
 def check_search(config: Config) -> None:

@@ -72,7 +72,7 @@ class Gateway:
         self._shelf = Shelf(supervisor.links, prefixes, config.name_limit, reserved, self.failover.covers)
         self.tools_of = self._shelf.tools_of
         self.views = views
-        self.journal = Journal()
+        self.journal = Journal(config.max_results_bytes)
         http = config.http
         self.room = Room(
             {"sessions": http.max_sessions, "streams": http.max_streams, "pending": http.max_pending}, http.agent_share
@@ -83,7 +83,14 @@ class Gateway:
         self._inquiries = Inquiries(self.admitted)
         self._offers = Offers(views, self._settled, supervisor.by_prefix)
         self._pipeline = Pipeline(
-            supervisor.links, self._resolver, consent, self.journal, self._inquiries, self.failover, self._offers
+            supervisor.links,
+            self._resolver,
+            consent,
+            self.journal,
+            self._inquiries,
+            self.failover,
+            self._offers,
+            config.checks,
         )
         self._finder = Finder(config, supervisor.links, views, self.failover.answering)
         self._meta = MetaTools(self._finder, self._resolver, self._pipeline, self.journal, read_tool=config.read_tool)
@@ -112,6 +119,7 @@ class Gateway:
         self._config = config
         self._expose_at = exposed_at(config)
         self._resolver.patience = config.startup_wait
+        self._pipeline.reconfigure(config)
         self._exposure.reconfigure(config.pinned, config.expose_budget)
         self._shelf.reconfigure([server.prefix for server in config.servers], config.name_limit)
         self._finder.reconfigure(config)

@@ -27,6 +27,7 @@ from aggregator.domain.errors import (
     UpstreamRpcError,
     to_tool_result,
 )
+from aggregator.domain.holding import Holding, Results
 from aggregator.domain.missing import ItemRefused
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace import TOOL_CALL, CallRecord, LogContext, Step, TraceContext, current_call
@@ -53,10 +54,12 @@ class Journal:
     """`sinks` get each record when its call is over. Until something is put in place of them, the rest does nothing.
 
     `sample` decides about a new trace, `exported` says that our spans can be looked up by others; `room` waits until
-    there is room for one more record, `written` until one is kept, where calls wait for that.
+    there is room for one more record, `written` until one is kept, where calls wait for that. `results` counts the
+    memory that results take until their calls are answered.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_results: int = 512 * 2**20) -> None:
+        self.results = Results(most_results)
         self.sinks: tuple[Callable[[CallRecord], None], ...] = ()
         self.sample: Sample = as_caller
         self.exported = False
@@ -72,13 +75,15 @@ class Journal:
             RpcError: it ended in an error of the protocol.
         """
         record = self._begin(asked, host)
-        of_log = current_call.set(LogContext(record.trace, record.agent_id))
+        holding = Holding(self.results)
+        of_log = current_call.set(LogContext(record.trace, record.agent_id, holding=holding))
         try:
             return await self._ended(record, travel)
         except NotRecorded as refused:
             return refused.to_result()
         finally:
             current_call.reset(of_log)
+            holding.end()
 
     async def attend(
         self, method: str, asked: Asked, host: Host, travel: Callable[["Trail"], Awaitable[dict[str, Any]]]
@@ -91,13 +96,15 @@ class Journal:
         record = self._begin(asked, host)
         record.method = record.tool = method
         record.asked_name, record.arguments = _wanted(asked.params)
-        of_log = current_call.set(LogContext(record.trace, record.agent_id, tool=method))
+        holding = Holding(self.results)
+        of_log = current_call.set(LogContext(record.trace, record.agent_id, tool=method, holding=holding))
         try:
             return await self._ended(record, lambda record: travel(Trail(self, record)))
         except NotRecorded as refused:
             raise ItemRefused.by(refused) from refused
         finally:
             current_call.reset(of_log)
+            holding.end()
 
     async def _ended(
         self, record: CallRecord, travel: Callable[[CallRecord], Awaitable[dict[str, Any]]]

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -24,5 +25,6 @@ class Kept(Generic[V]):
             known = self._kept[key] = made_of, make()
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
+        with suppress(KeyError):  # of many other keys in other threads meanwhile
+            self._kept.move_to_end(key)
         return known[1]

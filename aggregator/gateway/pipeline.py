@@ -12,6 +12,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from aggregator.catalog.catalog import Catalog
+from aggregator.config.model import Config
+from aggregator.config.settings import ChecksConfig
+from aggregator.domain.aside import for_each
 from aggregator.domain.call import Asked, Resolved
 from aggregator.domain.errors import (
     HEADER_MISMATCH,
@@ -86,6 +89,7 @@ class Pipeline:
         inquiries: Inquiries,
         failover: Failover,
         offers: Offers,
+        checks: ChecksConfig,
     ) -> None:
         self._offers = offers
         self._links = links
@@ -94,19 +98,27 @@ class Pipeline:
         self._resolver = resolver
         self._consent = consent
         self._journal = journal
-        self._checker = Checker()
+        self.checker = Checker(checks)
         self._ledger = Ledger()
         self._restocked = asyncio.Event()
+
+    def reconfigure(self, config: Config) -> None:
+        """The bounds of checks and results may be others by now."""
+        self.checker.workers.reconfigure(config.checks)
+        self._journal.results.most = config.max_results_bytes
 
     async def keep_checks_ready(self) -> None:
         """Compile the checks of every new catalog ahead of its calls, for ever."""
         ready: Catalog | None = None
-        while True:
-            self._restocked.clear()
-            if self._resolver.catalog is not ready:
-                ready = self._resolver.catalog
-                await self._checker.prepare(ready.tools)
-            await self._restocked.wait()
+        try:
+            while True:
+                self._restocked.clear()
+                if self._resolver.catalog is not ready:
+                    ready = self._resolver.catalog
+                    await self.checker.prepare(ready.tools)
+                await self._restocked.wait()
+        finally:
+            await self.checker.workers.close()
 
     def restock(self) -> None:
         """There is another catalog."""
@@ -133,7 +145,7 @@ class Pipeline:
         with timed(record, "policy"):
             permitted = await self._permit(asked, view, record)
         with timed(record, "check"):
-            checked, refusal = self._check(permitted)
+            checked, refusal = await self._check(permitted)
         if refusal is not None:
             return refusal
         tool = permitted.resolved.tool
@@ -154,7 +166,7 @@ class Pipeline:
         if result.get("resultType", "complete") != "complete":
             return result
         with timed(record, "output"):
-            return self._finish(checked, result)
+            return await self._finish(checked, result)
 
     async def _by_turns(self, checked: Checked, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """The rest of the road for a tool that others stand in for: one after the other has its turn, until one can."""
@@ -200,7 +212,7 @@ class Pipeline:
             if result.get("resultType", "complete") != "complete":
                 return result
             with timed(record, "output"):
-                return self._finish(turn, result, checked)
+                return await self._finish(turn, result, checked)
         assert failure is not None, "the first one always has its turn"
         raise failure
 
@@ -223,7 +235,8 @@ class Pipeline:
             return None
         try:
             config = self._links[tool.server].config
-            arguments, refusal = self._checker.arguments(config, tool, checked.arguments, ruling.tightening)
+            agent = first.resolved.asked.principal.agent_id
+            arguments, refusal = await self.checker.arguments(config, tool, checked.arguments, ruling.tightening, agent)
         except Unverifiable:
             return None
         if refusal is not None:
@@ -242,14 +255,16 @@ class Pipeline:
             raise UnknownTool(asked.name, [], meant=tool)
         return Permitted(Resolved(asked, tool), view.ruling(tool), record)
 
-    def _check(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
-        tool = permitted.resolved.tool
-        arguments, refusal = self._checker.arguments(
-            self._links[tool.server].config, tool, permitted.resolved.asked.arguments, permitted.ruling.tightening
+    async def _check(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
+        tool, asked, rules = permitted.resolved.tool, permitted.resolved.asked, permitted.ruling.tightening
+        agent = asked.principal.agent_id
+        permitted.record.arguments = asked.arguments
+        arguments, refusal = await self.checker.arguments(
+            self._links[tool.server].config, tool, asked.arguments, rules, agent
         )
         permitted.record.arguments = arguments
         if refusal is not None:
-            blame = self._checker.blame(tool, arguments, permitted.ruling.tightening)
+            blame = await self.checker.blame(tool, arguments, rules, agent)
             permitted.record.rule, permitted.record.rule_source = blame or (None, None)
         return Checked(permitted, arguments), refusal
 
@@ -367,16 +382,19 @@ class Pipeline:
                     result = await link.call("tools/call", sent, limit, heard, headers, behind)
         finally:
             record.upstream_version = _version(link)
-        return in_result(tool.prefix, received(result), self._offers.elsewhere(behind.host, link))
+        elsewhere = self._offers.elsewhere(behind.host, link)
+        return await for_each(result.get("content"), in_result, tool.prefix, received(result), elsewhere)
 
-    def _finish(self, checked: Checked, result: dict[str, Any], asked: Checked | None = None) -> dict[str, Any]:
+    async def _finish(self, checked: Checked, result: dict[str, Any], asked: Checked | None = None) -> dict[str, Any]:
         """`asked` is the call that was made, if another tool stood in."""
         tool = checked.permitted.resolved.tool
         meant = asked.permitted.resolved.tool if asked is not None else tool
         server = self._links[tool.server].config
-        fitting = self._checker.result(self._links[meant.server].config, meant, result)
-        within = bounded(fitting, checked.permitted.ruling.limits.result)
-        return attributed(server, tool, within, time.time(), meant.server)
+        agent = checked.permitted.resolved.asked.principal.agent_id
+        fitting = await self.checker.result(self._links[meant.server].config, meant, result, agent)
+        limit, content = checked.permitted.ruling.limits.result, fitting.get("content")
+        within = fitting if limit is None else await for_each(content, bounded, fitting, limit)
+        return await for_each(within.get("content"), attributed, server, tool, within, time.time(), meant.server)
 
 
 def _once(checked: Checked) -> Checked:

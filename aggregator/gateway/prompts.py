@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from aggregator.domain.aside import for_each
 from aggregator.domain.errors import METHOD_NOT_FOUND, UpstreamRpcError
 from aggregator.domain.links import in_prompt
 from aggregator.domain.missing import UnknownPrompt
@@ -48,7 +49,8 @@ class Prompts:
             raise
         if asks(result):
             return result
-        return in_prompt(found.link.config.prefix, result, self._offers.elsewhere(question.host, found.link))
+        elsewhere = self._offers.elsewhere(question.host, found.link)
+        return await for_each(result.get("messages"), in_prompt, found.link.config.prefix, result, elsewhere)
 
     async def find(self, view: View, name: str, question: Question) -> Found:
         """What a name stands for; a server that is still starting is waited for.

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from aggregator.domain.aside import for_each
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UpstreamBadAnswer, UpstreamRpcError
 from aggregator.domain.freshness import Freshness, said
 from aggregator.domain.links import in_contents
@@ -53,7 +54,7 @@ class Resources:
         if not isinstance(result.get("contents"), list):
             raise UpstreamBadAnswer(server.id, f"{server.id} answered `resources/read` without contents.")
         elsewhere = self._offers.elsewhere(question.host, found.link)
-        result = in_contents(server.prefix, result, found.own, uri, elsewhere)
+        result = await for_each(result.get("contents"), in_contents, server.prefix, result, found.own, uri, elsewhere)
         if not question.modern:
             return result
         # What somebody was asked about on the way is nobody else's (S/server/utilities/caching).

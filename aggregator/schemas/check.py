@@ -1,4 +1,7 @@
-"""A schema made ready to check values with: the engine where its work is bounded, the judge where it is not."""
+"""A schema made ready to check values with: the engine where its work is bounded, the judge where it is not.
+
+Rule: `compile_quickly` and `at_once` are all that may run where others wait. What they do not do is done by `workers`.
+"""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,19 +13,29 @@ import jsonschema_rs
 
 from aggregator.schemas.cost import Cost
 from aggregator.schemas.dialect import Dialect, Schema
-from aggregator.schemas.fault import Fault, UnusableSchema
+from aggregator.schemas.fault import TIME, Fault, UnusableSchema
 from aggregator.schemas.index import Index, read
 from aggregator.schemas.judge import EXPLAINING_STEPS, Judge, OutOfSteps
 from aggregator.schemas.measure import Size, TooLarge, measure
-from aggregator.schemas.patterns import HEAVY, OPTIONS, weight
+from aggregator.schemas.patterns import HEAVY, OPTIONS, Costly, Weigh, light_weight, weight
 from aggregator.schemas.wording import got
 
 # The most one check may take in the engine, by what a step took in its worst cases (measured).
 _BUDGET_NS: Final = 200_000_000
 _STEP_NS: Final = 40
+# The same of one that is made at once, in the process that serves everybody: it has to be beyond doubt.
+_AT_ONCE_NS: Final = 5_000_000
+_SURE_STEP_NS: Final = 200
+_AT_ONCE_VALUES: Final = 10_000
+_AT_ONCE_NUMBER: Final = 2**64
+# Explaining what does not fit costs more than finding it.
+_EXPLAINED_VALUES: Final = 500
+_EXPLAINED_STEPS: Final = 600
+# With `unevaluated...` each member of an object or array may be looked for in all that applies to the same place.
+_LOOKED_BACK_VALUES: Final = 16
 # Recursive schemas are unrolled by the engine as it goes, which costs far more a step.
 _RECURSIVE_STEPS: Final = 1_000
-# Of nearly all arguments; for these the room is worked out ahead.
+# Of nearly all arguments; for these the loads are worked out ahead.
 _USUAL_DEPTH: Final = 4
 _PATTERNS_LIMIT: Final = 300
 _HEAVY_LIMIT: Final = 8
@@ -37,17 +50,38 @@ _ENGINES: Final[Mapping[Dialect, Any]] = {
 
 
 class Check:
-    """Immutable and safe in threads. `warnings` say what of the schema is not checked."""
+    """Immutable and safe in threads. `warnings` say what of the schema is not checked, `schemas` what was compiled."""
 
-    __slots__ = ("_parts", "_texts", "warnings")
+    __slots__ = ("__weakref__", "_parts", "_texts", "schemas", "warnings")
 
-    def __init__(self, parts: "tuple[_Part, ...]") -> None:
+    def __init__(self, parts: "tuple[_Part, ...]", schemas: tuple[Schema, ...]) -> None:
         self._parts = parts
         self._texts = any(part.weights for part in parts)
+        self.schemas = schemas
         self.warnings: tuple[str, ...] = tuple(warning for part in parts for warning in part.warnings)
 
+    def at_once(self, value: Any, limit: int = 10) -> tuple[Fault, ...] | None:
+        """Return what `faults` does, or None unless that surely takes a few milliseconds at most. Never raises for
+        JSON."""
+        try:
+            size = measure(value, characters=self._texts, most=_AT_ONCE_VALUES, number=_AT_ONCE_NUMBER)
+        except TooLarge:
+            return None
+        found: dict[Fault, None] = {}
+        for part in self._parts:
+            if len(found) < limit:
+                faults = part.at_once(value, size, limit - len(found))
+                if faults is None:
+                    return None
+                if faults:
+                    found.update(dict.fromkeys(faults))
+        return tuple(found)
+
     def faults(self, value: Any, limit: int = 10) -> tuple[Fault, ...]:
-        """What is wrong with the value, `limit` problems at most; empty where it fits. Never raises for JSON."""
+        """What is wrong with the value, `limit` problems at most; empty where it fits. Never raises for JSON.
+
+        It takes some tenths of a second at most, as far as can be foreseen, and is for where nobody else waits.
+        """
         try:
             size = measure(value, characters=self._texts)
         except TooLarge as problem:
@@ -62,11 +96,11 @@ class Check:
 class _Part:
     """One schema of a check. What was read of it is dropped once compiled, and read again when a value needs it."""
 
-    __slots__ = ("_engine", "_held", "_room", "_schema", "warnings", "weights")
+    __slots__ = ("_cost", "_engine", "_held", "_most", "_schema", "_steps", "warnings", "weights")
 
-    def __init__(self, schema: Schema, *, strict: bool) -> None:
+    def __init__(self, schema: Schema, *, strict: bool, weigh: Weigh = weight) -> None:
         index = read(schema)
-        self.weights, refused = _weighed(index)
+        self.weights, refused = _weighed(index, weigh)
         self.warnings = tuple(f"the pattern at {where} is not checked: {_NOT_LINEAR}" for where, _ in refused)
         if refused and strict:
             raise UnusableSchema(f"the pattern at {refused[0][0]:.120} cannot be used: {_NOT_LINEAR}")
@@ -74,10 +108,26 @@ class _Part:
             schema = _without(index, {pattern for _, pattern in refused})
             index = read(schema)
         self._schema = schema
-        cost = Cost(index, self.weights)
+        cost = Cost(index, self.weights, _LOOKED_BACK_VALUES + 1)
         self._engine = _compiled(index)
-        self._room = {depth: _room(cost, depth) for depth in range(1, _USUAL_DEPTH + 1)}
-        self._held = (index, cost) if self.weights else None
+        # By depth of a value: the most steps that one place in it can take; None where that is not to be told.
+        self._steps = {depth: _most_steps(cost, depth) for depth in range(1, _USUAL_DEPTH + 1)}
+        self._most = _LOOKED_BACK_VALUES if index.looks_back else _AT_ONCE_VALUES
+        self._cost = cost if self.weights else None
+        self._held: tuple[Index, Cost] | None = None
+
+    def at_once(self, value: Any, size: Size, limit: int) -> list[Fault] | None:
+        """None where it may take longer than anybody should have to wait."""
+        if not self._is_quick(size):
+            return None
+        try:
+            if self._engine.is_valid(value):
+                return []
+        except (ValueError, UnicodeError):
+            return [Fault("", "plain JSON", got(value), "type")]
+        if sum(size.values) > _EXPLAINED_VALUES:
+            return None
+        return self._explained(value, limit, _EXPLAINED_STEPS)
 
     def faults(self, value: Any, size: Size, limit: int) -> list[Fault]:
         if not self._bounded(size):
@@ -88,7 +138,20 @@ class _Part:
         except (ValueError, UnicodeError):
             # A lone surrogate, a key that is no text: nothing JSON on a wire can carry.
             return [Fault("", "plain JSON", got(value), "type")]
-        return self._explained(value, limit)
+        return self._surely_explained(value, limit)
+
+    def _is_quick(self, size: Size) -> bool:
+        """Whether the engine is sure to need a few milliseconds at most."""
+        count, depth = sum(size.values), len(size.values)
+        if count > self._most:
+            return False
+        if depth not in self._steps:
+            cost = self._cost or Cost(self._read()[0], self.weights, _LOOKED_BACK_VALUES + 1)
+            self._steps[depth] = _most_steps(cost, depth)
+        steps = self._steps[depth]
+        if steps is None or count * steps * _SURE_STEP_NS > _AT_ONCE_NS:
+            return False
+        return self._cost is None or _spent(self._cost, size, _SURE_STEP_NS) <= _AT_ONCE_NS
 
     def _read(self) -> tuple[Index, Cost]:
         held = self._held
@@ -99,50 +162,62 @@ class _Part:
 
     def _bounded(self, size: Size) -> bool:
         """Whether the engine is sure to be done in time."""
-        depth = len(size.values)
-        room = self._room.get(depth)
-        if room is None:
-            room = self._room[depth] = _room(self._read()[1], depth)
-        if not room:
-            return False
-        if not self.weights and sum(size.values) <= room:
-            return True
         cost = self._read()[1]
-        spent = 0
-        for level, count in enumerate(size.values):
-            load = cost.at(level)
-            # A property's name is matched at its object's level and, by `propertyNames`, one below.
-            characters = size.characters[level] + (size.characters[level - 1] if level else 0) if self.weights else 0
-            spent += count * load.steps * _STEP_NS + characters * load.weight
-        return spent <= _BUDGET_NS
+        steps = _most_steps(cost, len(size.values))
+        return steps is not None and _spent(cost, size, _STEP_NS) <= _BUDGET_NS
 
     def _judged(self, value: Any, limit: int) -> list[Fault]:
         """For what the engine could stall on; a dynamic reference only the engine can follow."""
         index = self._read()[0]
         try:
             if not index.dynamic:
-                return [] if Judge(index, self.weights).holds(index.root, value) else self._explained(value, limit)
+                fits = Judge(index, self.weights).holds(index.root, value)
+                return [] if fits else self._surely_explained(value, limit)
         except (OutOfSteps, RecursionError):
             pass
-        return [Fault("", "a value that can be checked in bounded time", got(value), "time")]
+        return [Fault("", "a value that can be checked in bounded time", got(value), TIME)]
 
-    def _explained(self, value: Any, limit: int) -> list[Fault]:
-        """The value does not fit; the judge says why."""
+    def _explained(self, value: Any, limit: int, steps: int) -> list[Fault] | None:
+        """The value does not fit; the judge says why, with `steps` at most. None where they do not do."""
+        index = self._read()[0]
+        found: list[Fault] = []
+        if not index.dynamic:
+            try:
+                found.extend(islice(Judge(index, self.weights, steps).faults(value), limit))
+            except (OutOfSteps, RecursionError):
+                return None
+        return found or [_unexplained(value)]
+
+    def _surely_explained(self, value: Any, limit: int) -> list[Fault]:
+        """As much as the judge says of it in its time."""
         index = self._read()[0]
         found: list[Fault] = []
         if not index.dynamic:
             judge = Judge(index, self.weights, EXPLAINING_STEPS)
             with suppress(OutOfSteps, RecursionError):
                 found.extend(islice(judge.faults(value), limit))
-        return found or [Fault("", "a value that fits the schema", got(value), "schema")]
+        return found or [_unexplained(value)]
 
 
-def _room(cost: Cost, depth: int) -> int:
-    """How many values of that depth the engine surely takes, whatever they are; 0 where none are."""
-    loads = [cost.at(level) for level in range(depth)]
-    if cost.recursive and sum(load.steps for load in loads) > _RECURSIVE_STEPS:
-        return 0
-    return _BUDGET_NS // (_STEP_NS * max(1, *(load.steps for load in loads)))
+def _unexplained(value: Any) -> Fault:
+    return Fault("", "a value that fits the schema", got(value), "schema")
+
+
+def _most_steps(cost: Cost, depth: int) -> int | None:
+    """The most steps that one place of a value of that depth can take; None where it is not to be told."""
+    loads = [cost.at(level).steps for level in range(depth)]
+    return None if cost.recursive and sum(loads) > _RECURSIVE_STEPS else max(1, *loads)
+
+
+def _spent(cost: Cost, size: Size, step_ns: int) -> int:
+    """The nanoseconds that a value of that size can take."""
+    spent = 0
+    for level, count in enumerate(size.values):
+        load = cost.at(level)
+        # A property's name is matched at its object's level and, by `propertyNames`, one below.
+        characters = size.characters[level] + (size.characters[level - 1] if level else 0) if size.characters else 0
+        spent += count * load.steps * step_ns + characters * load.weight
+    return spent
 
 
 _NOT_LINEAR: Final = "it is no regular expression that can be matched in linear time"
@@ -157,7 +232,24 @@ def compile_check(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> Check
     Raises:
         UnusableSchema: it cannot be checked with, and why.
     """
-    return Check((_Part(schema, strict=False), *(_Part(more, strict=True) for more in extra)))
+    parts = (_Part(schema, strict=False), *(_Part(more, strict=True) for more in extra))
+    return Check(parts, (schema, *extra))
+
+
+def compile_quickly(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> Check | None:
+    """Return what `compile_check` does of schemas that are modest, or None where a pattern may take long to compile.
+
+    Raises:
+        UnusableSchema: it cannot be checked with, and why.
+    """
+    try:
+        parts = (
+            _Part(schema, strict=False, weigh=light_weight),
+            *(_Part(more, strict=True, weigh=light_weight) for more in extra),
+        )
+    except Costly:
+        return None
+    return Check(parts, (schema, *extra))
 
 
 def _compiled(index: Index) -> Any:
@@ -174,7 +266,7 @@ def _compiled(index: Index) -> Any:
         raise UnusableSchema(f"it cannot be compiled: {problem!s:.200}") from None
 
 
-def _weighed(index: Index) -> tuple[dict[str, int], list[tuple[str, str]]]:
+def _weighed(index: Index, weigh: Weigh) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """The weight of each pattern that can be used, and the places of those that cannot."""
     weights: dict[str, int] = {}
     refused: list[tuple[str, str]] = []
@@ -182,7 +274,7 @@ def _weighed(index: Index) -> tuple[dict[str, int], list[tuple[str, str]]]:
     for where, pattern in index.patterns:
         if pattern in weights:
             continue
-        cost = weight(pattern, heavy=heavy < _HEAVY_LIMIT) if len(weights) < _PATTERNS_LIMIT else None
+        cost = weigh(pattern, heavy=heavy < _HEAVY_LIMIT) if len(weights) < _PATTERNS_LIMIT else None
         if cost is None:
             if where.endswith("/patternProperties"):
                 raise UnusableSchema(f"{pattern!r:.80} at {where:.120} cannot be used: {_NOT_LINEAR}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.domain.records import ToolRecord
 from aggregator.schemas.fault import UnusableSchema
+from aggregator.schemas.modest import is_modest
 
 if TYPE_CHECKING:
     from aggregator.schemas.check import Check
@@ -19,8 +20,23 @@ if TYPE_CHECKING:
 _ROOM: Final = 4_096
 # The engine is a large library: it is loaded with the first check, never at the start.
 ENGINE: Final = "aggregator.schemas.check:compile_check"
+_QUICK: Final = "aggregator.schemas.check:compile_quickly"
 
 Schema = Mapping[str, Any]
+
+
+class Unread:
+    """Schemas that may take long to compile: only a worker does that (`workers`)."""
+
+    __slots__ = ("__weakref__", "schemas")
+
+    warnings: tuple[str, ...] = ()
+
+    def __init__(self, schemas: tuple[Schema, ...]) -> None:
+        self.schemas = schemas
+
+    def at_once(self, value: Any, limit: int = 10) -> None:
+        """Return None: nothing is known at once."""
 
 
 class Checks:
@@ -29,13 +45,13 @@ class Checks:
     def __init__(self, room: int = _ROOM) -> None:
         self._room = room
         # By identity: quick, and the schemas are held so that an identity cannot be given to another object.
-        self._by_identity: OrderedDict[tuple[int, ...], tuple[tuple[Schema, ...], Check | UnusableSchema]] = (
+        self._by_identity: OrderedDict[tuple[int, ...], tuple[tuple[Schema, ...], Check | Unread | UnusableSchema]] = (
             OrderedDict()
         )
-        self._by_content: OrderedDict[bytes, Check | UnusableSchema] = OrderedDict()
+        self._by_content: OrderedDict[bytes, Check | Unread | UnusableSchema] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, tool: ToolRecord, extra: Sequence[Schema] = ()) -> "Check":
+    def get(self, tool: ToolRecord, extra: Sequence[Schema] = ()) -> "Check | Unread":
         """The check of a tool's arguments, tightened by `extra`.
 
         Raises:
@@ -43,7 +59,7 @@ class Checks:
         """
         return self._get((tool.definition.get("inputSchema", _ANYTHING), *extra))
 
-    def output(self, tool: ToolRecord) -> "Check | None":
+    def output(self, tool: ToolRecord) -> "Check | Unread | None":
         """The check of a tool's `structuredContent`; None where it declares no `outputSchema`.
 
         Raises:
@@ -69,7 +85,7 @@ class Checks:
             await asyncio.sleep(0)
         return said
 
-    def _get(self, schemas: tuple[Schema, ...]) -> "Check":
+    def _get(self, schemas: tuple[Schema, ...]) -> "Check | Unread":
         key = tuple(map(id, schemas))
         held = self._by_identity.get(key)
         if held is not None and len(self._by_identity) >= self._room:
@@ -81,16 +97,16 @@ class Checks:
             raise UnusableSchema(*found.args)
         return found
 
-    def _compiled(self, schemas: tuple[Schema, ...], key: tuple[int, ...]) -> "Check | UnusableSchema":
-        digest = _digest(schemas)
+    def _compiled(self, schemas: tuple[Schema, ...], key: tuple[int, ...]) -> "Check | Unread | UnusableSchema":
+        modest = all(map(is_modest, schemas))
+        digest = _digest(schemas) if modest else b""
         with self._lock:
             found = self._by_content.get(digest) if digest else None
         if found is None:
             try:
-                found = resolve_name(ENGINE)(*schemas)
+                found = (resolve_name(_QUICK)(*schemas) if modest else None) or Unread(schemas)
             except UnusableSchema as problem:
                 found = problem
-        assert found is not None
         with self._lock:
             self._by_identity[key] = (schemas, found)
             while len(self._by_identity) > self._room:

@@ -17,10 +17,12 @@ from aggregator.schemas.wording import type_of, types_of
 _ALL: Final = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?")
 _TRUTH: Final = {"true": True, "false": False, "True": True, "False": False}
-_TEXT_LIMIT: Final = 1_000_000
+_TEXT_LIMIT: Final = 100_000
+# So many characters of JSON in a text are read in one step.
+_CHARACTERS: Final = 200
 _DEPTH: Final = 30
 _SCHEMA_DEPTH: Final = 8
-_STEPS: Final = 50_000
+_STEPS: Final = 2_000
 
 
 def coerce(schema: Mapping[str, Any], value: Any) -> tuple[Any, list[str]]:
@@ -92,6 +94,7 @@ class _Coercion:
         """The one thing the value can mean, or `_UNCLEAR`."""
         kinds = self._kinds(schema, 0)
         if isinstance(value, str) and len(value) <= _TEXT_LIMIT:
+            self._spend(len(value) // _CHARACTERS)
             read = _read(value.strip())
             if read is not _UNCLEAR and _takes(kinds, read):
                 return read
@@ -156,7 +159,7 @@ class _Coercion:
             kinds &= self._kinds(part, depth + 1)
         for keyword in ("anyOf", "oneOf"):
             options = _list(schema, keyword)
-            self._spend(len(options))
+            self._spend(len(options) // 4)
             if options:
                 kinds &= frozenset().union(*(self._kinds(option, depth + 1) for option in options))
         return kinds

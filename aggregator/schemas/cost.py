@@ -23,6 +23,15 @@ from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.index import Index
 
 _CEILING: Final = 10**12
+# What comparing one value took in the engine, in steps, at the worst (measured): members of an `enum` that are objects
+# or arrays, a division by a number that is no ordinary one, and one of the items of `uniqueItems` with all others.
+_COMPARED: Final = 16
+_DIVIDED: Final = 10
+_DIVIDED_EXACTLY: Final = 2_000
+_ORDINARY: Final = (1e-9, 1e15)
+_UNIQUE: Final = 16
+# So many characters are compared in one step.
+_CHARACTERS: Final = 64
 _IN_PLACE: Final = frozenset({*IN_PLACE_ONE, *IN_PLACE_LIST, *IN_PLACE_MAP})
 _NOT_APPLIED: Final = frozenset({*KEPT_APART, "contentSchema"})
 
@@ -46,18 +55,20 @@ class Edges(NamedTuple):
 
 
 class Cost:
-    """The loads of a schema by level of the value; worked out as deep as they are asked for."""
+    """The loads of a schema by level of the value; worked out as deep as they are asked for.
 
-    def __init__(self, index: Index, weights: Mapping[str, int]) -> None:
+    `again` is how often `unevaluated...` may run everything at its place once more.
+    """
+
+    def __init__(self, index: Index, weights: Mapping[str, int], again: int = 1) -> None:
         self._index = index
         self._weights = weights
         self._edges = {key: _edges(node, index) for key, node in index.nodes.items()}
         self._here = {key: [id(part) for part in edges.here] for key, edges in self._edges.items()}
         self._any_child = {key: [id(part) for part in edges.any_child] for key, edges in self._edges.items()}
         self._named = {key: [id(part) for part in edges.named.values()] for key, edges in self._edges.items()}
-        # `unevaluated...` runs everything at its place once more, to learn what was looked at.
         self._times = {
-            key: 1 + ("unevaluatedItems" in node) + ("unevaluatedProperties" in node)
+            key: 1 + again * (("unevaluatedItems" in node) + ("unevaluatedProperties" in node))
             for key, node in index.nodes.items()
         }
         self._order = self._inside_first()
@@ -83,6 +94,9 @@ class Cost:
                 parts.append(_own(self._index.nodes[key], self._weights))
             else:
                 parts += [above[part] for part in self._any_child[key]]
+                if self._index.nodes[key].get("uniqueItems") is True:
+                    # What the items hold is compared too, on every level below.
+                    parts.append(Load(_UNIQUE, 0))
                 named = [above[part] for part in self._named[key]]
                 if named:
                     parts.append(Load(max(n.steps for n in named), max(n.weight for n in named)))
@@ -157,14 +171,39 @@ def _objects(parts: list[Any]) -> tuple[Mapping[str, Any], ...]:
 def _own(node: Mapping[str, Any], weights: Mapping[str, int]) -> Load:
     steps = 1
     for keyword, value in node.items():
-        if keyword in ("enum", "required"):
+        if keyword == "required":
             steps += len(value) if isinstance(value, list) else 0
-        elif keyword in ("properties", "patternProperties", "dependentRequired", "dependencies", "dependentSchemas"):
+        elif keyword in ("enum", "const"):
+            steps += _compared(value)
+        elif keyword in ("properties", "patternProperties", "dependentSchemas"):
             steps += len(value) if isinstance(value, dict) else 0
+        elif keyword in ("dependentRequired", "dependencies"):
+            names = value.values() if isinstance(value, dict) else ()
+            steps += sum(1 + len(one) if isinstance(one, list) else 1 for one in names)
+        elif keyword == "multipleOf":
+            ordinary = isinstance(value, int | float) and _ORDINARY[0] <= value <= _ORDINARY[1]
+            steps += _DIVIDED if ordinary else _DIVIDED_EXACTLY
     patterns = list(node["patternProperties"]) if isinstance(node.get("patternProperties"), dict) else []
     if isinstance(node.get("pattern"), str):
         patterns.append(node["pattern"])
     return Load(steps, sum(weights.get(pattern, 0) for pattern in patterns))
+
+
+def _compared(value: Any) -> int:
+    """Return the steps that comparing something with all of `value` takes."""
+    steps = 0
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            steps += _COMPARED + sum(len(name) for name in part) // _CHARACTERS
+            waiting += part.values()
+        elif isinstance(part, list):
+            steps += _COMPARED
+            waiting += part
+        else:
+            steps += 1 + (len(part) // _CHARACTERS if isinstance(part, str) else 0)
+    return steps
 
 
 def _sum(loads: list[Load], times: int) -> Load:

@@ -10,16 +10,22 @@ from typing import Any, Final
 
 from aggregator.schemas.branches import of_alternatives
 from aggregator.schemas.dialect import REFERENCES, Dialect, Schema
-from aggregator.schemas.equality import distinct, equal, frozen
+from aggregator.schemas.equality import distinct, frozen
 from aggregator.schemas.fault import Fault, step
 from aggregator.schemas.index import Index
 from aggregator.schemas.patterns import matches
-from aggregator.schemas.wording import compared, got, misnamed, one_of, outline, short, typed, types_of
+from aggregator.schemas.wording import compared, got, likened, misnamed, one_of, outline, short, typed, types_of
 
 STEPS: Final = 30_000
 EXPLAINING_STEPS: Final = 6_000
 # What one step takes, about; the search for a pattern is charged by it.
 _STEP_NS: Final = 8_000
+# So many members are gone through, so many values compared, and so many names likened to another, in one step.
+_MEMBERS: Final = 16
+_COMPARED: Final = 50
+# What putting one schema into words takes at most.
+_OUTLINE: Final = 15
+_DIVISION: Final = 8
 
 
 _NO: Final = Fault("", "", "", "")
@@ -39,6 +45,7 @@ class Judge:
         self._left = steps
         self._known: dict[tuple[int, int], bool] = {}
         self._options: dict[int, frozenset[Any]] = {}
+        self._frozen_values: dict[int, Any] = {}
         # Above zero while only yes or no is wanted, and no words for why.
         self._terse = 0
 
@@ -85,6 +92,8 @@ class Judge:
         if isinstance(value, str):
             yield from self._of_text(schema, value, at)
         elif isinstance(value, int | float) and not isinstance(value, bool):
+            if "multipleOf" in schema:
+                self.spend(_DIVISION)
             yield from _of_number(schema, value, at, self._dialect)
         elif isinstance(value, list):
             yield from self._of_array(schema, value, at)
@@ -104,19 +113,31 @@ class Judge:
             yield Fault(at, one_of(wanted), got(value), "type")
             return
         options = schema.get("enum")
-        if isinstance(options, list) and frozen(value) not in self._frozen(options):
-            yield _NO if self._terse else Fault(at, one_of(options, quoted=True, near=value), got(value), "enum")
+        if isinstance(options, list) and self._frozen_value(value) not in self._frozen(options, options):
+            if self._terse:
+                yield _NO
+            else:
+                self.spend(likened(options, value))
+                yield Fault(at, one_of(options, quoted=True, near=value), got(value), "enum")
         if "const" in schema and self._dialect > Dialect.DRAFT_04:
-            self.spend(1)
-            if not equal(value, schema["const"]):
-                yield Fault(at, one_of([schema["const"]], quoted=True), got(value), "const")
+            wanted = schema["const"]
+            if self._frozen_value(value) not in self._frozen(schema, [wanted]):
+                yield _NO if self._terse else Fault(at, one_of([wanted], quoted=True), got(value), "const")
 
-    def _frozen(self, options: list[Any]) -> frozenset[Any]:
-        known = self._options.get(id(options))
+    def _frozen(self, owner: Any, options: list[Any]) -> frozenset[Any]:
+        known = self._options.get(id(owner))
         if known is None:
-            self.spend(len(options) // 20)
-            known = self._options[id(options)] = frozenset(map(frozen, options))
+            self.spend(sum(_values_in(option) for option in options) // _COMPARED)
+            known = self._options[id(owner)] = frozenset(map(frozen, options))
         return known
+
+    def _frozen_value(self, value: Any) -> Any:
+        if not isinstance(value, dict | list):
+            return frozen(value)
+        if id(value) not in self._frozen_values:
+            self.spend(_values_in(value) // _COMPARED)
+            self._frozen_values[id(value)] = frozen(value)
+        return self._frozen_values[id(value)]
 
     def _of_text(self, schema: Mapping[str, Any], value: str, at: str) -> Iterator[Fault]:
         yield from compared(schema, "minLength", "maxLength", len(value), "characters", value, at)
@@ -131,12 +152,13 @@ class Judge:
     def _of_array(self, schema: Mapping[str, Any], value: list[Any], at: str) -> Iterator[Fault]:
         yield from compared(schema, "minItems", "maxItems", len(value), "items", value, at)
         if schema.get("uniqueItems") is True:
-            self.spend(len(value) // 50)
+            self.spend(_values_in(value) // _COMPARED)
             twice = distinct(value)
             if twice is not None:
                 yield Fault(step(at, twice), "an item unlike the others", got(value[twice]), "uniqueItems")
         first, rest = self._items(schema)
         for number, item in enumerate(value):
+            self.spend(number % _MEMBERS == 0)
             inside = first[number] if number < len(first) else rest
             if inside is not None:
                 yield from self._item(inside, item, at, number)
@@ -161,15 +183,21 @@ class Judge:
         new = self._dialect >= Dialect.DRAFT_2019_09
         least = schema.get("minContains", 1) if new else 1
         most = schema.get("maxContains") if new else None
+        self.spend(len(value) // _MEMBERS)
         found = sum(self.holds(schema["contains"], item) for item in value)
         if found < least:
-            yield Fault(
-                at, f"at least {short(least)} items that are {outline(schema['contains'])}", f"{found}", "contains"
-            )
+            wanted = f"at least {short(least)} items that are {self._outline(schema['contains'])}"
+            yield Fault(at, wanted, f"{found}", "contains")
         elif most is not None and found > most:
-            yield Fault(
-                at, f"at most {short(most)} items that are {outline(schema['contains'])}", f"{found}", "maxContains"
-            )
+            wanted = f"at most {short(most)} items that are {self._outline(schema['contains'])}"
+            yield Fault(at, wanted, f"{found}", "maxContains")
+
+    def _outline(self, schema: Schema) -> str:
+        """A schema in a few words; nothing where no words are wanted."""
+        if self._terse:
+            return ""
+        self.spend(_OUTLINE)
+        return outline(schema)
 
     def _of_object(self, schema: Mapping[str, Any], value: dict[str, Any], at: str) -> Iterator[Fault]:
         required = schema.get("required")
@@ -179,11 +207,12 @@ class Judge:
         yield from compared(schema, "minProperties", "maxProperties", len(value), "properties", value, at)
         properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
         rest = schema.get("additionalProperties", True)
-        for name, part in value.items():
+        for number, (name, part) in enumerate(value.items()):
+            self.spend(number % _MEMBERS == 0)
             inside = [properties[name]] if name in properties else []
             inside += [patterns[pattern] for pattern in patterns if self._match(pattern, name)]
             if not inside and rest is False:
-                yield _NO if self._terse else misnamed(schema, name, at, got(part), "additionalProperties")
+                yield self._misnamed(schema, name, at, part, "additionalProperties")
             for one in inside or [rest]:
                 if one is not True and one is not False:
                     yield from self._within(one, part, step(at, name))
@@ -202,10 +231,12 @@ class Judge:
     def _dependent(self, schema: Mapping[str, Any], value: dict[str, Any], at: str) -> Iterator[Fault]:
         new = self._dialect >= Dialect.DRAFT_2019_09
         for keyword in ("dependentRequired", "dependentSchemas") if new else ("dependencies",):
+            self.spend(len(schema.get(keyword, ())) // _MEMBERS)
             for name, then in schema.get(keyword, {}).items():
                 if name not in value:
                     continue
                 if isinstance(then, list):
+                    self.spend(len(then) // _MEMBERS)
                     missing = [other for other in then if other not in value]
                     wanted = f"required where {name!r:.60} is given"
                     yield from (Fault(step(at, other), wanted, "nothing", keyword) for other in missing)
@@ -213,6 +244,8 @@ class Judge:
                     yield from self._within(then, value, at)
 
     def _of_branches(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            self.spend(len(schema.get(keyword, ())) // _MEMBERS)
         for part in schema.get("allOf", ()):
             yield from self._within(part, value, at)
         options = schema.get("anyOf")
@@ -227,7 +260,7 @@ class Judge:
                 wanted = "what fits exactly one of the alternatives"
                 yield Fault(at, wanted, f"{got(value)}, which fits {fitting}", "oneOf")
         if "not" in schema and self.holds(schema["not"], value):
-            yield Fault(at, f"anything but {outline(schema['not'])}", got(value), "not")
+            yield Fault(at, f"anything but {self._outline(schema['not'])}", got(value), "not")
         if "if" in schema and self._dialect >= Dialect.DRAFT_07:
             branch = schema.get("then" if self.holds(schema["if"], value) else "else", True)
             yield from self._within(branch, value, at)
@@ -236,7 +269,14 @@ class Judge:
         if self._terse:
             yield _NO
         else:
+            self.spend(len(options) // 4 + sum(map(_named_in, options)) // _MEMBERS)
             yield from of_alternatives(self, self._index, options, value, at, keyword)
+
+    def _misnamed(self, schema: Mapping[str, Any], name: str, at: str, part: Any, keyword: str) -> Fault:
+        if self._terse:
+            return _NO
+        self.spend(likened(list(schema.get("properties", ())), name))
+        return misnamed(schema, name, at, got(part), keyword)
 
     def _of_rest(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
         """`unevaluatedProperties` and `unevaluatedItems`: whatever nothing else at this place has looked at."""
@@ -244,7 +284,7 @@ class Judge:
             seen = self._seen(schema, value, own=False)
             for name, part in value.items():
                 if name not in seen and not self.holds(schema["unevaluatedProperties"], part):
-                    yield _NO if self._terse else misnamed(schema, name, at, got(part), "unevaluatedProperties")
+                    yield self._misnamed(schema, name, at, part, "unevaluatedProperties")
         if isinstance(value, list) and "unevaluatedItems" in schema:
             numbers = self._seen(schema, value, own=False)
             for number, item in enumerate(value):
@@ -253,7 +293,7 @@ class Judge:
 
     def _seen(self, schema: Schema, value: Any, *, own: bool = True) -> set[str | int]:
         """The property names or item numbers that the schema, which holds, looks at."""
-        self.spend(1)
+        self.spend(1 + (len(value) // _MEMBERS if isinstance(value, dict | list) else 0))
         if isinstance(schema, bool):
             return set()
         seen: set[str | int] = set(self._looked_at(schema, value, own=own))
@@ -281,12 +321,31 @@ class Judge:
         for keyword in REFERENCES:
             yield from self._index.targets.get((id(schema), keyword), ())[:1]
         for keyword in ("allOf", "anyOf", "oneOf"):
+            self.spend(len(schema.get(keyword, ())) // _MEMBERS)
             yield from schema.get(keyword, ())
         if "if" in schema:
             held = self.holds(schema["if"], value)
             yield from (schema[keyword] for keyword in ("if", "then" if held else "else") if keyword in schema)
         if isinstance(value, dict):
             yield from (part for name, part in schema.get("dependentSchemas", {}).items() if name in value)
+
+
+def _values_in(value: Any) -> int:
+    """How many values there are in `value`, itself included."""
+    count, waiting = 0, [value]
+    while waiting:
+        part = waiting.pop()
+        count += 1
+        if isinstance(part, dict):
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return count
+
+
+def _named_in(option: Schema) -> int:
+    """How many properties a schema names itself."""
+    return len(option.get("properties", ())) if isinstance(option, Mapping) else 0
 
 
 def _of_number(schema: Mapping[str, Any], value: float, at: str, dialect: Dialect) -> Iterator[Fault]:

@@ -20,8 +20,10 @@ class TooLarge(ValueError):
     """The value is past what is checked; the message says what would have been taken."""
 
 
-def measure(value: Any, *, characters: bool) -> Size:
-    """`characters`: whether the texts are wanted too; without them the walk is cheaper.
+def measure(value: Any, *, characters: bool, most: int = VALUES_LIMIT, number: int = _BOUND) -> Size:
+    """Return the size of `value`; it may have `most` values, and numbers below `number`.
+
+    `characters`: whether the texts are wanted too; without them the walk is cheaper.
 
     Raises:
         TooLarge: too deep, too many values, or a number without end.
@@ -33,8 +35,8 @@ def measure(value: Any, *, characters: bool) -> Size:
     while level:
         count = len(level)
         total += count
-        if total > VALUES_LIMIT:
-            raise TooLarge(f"at most {VALUES_LIMIT:,} values")
+        if total > most:
+            raise TooLarge(f"at most {most:,} values")
         if len(counts) > DEPTH_LIMIT:
             raise TooLarge(f"at most {DEPTH_LIMIT} levels of nesting")
         counts.append(count)
@@ -44,10 +46,14 @@ def measure(value: Any, *, characters: bool) -> Size:
         for part in level:
             kind = type(part)
             if kind is dict:
+                if len(part) > most:
+                    raise TooLarge(f"at most {most:,} values")
                 inside += part.values()
             elif kind is list:
+                if len(part) > most:
+                    raise TooLarge(f"at most {most:,} values")
                 inside += part
-            elif (kind is int or kind is float) and not -_BOUND < part < _BOUND:
+            elif (kind is int or kind is float) and not -number < part < number:
                 raise TooLarge("a number of at most 300 digits")
         level = inside
     return Size(counts, texts)

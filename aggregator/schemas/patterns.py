@@ -3,8 +3,9 @@
 Law: only the engine without backtracking is used (docs/checks.md, Patterns); what it cannot do is not done.
 """
 
+import re
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
 
 from jsonschema_rs import Draft202012Validator, RegexOptions
 
@@ -13,6 +14,9 @@ _KIB: Final = 1024
 _LADDER: Final = ((4 * _KIB, 100), (64 * _KIB, 1_000), (1024 * _KIB, 45_000), (10 * 1024 * _KIB, 70_000))
 HEAVY: Final = 1_000
 LENGTH_LIMIT: Final = 8_192
+# An expression of which so little is written can only be large by its counts.
+_SHORT: Final = 200
+_COUNTS: Final = re.compile(r"\{\d+(?:,\d*)?\}")
 
 OPTIONS: Final = RegexOptions(size_limit=_LADDER[-1][0])
 
@@ -26,6 +30,35 @@ def weight(pattern: str, *, heavy: bool = True) -> int | None:
     if len(pattern) > LENGTH_LIMIT:
         return None
     return next((cost for size, cost in _LADDER if (heavy or cost <= HEAVY) and _compiles(pattern, size)), None)
+
+
+class Weigh(Protocol):
+    """Finds the weight of a pattern."""
+
+    def __call__(self, pattern: str, *, heavy: bool) -> int | None: ...
+
+
+class Costly(Exception):
+    """The pattern may take long to compile."""
+
+
+@lru_cache(maxsize=2_048)
+def light_weight(pattern: str, *, heavy: bool = True) -> int | None:
+    """Return what `weight` does, in a millisecond or two.
+
+    Raises:
+        Costly: that cannot be told so soon.
+    """
+    if len(pattern) > LENGTH_LIMIT:
+        return None
+    cost = weight(pattern, heavy=False)
+    if cost is not None:
+        return cost
+    # Without its counts every expression makes a small program: one that is refused even so is none of ours.
+    plain = _COUNTS.sub("{1}", pattern)
+    if len(pattern) > _SHORT or _compiles(plain, _LADDER[-2][0]):
+        raise Costly
+    return None
 
 
 def matches(pattern: str, text: str) -> bool:

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from aggregator.domain.errors import ERROR_META_KEY
+from aggregator.domain.errors import ERROR_META_KEY, CheckCut
 from aggregator.schemas.fault import Fault
 from aggregator.schemas.signature import signature
 
 INVALID_ARGUMENTS: Final = "invalid_arguments"
 INVALID_OUTPUT: Final = "invalid_output"
+# In the `_meta` of a result that is passed on though nobody knows whether it fits.
+UNCHECKED_KEY: Final = "aggregator/unchecked"
 _POINTER_SHOWN: Final = 120
 
 
@@ -36,9 +38,30 @@ def output_refusal(tool_name: str, faults: Sequence[Fault], result: Mapping[str,
         *_lines(faults),
         "The call may have taken effect: do not simply repeat it. What the tool answered follows.",
     ]
+    error = _error(INVALID_OUTPUT, 502, tool_name, faults, missing_fields(faults), retryable=False)
+    return _withheld(lines, error, result)
+
+
+def output_unchecked(tool_name: str, said: str, why: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the error result for a call whose answer was not checked to the end, where it has to be."""
+    lines = [
+        f"{tool_name} was called, but its answer was not checked against its outputSchema to the end: {said}.",
+        "The call may have taken effect: do not simply repeat it. What the tool answered follows.",
+    ]
+    error = {"code": CheckCut.code, "status": 502, "tool": tool_name, "reason": why, "retryable": False}
+    return _withheld(lines, error, result)
+
+
+def with_note(result: dict[str, Any], why: str) -> dict[str, Any]:
+    """Return the result as it came, with a note that nobody knows whether it fits."""
+    meta = result.get("_meta")
+    note = {UNCHECKED_KEY: {"code": CheckCut.code, "reason": why}}
+    return {**result, "_meta": {**meta, **note} if isinstance(meta, Mapping) else note}
+
+
+def _withheld(lines: list[str], error: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
     kept = result.get("content")
     meta = result.get("_meta")
-    error = _error(INVALID_OUTPUT, 502, tool_name, faults, missing_fields(faults), retryable=False)
     return {
         # Without `structuredContent`: hosts that check it would drop the whole answer.
         **{key: value for key, value in result.items() if key != "structuredContent"},

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 from aggregator.schemas.local import followed
@@ -12,6 +13,8 @@ _PROPERTIES_SHOWN: Final = 30
 _OBJECTS_DEPTH: Final = 3
 _DEPTH: Final = 6
 _PARTS: Final = 1_000
+_PARTS_OF_OUTLINE: Final = 60
+_NAMES: Final = 2_000
 _LENGTH: Final = 200
 
 
@@ -22,15 +25,15 @@ def signature(schema: Any, length: int = 1_500) -> str:
 
 def outline(schema: Any) -> str:
     """What a schema asks for, in a few words; references go by their own names."""
-    return _cut(_Writer(schema).shape(schema, 1), _LENGTH)
+    return _cut(_Writer(schema, _PARTS_OF_OUTLINE).shape(schema, 1), _LENGTH)
 
 
 class _Writer:
     """For one line; it says `any` once so many parts were written that nobody would read on."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, parts: int = _PARTS) -> None:
         self._root = root
-        self._left = _PARTS
+        self._left = parts
 
     def parameters(self, schema: Any, depth: int) -> str:
         schema = followed(schema, self._root)
@@ -38,9 +41,11 @@ class _Writer:
             return ""
         properties, required = schema.get("properties"), schema.get("required")
         parts = properties if isinstance(properties, Mapping) else {}
-        needed = {name: True for name in required if isinstance(name, str)} if isinstance(required, list) else {}
+        named = required[:_NAMES] if isinstance(required, list) else []
+        needed = {name: True for name in named if isinstance(name, str)}
         # What must be given comes first, whatever is cut.
-        names = list(dict.fromkeys([*(name for name in parts if name in needed), *needed, *parts]))
+        first = list(islice(parts, _NAMES))
+        names = list(dict.fromkeys([*(name for name in first if name in needed), *needed, *first]))
         shown = [
             f"{name[:_LENGTH]}{'' if name in needed else '?'}: {self.shape(parts.get(name, True), depth + 1)}"
             for name in names[:_PROPERTIES_SHOWN]

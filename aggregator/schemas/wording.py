@@ -19,6 +19,9 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 _TEXT_SHOWN: Final = 40
 _OPTIONS_SHOWN: Final = 12
+# Of so many options, and of so many properties, the ones that are nearest to a text are looked for.
+_LIKENED: Final = 2_000
+_NAMES_LIKENED: Final = 500
 
 
 def types_of(schema: Mapping[str, Any]) -> list[str]:
@@ -72,7 +75,7 @@ def one_of(options: list[Any], *, quoted: bool = False, near: Any = None) -> str
     shown = options
     more = ""
     if len(options) > _OPTIONS_SHOWN:
-        texts = [option for option in options[:2_000] if isinstance(option, str) and len(option) <= 80]
+        texts = [option for option in options[:_LIKENED] if isinstance(option, str) and len(option) <= 80]
         close = get_close_matches(near[:80], texts, n=3) if isinstance(near, str) else []
         shown = close or options[:_OPTIONS_SHOWN]
         more = f" ({len(options)} in all)"
@@ -80,9 +83,15 @@ def one_of(options: list[Any], *, quoted: bool = False, near: Any = None) -> str
     return f"{words[0] if len(words) == 1 else 'one of ' + ', '.join(words)}{more}" if words else "nothing at all"
 
 
+def likened(options: list[Any], near: Any) -> int:
+    """Return how many of the options `one_of` and `misnamed` liken to the text that came, each a matter of some
+    microseconds."""
+    return min(len(options), _LIKENED) if isinstance(near, str) else 0
+
+
 def misnamed(schema: Mapping[str, Any], name: str, at: str, came: str, keyword: str) -> Fault:
     """A property that is not allowed, with the name that may have been meant."""
-    known = list(schema.get("properties", {}))[:500]
+    known = list(schema.get("properties", {}))[:_NAMES_LIKENED]
     close = get_close_matches(name[:80], known, n=1)
     hint = f"; did you mean {close[0]!r:.80}?" if close else ""
     return Fault(step(at, name), f"no property of this name{hint}", came, keyword)

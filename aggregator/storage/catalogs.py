@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import ColumnElement, Table, Update, delete, func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import ColumnElement, Connection, Table, Update, delete, func, insert, select, update
 
 from aggregator.storage.engine import Engine
 from aggregator.storage.errors import TooLarge
@@ -71,15 +70,20 @@ class Catalogs:
         mine = (mcp_tools.c.server == catalog.server) & (mcp_tools.c.fingerprint == catalog.fingerprint)
         listed = select(mcp_tools.c.name, mcp_tools.c.digest).where(mine).order_by(mcp_tools.c.position)
         entries = [(_name(tool.name), tool.digest) for tool in catalog.tools]
-        async with self._engine.write() as connection:
-            before = [tuple(row) for row in await connection.execute(listed)]
-            await _note_server(connection, catalog, now)
+
+        def work(connection: Connection) -> None:
+            before = [tuple(row) for row in connection.execute(listed)]
+            _note_server(connection, catalog, now)
             if before != entries:
-                await connection.execute(delete(mcp_tools).where(mine))
-                await _add_versions(connection, catalog, now)
-                await _insert(connection, mcp_tools, _rows(catalog, entries))
-                await _forget(connection, catalog.server, now)
-            await connection.execute(_seen_again(catalog, now))
+                connection.execute(delete(mcp_tools).where(mine))
+                _add_versions(connection, catalog, now)
+                _insert(connection, mcp_tools, _rows(catalog, entries))
+                _forget(connection, catalog.server, now)
+            connection.execute(_seen_again(catalog, now))
+
+        # As one piece of work: going back and forth for each part, a busy program would take seconds, and who writes
+        # after it would have to wait.
+        await self._engine.write_apart(work)
 
     async def versions(self, server: str, name: str) -> list[ToolVersion]:
         """Every definition that a tool has or had, by the server's id and the tool's own name, the newest first.
@@ -96,7 +100,7 @@ class Catalogs:
             return [ToolVersion(*row) for row in rows]
 
 
-async def _note_server(connection: AsyncConnection, catalog: ServerCatalog, now: float) -> None:
+def _note_server(connection: Connection, catalog: ServerCatalog, now: float) -> None:
     mine = (mcp_servers.c.id == catalog.server) & (mcp_servers.c.fingerprint == catalog.fingerprint)
     values = {
         "transport": catalog.transport,
@@ -107,19 +111,19 @@ async def _note_server(connection: AsyncConnection, catalog: ServerCatalog, now:
         "connected": now,
         "tools": len(catalog.tools),
     }
-    known = await connection.execute(update(mcp_servers).where(mine).values(values))
+    known = connection.execute(update(mcp_servers).where(mine).values(values))
     if known.rowcount == 0:
         key = {"id": catalog.server, "fingerprint": catalog.fingerprint}
-        await connection.execute(insert(mcp_servers).values(key | values))
+        connection.execute(insert(mcp_servers).values(key | values))
 
 
-async def _add_versions(connection: AsyncConnection, catalog: ServerCatalog, now: float) -> None:
+def _add_versions(connection: Connection, catalog: ServerCatalog, now: float) -> None:
     """Those that were never seen before."""
     columns = mcp_tool_versions.c
     new = {tool.digest: tool for tool in reversed(catalog.tools)}
     for some in _by(_ROWS, list(new)):
         known = select(columns.digest).where(columns.server == catalog.server, columns.digest.in_(some))
-        for digest in (await connection.scalars(known)).all():
+        for digest in connection.scalars(known).all():
             del new[digest]
     rows = (
         {
@@ -133,12 +137,12 @@ async def _add_versions(connection: AsyncConnection, catalog: ServerCatalog, now
         }
         for tool in new.values()
     )
-    await _insert(connection, mcp_tool_versions, rows)
+    _insert(connection, mcp_tool_versions, rows)
 
 
-async def _insert(connection: AsyncConnection, table: Table, rows: Iterable[dict[str, Any]]) -> None:
+def _insert(connection: Connection, table: Table, rows: Iterable[dict[str, Any]]) -> None:
     for some in _by(_ROWS, rows):
-        await connection.execute(insert(table), some)
+        connection.execute(insert(table), some)
 
 
 def _rows(catalog: ServerCatalog, entries: Sequence[tuple[str, str]]) -> Iterator[dict[str, Any]]:
@@ -166,11 +170,11 @@ def _seen_again(catalog: ServerCatalog, now: float) -> Update:
     )
 
 
-async def _forget(connection: AsyncConnection, server: str, now: float) -> None:
+def _forget(connection: Connection, server: str, now: float) -> None:
     """Lists of configurations that are gone, then definitions that nobody has any more, where they are too many."""
     own = mcp_servers.c.id == server
     newest = select(mcp_servers.c.fingerprint).where(own).order_by(mcp_servers.c.connected.desc()).limit(CONFIGURATIONS)
-    await connection.execute(
+    connection.execute(
         delete(mcp_servers).where(
             (own & mcp_servers.c.fingerprint.not_in(newest.scalar_subquery())) | (mcp_servers.c.connected < now - KEPT)
         )
@@ -181,7 +185,7 @@ async def _forget(connection: AsyncConnection, server: str, now: float) -> None:
     newer = func.sum(columns.size).over(order_by=(columns.last_seen.desc(), columns.first_seen.desc(), columns.digest))
     ranked = select(columns.digest, newer.label("newer")).where(gone).subquery()
     too_old = select(ranked.c.digest).where(ranked.c.newer > HISTORY_BYTES)
-    await connection.execute(delete(mcp_tool_versions).where(gone, columns.digest.in_(too_old)))
+    connection.execute(delete(mcp_tool_versions).where(gone, columns.digest.in_(too_old)))
 
 
 def _size(catalog: ServerCatalog) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +31,8 @@ class Engine:
         self._engine = _made(url, path)
         self._writing = self._engine.execution_options(**sqlite.WRITING)
         self._apart: SyncEngine | None = None
+        # Its own: however much is done in other threads, what is to be written has one.
+        self._thread = ThreadPoolExecutor(1, "database")
         self._turn = asyncio.Lock()
         self._file = identity(path) if path else 0
 
@@ -44,6 +47,7 @@ class Engine:
     async def close(self) -> None:
         """End every connection."""
         await self._dispose()
+        self._thread.shutdown(wait=False)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
@@ -83,7 +87,7 @@ class Engine:
                     return await connection.run_sync(work)
             if self._apart is None:
                 self._apart = sqlite.sqlite_engine_of_a_thread(self.path)
-            running = asyncio.get_running_loop().run_in_executor(None, _transaction, self._apart, work)
+            running = asyncio.get_running_loop().run_in_executor(self._thread, _transaction, self._apart, work)
             try:
                 return await asyncio.shield(running)
             except asyncio.CancelledError:
@@ -113,7 +117,7 @@ class Engine:
     async def _dispose(self) -> None:
         await self._engine.dispose()
         if self._apart is not None:
-            await asyncio.to_thread(self._apart.dispose)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._apart.dispose)
 
     @asynccontextmanager
     async def _in_turn(self) -> AsyncIterator[None]:

@@ -58,6 +58,15 @@ class SessionExpired(Exception):
     """HTTP 404 for our session id: a new session has to be initialized (L/basic/transports)."""
 
 
+def too_many_values(server: ServerConfig) -> UpstreamBadAnswer:
+    """Return the error for a message that holds more values than the server may send."""
+    return UpstreamBadAnswer(
+        server.id,
+        f"{server.id} sent a message of more than {server.max_message_values} values "
+        "(`max_message_values` in its config raises the limit).",
+    )
+
+
 class AnswerTooDeep(UpstreamBadAnswer):
     """An answer that nests deeper than can be read; `readable` is what is left of its result without the depths."""
 

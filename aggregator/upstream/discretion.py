@@ -1,9 +1,11 @@
 """What an upstream said, without the secrets it was given: reasons are shown to hosts and on the health page."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Final
 
 from aggregator.config.model import LaunchConfig, ServerConfig
@@ -11,6 +13,7 @@ from aggregator.config.secrets import secrets_in
 from aggregator.domain.errors import URL_REQUIRED, UpstreamError, UpstreamRpcError
 from aggregator.domain.redact import Redactor
 from aggregator.domain.unseen import EXACT, SENT, changed_texts, cleaned
+from aggregator.wire.pieces import is_small
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +22,11 @@ _SHORTEST: Final = 4
 # What no name calls secret may be so all the same: values that are no word, path or address, arguments that are random.
 _HARD_TO_GUESS: Final = re.compile(r"(?![.~]{0,2}/|[A-Za-z][\w+.-]*://)(?=.*[^A-Za-z._ -]).{8,}", re.DOTALL)
 _RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+=-]{16,}", re.ASCII)
+
+
+# What is looked through at once: so many values, and so many characters in a text.
+_RELAYED: Final = (2_000, 64 * 1024)
+_LEFT_OUT: Final = "[The aggregator left this out: it is too large to be looked through for secrets.]"
 
 
 class Discretion:
@@ -40,8 +48,15 @@ class Discretion:
         return self._everybodys(self._own(text))
 
     def relayed(self, value: Any) -> Any:
-        """What it says itself, any JSON value, on its way to a host."""
-        return self._everybodys.known(value)
+        """What it says itself, any JSON value, on its way to a host; a note in place of what is large."""
+        return self._everybodys.known(value) if is_small(value, *_RELAYED) else _note(value)
+
+    async def relayed_whole(self, value: dict[str, Any]) -> dict[str, Any]:
+        """The same for a result: however large, it comes through whole."""
+        if is_small(value, *_RELAYED):
+            return self._everybodys.known(value)  # type: ignore[no-any-return]
+        result: dict[str, Any] = await asyncio.to_thread(self._everybodys.known, value)
+        return result
 
     def definitions(self, items: list[Any], *, named: bool = True) -> list[Any]:
         """Return a list of definitions without known secrets in what is there to be read.
@@ -87,6 +102,14 @@ class Discretion:
         except (UpstreamError, UpstreamRpcError) as error:
             self.hush(error)
             raise
+
+
+def _note(value: Any) -> Any:
+    """In the form of what it stands for: of an object, what is small stays."""
+    if not isinstance(value, dict):
+        return _LEFT_OUT
+    few = islice(value.items(), _RELAYED[0])
+    return {name: item if isinstance(item, int | float | None) else _LEFT_OUT for name, item in few}
 
 
 def discretion(config: ServerConfig, redact: Redactor | None = None) -> Discretion:

@@ -80,8 +80,7 @@ async def run(
                     renewed.callers.enter(running)
                 session = renewed
                 result = await _sent(errand, session, on_progress, running)
-            failed: dict[str, Any] = discreet.relayed(result) if result.get("isError") is True else result
-            return failed
+            return await discreet.relayed_whole(result) if result.get("isError") is True else result
     except asyncio.CancelledError:
         session.callers.gave_up(caller, limit)
         raise

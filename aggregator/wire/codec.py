@@ -7,10 +7,12 @@ the standard library.
 import json
 import re
 from collections.abc import Callable, Mapping
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Final
 
 import msgspec
+
+from aggregator.wire.values import VALUES_AT_MOST, check_count
 
 Raw = msgspec.Raw
 """Bytes that already are JSON, placed as they are inside what is encoded."""
@@ -26,20 +28,22 @@ class TooDeep(ValueError):
     """The value nests deeper than can be read or written here."""
 
 
-def decode(data: bytes | bytearray | memoryview) -> Any:
-    """The value of one JSON text.
+def decode(data: bytes | bytearray | memoryview, most: float = VALUES_AT_MOST) -> Any:
+    """The value of one JSON text, of `most` values at most.
 
     Raises:
-        ValueError: it is not JSON; `TooDeep` when only its depth is in the way.
+        ValueError: it is not JSON; `TooDeep` or `TooManyValues` when only that is in the way.
     """
+    check_count(data, most)
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):
         return _decode_slowly(data)
 
 
-def decode_heard(data: bytes) -> Any:
+def decode_heard(data: bytes, most: float = VALUES_AT_MOST) -> Any:
     """The same for what upstreams send: an integer of thousands of digits is infinite, as 1e999 is to every reader."""
+    check_count(data, most)
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):
@@ -69,7 +73,7 @@ def decode_cut(data: bytes, levels: int) -> Any:
             depth -= 1
             if depth == levels:
                 start = token.end()
-    return decode_heard(b"".join((*kept, data[start:])))
+    return decode_heard(b"".join((*kept, data[start:])), inf)
 
 
 def _decode_slowly(data: bytes | bytearray | memoryview, parse_int: Callable[[str], Any] | None = None) -> Any:

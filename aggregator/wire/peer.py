@@ -12,6 +12,7 @@ from math import inf
 from typing import Any, Final, Protocol
 
 from aggregator.domain.errors import INVALID_REQUEST, RpcError, to_wire
+from aggregator.domain.holding import SMALL, hold
 from aggregator.domain.tasks import Tasks
 from aggregator.wire.codec import encode
 
@@ -79,6 +80,8 @@ class Peer:
         self._on_notification = on_notification
         self._next_id = 0
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        # Of answers that are not small: their bytes.
+        self._sizes: dict[int, int] = {}
         self._within: dict[int, End] = {}
         self._progress: dict[int, OnProgress] = {}
         self._running: dict[str | int, asyncio.Task[None]] = {}
@@ -122,6 +125,7 @@ class Peer:
         Raises:
             RpcError: the other side answered with an error.
             PeerGone: the connection ended first.
+            ResultsFull: there is no room for the answer.
         """
         if self._deaf is not None:
             raise PeerGone(self._deaf)
@@ -138,13 +142,17 @@ class Peer:
         send = via or self._send
         try:
             send(encode(message), request_id)
-            return await answer
+            result = await answer
+            if request_id in self._sizes:
+                hold(self._sizes[request_id])
+            return result
         except asyncio.CancelledError:
             if cancellable and self._gone is None:
                 send(_notification("notifications/cancelled", {"requestId": request_id, "reason": _LEFT}), None)
             raise
         finally:
             del self._waiting[request_id]
+            self._sizes.pop(request_id, None)
             self._within.pop(request_id, None)
             self._progress.pop(request_id, None)
 
@@ -188,26 +196,31 @@ class Peer:
 
     # -- inwards
 
-    def feed(self, message: Any) -> None:
-        """Take one decoded message, or a batch of them (2025-03-26). Never raises for what a peer sends."""
+    def feed(self, message: Any, size: int = 0) -> None:
+        """Take one decoded message, or a batch of them (2025-03-26). Never raises for what a peer sends.
+
+        `size` is what it took on the wire, in bytes, where that counts.
+        """
         if isinstance(message, dict):
             if "method" in message:
                 self._hear(message)
             else:
-                self._settle(message)
+                self._settle(message, size)
         elif isinstance(message, list) and message and all(isinstance(part, dict) for part in message):
             for part in message:
-                self.feed(part)
+                self.feed(part, size)
         else:
             self._refuse(None, "A message must be a JSON object.")
 
-    def _settle(self, message: dict[str, Any]) -> None:
+    def _settle(self, message: dict[str, Any], size: int) -> None:
         request_id = message.get("id")
         answer = self._waiting_for(request_id)
         if answer is None or answer.done():
             log.debug("dropped an answer nobody waits for: id %.40r", request_id)
         elif isinstance(result := message.get("result"), dict):
             answer.set_result(result)
+            if size > SMALL:
+                self._sizes[int(message["id"])] = size
         else:
             answer.set_exception(error_of(message))
 

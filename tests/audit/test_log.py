@@ -2,7 +2,9 @@
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 
@@ -38,6 +40,26 @@ async def test_counts_agree_under_load(logging_into: Running, path: Path) -> Non
     assert numbers(path) == ended
     assert len(ended) == 3000
     assert (await verdict_on(path)).faults == ()
+
+
+async def test_rows_are_written_while_every_other_thread_is_busy(logging_into: Running, path: Path) -> None:
+    """Proves: D9, D11. A catalog of 50,000 tools kept all threads busy, and calls were refused for want of a row."""
+    done = threading.Event()
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1) as busy:
+        loop.set_default_executor(busy)
+        held = [loop.run_in_executor(None, done.wait, 60) for _ in range(3)]
+        try:
+            async with logging_into(strict=True) as log:
+                for number in range(3):
+                    await log.room("crm.list_orders")
+                    call = a_call(number)
+                    log.record(call)
+                    await log.written(call)
+                assert numbers(path) == [0, 1, 2]
+        finally:
+            done.set()
+            await asyncio.wait(held)
 
 
 async def test_rows_are_written_together(logging_into: Running, path: Path, database: Database) -> None:

@@ -25,6 +25,7 @@ from aggregator.storage.audit_read import ALL, open_reader
 from aggregator.storage.database import open_database
 from aggregator.storage.digest import argument_digest
 from aggregator.storage.opening import Database
+from aggregator.wire import pieces
 from aggregator.wire.codec import Raw, encode
 from tests.audit.logs import AT, NOTHING, a_call, all_written, verdict_on
 
@@ -237,9 +238,9 @@ def test_no_call_is_too_strange_for_a_row(empty_database: bytes, strange: list[t
 def test_pieces_measure_as_the_whole(value: Any) -> None:
     """In whatever pieces a value is encoded, its size and its digest are those of its encoding."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "_VALUES", 4)
-        patch.setattr(measure, "_CHARACTERS", 8)
-        patch.setattr(measure, "_ITEMS", 3)
+        patch.setattr(pieces, "_VALUES", 4)
+        patch.setattr(pieces, "_CHARACTERS", 8)
+        patch.setattr(pieces, "_ITEMS", 3)
         in_pieces = measure.measure(value)
     text = encode(value)
     try:

@@ -13,6 +13,7 @@ from aggregator.config.model import Config, LaunchConfig, ToolsConfig
 from aggregator.config.reference import inserted
 from aggregator.config.settings import (
     AuditConfig,
+    ChecksConfig,
     DoorConfig,
     HttpConfig,
     LogConfig,
@@ -36,7 +37,13 @@ def test_the_reference_is_fresh() -> None:
 
 def test_every_field_has_its_heading() -> None:
     parts: dict[str, type[BaseModel]] = {"http": HttpConfig, "sse": DoorConfig, "stdio": StdioConfig, "log": LogConfig}
-    parts |= {"v1": V1Config, "search": SearchConfig, "audit": AuditConfig, "redact": RedactConfig}
+    parts |= {
+        "v1": V1Config,
+        "checks": ChecksConfig,
+        "search": SearchConfig,
+        "audit": AuditConfig,
+        "redact": RedactConfig,
+    }
     parts.update(launch=LaunchConfig, tools=ToolsConfig, health=HealthConfig)
     fields = {*OWN_KEYS, *(name for name in Config.model_fields if name != "servers")}
     fields |= {f"{part}.{name}" for part, model in parts.items() for name in model.model_fields}

@@ -121,3 +121,20 @@ def test_a_name_nobody_may_see_is_no_hint_for_slips() -> None:
     shelf = index(tool("a.zepqelin", "Secret."), tool("b.zepqelim", "Known."))
     assert set(found(shelf, "zepqelix")) == {"a.zepqelin", "b.zepqelim"}
     assert names(shelf.search("zepqelin", frozenset({"b.zepqelim"}), 5)) == ["b.zepqelim"]
+
+
+@given(_SHELVES, _QUERIES, st.integers(1, 4))
+def test_an_index_that_grew_part_by_part_answers_as_one_that_was_made_at_once(
+    shelves: dict[str, dict[str, str]], query: str, size: int
+) -> None:
+    """However many parts there were; each of them can be searched."""
+    grown = Index()
+    for server, tools in shelves.items():
+        records = _records(server, tools)
+        for start in range(0, len(records), size):
+            grown = grown.more(server, server, records[start : start + size], lambda: None)
+            assert len(grown.search(query, everything, 50)) <= len(grown)
+    assert _answer(grown, query) == _answer(_built(shelves), query)
+    for server in shelves:
+        grown = grown.without_server(server)
+    assert len(grown) == 0

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
+from aggregator.domain.aside import for_each
 from aggregator.domain.call import Asked
 from aggregator.domain.errors import BadArguments, Blame, HostError, OverLimit, UnknownTool, UpstreamRpcError
 from aggregator.domain.names import Style
@@ -26,7 +27,7 @@ from aggregator.gateway.meta.call_tool import CALL
 log = logging.getLogger(__name__)
 
 # After these nothing was sent to an upstream.
-_NOT_SENT: Final = frozenset({*STATUSES, "schema_unusable", "upstream_unavailable", "upstream_busy"})
+_NOT_SENT: Final = frozenset({*STATUSES, "schema_unusable", "check_cut", "upstream_unavailable", "upstream_busy"})
 # Nor is anything for a look at the catalog.
 _LOOKS: Final = frozenset(META_TOOLS) - {CALL}
 
@@ -73,7 +74,8 @@ class Caller:
         try:
             if wanted.fault is not None:
                 return await self._refused(wanted, host, params, self._unreadable(wanted, host))
-            return of_result(wanted, await self._gateway.answer(host, "tools/call", params, Mute(0)))
+            result = await self._gateway.answer(host, "tools/call", params, Mute(0))
+            return await for_each(result.get("content"), of_result, wanted, result)
         except (UnknownTool, UpstreamRpcError) as error:
             return of_error(wanted, error)
         except HostError as error:

@@ -6,6 +6,7 @@ gateway holds each call to the schema itself.
 """
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from aggregator.domain.schema_walk import positions
@@ -41,7 +42,7 @@ class Portable(NamedTuple):
 
 def portable(schema: Mapping[str, Any]) -> Portable:
     """The schema as a plain object with `properties`, every array with `items`, and the rules that are left."""
-    copy: dict[str, Any] = decode(encode(schema))
+    copy: dict[str, Any] = decode(encode(schema), inf)
     flat = _Flat(copy)
     flat.hold(copy, first=True)
     flat.settle()

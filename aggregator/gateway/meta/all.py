@@ -11,7 +11,6 @@ from aggregator.domain.call import Asked
 from aggregator.domain.errors import ERROR_META_KEY, BadArguments, NotReadOnly, UnknownTool
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace import CallRecord
-from aggregator.gateway.checks import Checker
 from aggregator.gateway.finder import Finder
 from aggregator.gateway.host import Host
 from aggregator.gateway.journal import Journal, name_tool, timed
@@ -50,7 +49,7 @@ class MetaTools:
         self._resolver = resolver
         self._pipeline = pipeline
         self._journal = journal
-        self._checker = Checker()
+        self._checker = pipeline.checker
         self._names = {**META_TOOLS, **READ_TOOL} if read_tool else META_TOOLS
 
     def __contains__(self, name: object) -> bool:
@@ -111,7 +110,8 @@ class MetaTools:
         assert tool.answer is not None
         name_tool(record, tool.record)
         with timed(record, "check"):
-            arguments, refusal = self._checker.arguments(_CONFIG, tool.record, asked.arguments, ())
+            agent = asked.principal.agent_id
+            arguments, refusal = await self._checker.arguments(_CONFIG, tool.record, asked.arguments, (), agent)
         record.arguments = arguments
         if refusal is not None:
             return refusal

@@ -5,7 +5,7 @@ from typing import Final
 from aggregator.catalog.levels import shown_name
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.finder import ServerSeen
-from aggregator.gateway.meta.shown import answer, rendered
+from aggregator.gateway.meta.shown import answer, rendered, still_indexing
 from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
 
 # How many are shown if nobody says, by level; and the most that are looked for.
@@ -37,8 +37,10 @@ async def search_tools(asking: Asking) -> str:
         found = await finder.search(view, query, _MOST, server)
     else:
         found = finder.of_server(view, server) if server is not None else list(finder.tools(view))
+    missing = finder.not_indexed if query else 0
     if not found:
-        return _nothing(asking, query, server)
+        nothing = _nothing(asking, query, server)
+        return f"{nothing}\n{still_indexing(missing)}" if missing else nothing
     if cursor is not None:
         start = _behind(found, cursor)
         if start is None:
@@ -47,7 +49,7 @@ async def search_tools(asking: Asking) -> str:
         if not found:
             return "That was all."
     limit, max_tokens = given.get("limit", _LIMITS[level]), given.get("max_tokens")
-    return answer(found, level, rendered(finder, view, level), limit, max_tokens)
+    return answer(found, level, rendered(finder, view, level), limit, max_tokens, missing)
 
 
 def _behind(found: list[ToolRecord], cursor: str) -> int | None:

@@ -27,9 +27,17 @@ def rendered(finder: Finder, view: View, level: int) -> Callable[[ToolRecord], s
 
 
 def answer(
-    tools: Sequence[ToolRecord], level: int, render: Callable[[ToolRecord], str], limit: int, max_tokens: int | None
+    tools: Sequence[ToolRecord],
+    level: int,
+    render: Callable[[ToolRecord], str],
+    limit: int,
+    max_tokens: int | None,
+    not_indexed: int = 0,
 ) -> str:
-    """The first `limit` tools, or as many of them as `max_tokens` takes; what is left out is counted."""
+    """The first `limit` tools, or as many of them as `max_tokens` takes; what is left out is counted.
+
+    `not_indexed` is how many others cannot be found yet.
+    """
     items = [render(tool) for tool in tools[:limit]]
     if max_tokens is not None:
         items = list(fit(items, max(0, max_tokens - _FRAME)).items)
@@ -38,11 +46,20 @@ def answer(
     more = len(tools) - len(items)
     cursor = shown_name(tools[len(items) - 1]) if more else None
     if level == 1:
-        return "\n".join([*items, f"+{more} more, go on with cursor {cursor}"] if more else items)
+        notes = [f"+{more} more, go on with cursor {cursor}"] if more else []
+        notes += [still_indexing(not_indexed)] if not_indexed else []
+        return "\n".join([*items, *notes])
     body: dict[str, Any] = {"tools": [Raw(item.encode()) for item in items]}
     if more:
         body |= {"more": more, "cursor": cursor}
+    if not_indexed:
+        body["note"] = still_indexing(not_indexed)
     return encode(body).decode()
+
+
+def still_indexing(tools: int) -> str:
+    """Return the note for an answer in which so many tools may be missing."""
+    return f"{tools} tools are still being indexed and cannot be found by words yet: search again in a moment."
 
 
 def _too_small(tool: ToolRecord, render: Callable[[ToolRecord], str], max_tokens: int) -> str:

@@ -20,10 +20,11 @@ from aggregator.domain.errors import (
     UpstreamRefused,
     UpstreamUnavailable,
 )
+from aggregator.domain.holding import hold
 from aggregator.domain.tasks import Tasks
 from aggregator.domain.versions import MODERN_VERSIONS
 from aggregator.upstream.callers import Running
-from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, SessionExpired
+from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, SessionExpired, too_many_values
 from aggregator.upstream.pace import Pace
 from aggregator.upstream.process import Warden
 from aggregator.upstream.transports.web import (
@@ -41,6 +42,7 @@ from aggregator.wire.codec import TooDeep, decode_heard, encode
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.peer import OnProgress, PeerGone, error_message, error_of, sane_id
 from aggregator.wire.sse import EventReader, EventTooLarge
+from aggregator.wire.values import TooManyValues
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +200,7 @@ class HttpConnection:
     async def judge(self, response: aiohttp.ClientResponse, session: str | None, greeted: bool) -> dict[str, Any]:
         """The error that a response other than 200 amounts to; `session` is the one the request was sent in."""
         body = await read_bounded(response, self._server)
-        message = _message(body)
+        message = _message(body, self._server.max_message_values)
         error = message.get("error")
         # Without a session of ours, too: what answers there may have been replaced by a server that has them.
         if greeted and _session_gone(response.status, session, body, error):
@@ -243,7 +245,7 @@ class HttpConnection:
                         for event in reader.feed(chunk):
                             last_event = event.id or last_event
                             delay = event.retry / 1000 if event.retry is not None else delay
-                            self.hear(_message(event.data))
+                            self.hear(_message(event.data, self._server.max_message_values))
                             pause = self.pace.charge(len(event.data))
                         if pause:
                             await asyncio.sleep(pause)
@@ -314,6 +316,7 @@ class _Answer:
                 if "method" in message:
                     self._hear(message)
                 elif message and (result := self._result(message)) is not None:
+                    hold(len(event.data))
                     return result
                 pause = connection.pace.charge(len(event.data))
             if pause:
@@ -322,7 +325,9 @@ class _Answer:
 
     def _message(self, data: bytes) -> dict[str, Any]:
         try:
-            return _object(data)
+            return _object(data, self._connection._server.max_message_values)
+        except TooManyValues:
+            raise too_many_values(self._connection._server) from None
         except TooDeep:
             if answered_by(data[:WINDOW], data[-WINDOW:]) in (self._id, str(self._id)):
                 raise AnswerTooDeep(self._connection._server.id, data) from None
@@ -354,16 +359,16 @@ def _session_gone(status: int, session: str | None, body: bytes, error: object) 
     return (status == 404 and session is not None) or (status == 400 and _NO_SESSION.search(body) is not None)
 
 
-def _message(data: bytes) -> dict[str, Any]:
-    """A JSON object, or an empty one for everything else."""
+def _message(data: bytes, most: int) -> dict[str, Any]:
+    """A JSON object of `most` values at most, or an empty one for everything else."""
     try:
-        return _object(data)
+        return _object(data, most)
     except ValueError:
         return {}
 
 
-def _object(data: bytes) -> dict[str, Any]:
-    message = decode_heard(data) if data else None
+def _object(data: bytes, most: int) -> dict[str, Any]:
+    message = decode_heard(data, most) if data else None
     return message if isinstance(message, dict) else {}
 
 

@@ -4,6 +4,7 @@ import asyncio
 import pkgutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from typing import Any, Final
 
 import anyio
@@ -47,7 +48,7 @@ async def open_local(server: ServerConfig, inbound: Inbound, warden: Warden) -> 
             # What was still to be said when the connection closed need not be.
             with suppress(anyio.ClosedResourceError):
                 while True:
-                    message = jsonrpc_message_adapter.validate_python(decode(await outbox.get()), by_name=False)
+                    message = jsonrpc_message_adapter.validate_python(decode(await outbox.get(), inf), by_name=False)
                     await ours[1].send(SessionMessage(message))
 
         async def read() -> None:

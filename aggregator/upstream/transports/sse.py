@@ -13,7 +13,7 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream.callers import Running
-from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound
+from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, too_many_values
 from aggregator.upstream.pace import Pace
 from aggregator.upstream.process import Warden
 from aggregator.upstream.transports.duplex import DuplexConnection
@@ -22,6 +22,7 @@ from aggregator.wire.codec import TooDeep, decode_heard
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.peer import OnProgress, PeerGone
 from aggregator.wire.sse import EventReader, EventTooLarge
+from aggregator.wire.values import TooManyValues
 
 log = logging.getLogger(__name__)
 
@@ -116,17 +117,19 @@ class SseConnection(DuplexConnection):
             self._take_endpoint(data.decode("utf-8", "replace"))
         elif kind == "message" and data:
             try:
-                message = decode_heard(data)
+                message = decode_heard(data, self._server.max_message_values)
                 awaited = (
                     isinstance(message, dict) and "method" not in message and self.peer.waits_for(message.get("id"))
                 )
-                self.peer.feed(message)
+                self.peer.feed(message, len(data))
                 if awaited:
                     return 0.0
-            except TooDeep:
+            except (TooDeep, TooManyValues) as problem:
                 answered = answered_by(data[:WINDOW], data[-WINDOW:])
                 if answered is not None:
-                    self.peer.fail(answered, AnswerTooDeep(self._server.id, data))
+                    too_deep = isinstance(problem, TooDeep)
+                    error = AnswerTooDeep(self._server.id, data) if too_deep else too_many_values(self._server)
+                    self.peer.fail(answered, error)
             except ValueError:
                 log.warning("%s sent an event that is not JSON: %.200r", self._server.id, data)
         return self._pace.charge(len(data))

@@ -9,13 +9,14 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamUnavailable
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream.callers import Running
-from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound
+from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, too_many_values
 from aggregator.upstream.pace import Pace
 from aggregator.upstream.process import Bounds, Child, Warden, running
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.wire.codec import TooDeep, decode_heard
 from aggregator.wire.lines import WINDOW, LineReader, answered_by
 from aggregator.wire.peer import OnProgress
+from aggregator.wire.values import TooManyValues
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class StdioConnection(DuplexConnection, LineReader):
         LineReader.__init__(self, server.max_message_bytes)
         self.child: Child | None = None
         self._server = server.id
+        self._most_values, self._too_many = server.max_message_values, too_many_values(server)
         self._noise = 0
         self._pace = Pace()
 
@@ -64,11 +66,15 @@ class StdioConnection(DuplexConnection, LineReader):
         if line.isspace():
             return
         try:
-            message = decode_heard(line) if line.lstrip()[:1] in b"{[" else None
-        except TooDeep:
+            message = decode_heard(line, self._most_values) if line.lstrip()[:1] in b"{[" else None
+        except (TooDeep, TooManyValues) as problem:
             answered = answered_by(line[:WINDOW], line[-WINDOW:])
-            if answered is not None:
+            if answered is None:
+                self._charge(len(line))
+            elif isinstance(problem, TooDeep):
                 self.peer.fail(answered, AnswerTooDeep(self._server, line))
+            else:
+                self.peer.fail(answered, self._too_many)
             return
         except ValueError:
             message = None
@@ -82,7 +88,7 @@ class StdioConnection(DuplexConnection, LineReader):
             self._noise = 0
             if not (isinstance(message, dict) and "method" not in message and self.peer.waits_for(message["id"])):
                 self._charge(len(line))
-            self.peer.feed(message)
+            self.peer.feed(message, len(line))
 
     def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
         answered = answered_by(head, tail)

@@ -13,6 +13,7 @@ import aiohttp
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamError, UpstreamHttpStatus, UpstreamRefused
+from aggregator.domain.holding import SMALL, hold
 from aggregator.upstream.states import about
 
 # Before a broken stream is opened again, when the server named no delay of its own.
@@ -78,7 +79,7 @@ async def requests_to(server: ServerConfig) -> AsyncIterator[Requests]:
 async def read_bounded(response: aiohttp.ClientResponse, server: ServerConfig) -> bytes:
     """The body, if it is not larger than the server may send."""
     limit = server.max_message_bytes
-    parts, size = [], 0
+    parts, size, held = [], 0, 0
     async for part in response.content.iter_any():
         size += len(part)
         if size > limit:
@@ -88,6 +89,10 @@ async def read_bounded(response: aiohttp.ClientResponse, server: ServerConfig) -
                 "(`max_message_bytes` in its config raises the limit).",
             )
         parts.append(part)
+        if size - held > SMALL:
+            # Counted as it comes: many of them may come at once.
+            hold(size - held)
+            held = size
     return b"".join(parts)
 
 

@@ -1,0 +1,90 @@
+"""Whose check is next, of those that wait for a worker: servers in turn, and the agents of each server in turn."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+# How many checks may wait: of one server, of one agent, and in all.
+OF_ONE: Final = 64
+IN_ALL: Final = 1_024
+
+
+class NoTurn(Exception):
+    """As many checks wait already as may."""
+
+
+@dataclass(eq=False, slots=True)
+class Turn:
+    """One check: whose schema, and for whom."""
+
+    server: str
+    agent: str
+    number: int = field(default=0)
+
+
+class Turns:
+    """`places` is how many checks may run at once. One server, and one agent, has all but one of them at most."""
+
+    def __init__(self, places: int) -> None:
+        self.resize(places)
+        self._waiting: list[Turn] = []
+        self._running: set[Turn] = set()
+        self._served: dict[tuple[str, str], int] = {}
+        self._count = 0
+
+    def __repr__(self) -> str:
+        return f"<Turns: {len(self._running)} of {self._places} taken, {len(self._waiting)} waiting>"
+
+    def resize(self, places: int) -> None:
+        """From now on so many may run at once."""
+        self._places = places
+        self._share = max(1, places - 1)
+
+    def ask(self, server: str, agent: str) -> Turn:
+        """Put one more check in line.
+
+        Raises:
+            NoTurn: there is no room.
+        """
+        same_server = sum(turn.server == server for turn in self._waiting)
+        same_agent = sum(turn.agent == agent for turn in self._waiting)
+        if len(self._waiting) >= IN_ALL or same_server >= OF_ONE or same_agent >= OF_ONE:
+            raise NoTurn
+        self._count += 1
+        turn = Turn(server, agent, self._count)
+        self._waiting.append(turn)
+        return turn
+
+    def admit(self) -> list[Turn]:
+        """Return those that may run now and could not before."""
+        admitted: list[Turn] = []
+        while len(self._running) < self._places:
+            servers = Counter(turn.server for turn in self._running)
+            agents = Counter(turn.agent for turn in self._running)
+            able = [
+                turn
+                for turn in self._waiting
+                if servers[turn.server] < self._share and agents[turn.agent] < self._share
+            ]
+            if not able:
+                break
+            turn = min(able, key=self._rank)
+            self._waiting.remove(turn)
+            self._running.add(turn)
+            self._count += 1
+            self._served["server", turn.server] = self._served["server " + turn.server, turn.agent] = self._count
+            admitted.append(turn)
+        return admitted
+
+    def leave(self, turn: Turn) -> None:
+        """The check is over, or is not wanted any more."""
+        self._running.discard(turn)
+        if turn in self._waiting:
+            self._waiting.remove(turn)
+        if not self._waiting:
+            self._served.clear()
+
+    def _rank(self, turn: Turn) -> tuple[int, int, int]:
+        """Who was served longest ago comes first."""
+        of_server = self._served.get(("server", turn.server), 0)
+        return of_server, self._served.get(("server " + turn.server, turn.agent), 0), turn.number

@@ -1,0 +1,86 @@
+"""A value's JSON piece by piece where it is large: no piece keeps other threads waiting for the interpreter."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from aggregator.wire.codec import encode
+
+# What is encoded in one go: so many values, so many characters in one text.
+_VALUES: Final = 256
+_CHARACTERS: Final = 2**18
+# Of a long list, so many items.
+_ITEMS: Final = 64
+
+
+def encode_in_pieces(value: Any) -> bytes:
+    """Return one JSON text, for a thread beside the event loop.
+
+    Raises:
+        ValueError, TypeError, RecursionError: it is nested too deeply, or nothing that JSON has.
+    """
+    return b"".join(pieces(value))
+
+
+def pieces(value: Any) -> Iterator[bytes]:
+    """Yield the JSON text of the value in its parts.
+
+    Raises:
+        ValueError, TypeError, RecursionError: it is nested too deeply, or nothing that JSON has.
+    """
+    if is_small(value):
+        yield encode(value)
+    elif isinstance(value, str):
+        yield b'"'
+        for start in range(0, len(value), _CHARACTERS):
+            yield encode(value[start : start + _CHARACTERS])[1:-1]
+        yield b'"'
+    elif isinstance(value, list | tuple):
+        yield b"["
+        for start in range(0, len(value), _ITEMS):
+            if start:
+                yield b","
+            yield from _some(value[start : start + _ITEMS])
+        yield b"]"
+    elif isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        comma = b""
+        yield b"{"
+        for name, item in value.items():
+            yield comma + encode(name) + b":"
+            yield from pieces(item)
+            comma = b","
+        yield b"}"
+    else:
+        yield encode(value)
+
+
+def _some(items: Any) -> Iterator[bytes]:
+    """Items of a list, with the commas between them; they are taken to be alike."""
+    if len(items) == _ITEMS and is_small(items[0]):
+        yield encode(items)[1:-1]
+        return
+    for at, item in enumerate(items):
+        if at:
+            yield b","
+        yield from pieces(item)
+
+
+def is_small(value: Any, values: int = _VALUES, characters: int = _CHARACTERS) -> bool:
+    """Whether it has so many values at most, and no text of more characters; looks at a bounded part of it."""
+    seen, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        seen += 1
+        if isinstance(one, str):
+            if len(one) > characters:
+                return False
+        elif isinstance(one, dict):
+            if seen + len(one) > values:
+                return False
+            waiting += one.values()
+        elif isinstance(one, list | tuple):
+            if seen + len(one) > values:
+                return False
+            waiting += one
+        if seen > values:
+            return False
+    return True
