@@ -36,6 +36,7 @@ from aggregator.upstream.transports.web import (
     read_bounded,
     refusal,
     requests_to,
+    retry_delay,
 )
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import TooDeep, decode_heard, encode
@@ -214,7 +215,7 @@ class HttpConnection:
         for attempt in range(_RESUME_ATTEMPTS):
             if answer.last_event is None or self._modern or self.ended.done():
                 break
-            await asyncio.sleep(answer.retry if answer.retry is not None else RETRY_DELAY * attempt)
+            await asyncio.sleep(retry_delay(answer.retry, RETRY_DELAY * attempt))
             headers = self._headers() | {"accept": "text/event-stream", "last-event-id": answer.last_event}
             try:
                 async with self._http.send("GET", self._url, headers) as response:
@@ -244,7 +245,7 @@ class HttpConnection:
                         pause = 0.0
                         for event in reader.feed(chunk):
                             last_event = event.id or last_event
-                            delay = event.retry / 1000 if event.retry is not None else delay
+                            delay = retry_delay(event.retry, delay)
                             self.hear(_message(event.data, self._server.max_message_values))
                             pause = self.pace.charge(len(event.data))
                         if pause:
@@ -283,7 +284,7 @@ class _Answer:
         self._on_progress = on_progress
         self._origin = origin
         self.last_event: str | None = None
-        self.retry: float | None = None
+        self.retry: int | None = None
 
     async def read(
         self, response: aiohttp.ClientResponse, session: str | None = None, *, opens: bool = False, greeted: bool = True
@@ -311,7 +312,7 @@ class _Answer:
             pause = 0.0
             for event in reader.feed(chunk):
                 self.last_event = event.id or self.last_event
-                self.retry = event.retry / 1000 if event.retry is not None else self.retry
+                self.retry = event.retry if event.retry is not None else self.retry
                 message = self._message(event.data)
                 if "method" in message:
                     self._hear(message)

@@ -18,6 +18,8 @@ from aggregator.upstream.states import about
 
 # Before a broken stream is opened again, when the server named no delay of its own.
 RETRY_DELAY: Final = 1.0
+# A server that asks for less (`retry: 0`) and closes each stream at once would have us do nothing else.
+LEAST_DELAY: Final = 0.1
 # Shorter than the five seconds after which uvicorn and Node close an idle connection: a call must not race with that.
 KEEP_ALIVE: Final = 4.0
 # What needs no answer but the server's word that it has it: a server that keeps that back keeps no connection of ours.
@@ -117,6 +119,14 @@ def refusal(server: ServerConfig, response: aiohttp.ClientResponse) -> UpstreamE
         return UpstreamHttpStatus(server.id, f"{server.id} answered HTTP {status}.", status=status)
     asks = f"{server.id} answered HTTP {status} and asks for {about(patience)} of patience."
     return UpstreamHttpStatus(server.id, asks, status=status, retry_after=patience)
+
+
+def retry_delay(asked: int | None, ordinary: float) -> float:
+    """Return the seconds before a stream is opened again, where its `retry` field asked for milliseconds, or for none.
+
+    Source: HTML standard, 9.2.6; MCP 2025-11-25, basic/transports, Sending Messages to the Server.
+    """
+    return max(asked / 1000, LEAST_DELAY) if asked is not None else ordinary
 
 
 def asks_for_patience(response: aiohttp.ClientResponse) -> bool:
