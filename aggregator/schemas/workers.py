@@ -11,7 +11,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import count
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, Self
 from weakref import WeakKeyDictionary
 
 from aggregator.config.settings import ChecksConfig
@@ -65,6 +65,12 @@ class Workers:
 
     def __repr__(self) -> str:
         return f"<Workers: {len(self._all)} running, {self.started} started, {self._turns}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     def reconfigure(self, config: ChecksConfig) -> None:
         """Take other settings; what is being checked keeps its own."""
