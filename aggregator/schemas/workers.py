@@ -27,6 +27,8 @@ _MODULE: Final = "aggregator.schemas.worker"
 _HEADER: Final = 8
 # A new process loads the engine first.
 _START: Final = 30.0
+# By which an interpreter finds its own parts.
+_INHERITED: Final = ("PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 # One that nobody needs ends.
 _IDLE: Final = 300.0
 
@@ -250,7 +252,10 @@ async def _started() -> _Worker:
         stderr=DEVNULL,
         start_new_session=True,
         # What it imports has to be what runs here; of all else in the environment it needs nothing.
-        env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        env={
+            **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        },
     )
     worker = _Worker(process)
     try:
