@@ -15,7 +15,7 @@ from aggregator.gateway.views import tightened
 from aggregator.policy.rulebook import Tightening
 from aggregator.schemas.checks import ENGINE, Checks, Unread
 from aggregator.schemas.coerce import coerce
-from aggregator.schemas.fault import TIME, Fault, UnusableSchema
+from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.output import known_faults
 from aggregator.schemas.refusal import input_refusal, output_refusal, output_unchecked, with_note
 from aggregator.schemas.workers import CutShort, Workers
@@ -122,11 +122,7 @@ class Checker:
             CutShort, UnusableSchema: as of `Workers.faults`.
         """
         faults = check.at_once(value)
-        if faults is None:
-            faults = await self.workers.faults(check, value, tool.server, agent)
-            if any(fault.keyword == TIME for fault in faults):
-                raise CutShort("time", "that would take too long")
-        return faults
+        return faults if faults is not None else await self.workers.faults(check, value, tool.server, agent)
 
     def _warn(self, tool: str, what: str) -> None:
         """Once per tool and fault: a sloppy server is sloppy on every call."""

@@ -72,7 +72,7 @@ class Gateway:
         self._shelf = Shelf(supervisor.links, prefixes, config.name_limit, reserved, self.failover.covers)
         self.tools_of = self._shelf.tools_of
         self.views = views
-        self.journal = Journal(config.max_results_bytes)
+        self.journal = Journal()
         http = config.http
         self.room = Room(
             {"sessions": http.max_sessions, "streams": http.max_streams, "pending": http.max_pending}, http.agent_share
@@ -83,15 +83,9 @@ class Gateway:
         self._inquiries = Inquiries(self.admitted)
         self._offers = Offers(views, self._settled, supervisor.by_prefix)
         self._pipeline = Pipeline(
-            supervisor.links,
-            self._resolver,
-            consent,
-            self.journal,
-            self._inquiries,
-            self.failover,
-            self._offers,
-            config.checks,
+            supervisor.links, self._resolver, consent, self.journal, self._inquiries, self.failover, self._offers
         )
+        self._pipeline.reconfigure(config)
         self._finder = Finder(config, supervisor.links, views, self.failover.answering)
         self._meta = MetaTools(self._finder, self._resolver, self._pipeline, self.journal, read_tool=config.read_tool)
         self._exposure = Exposure(self._meta, config.pinned, config.expose_budget)

@@ -58,8 +58,8 @@ class Journal:
     memory that results take until their calls are answered.
     """
 
-    def __init__(self, most_results: int = 512 * 2**20) -> None:
-        self.results = Results(most_results)
+    def __init__(self) -> None:
+        self.results = Results(512 * 2**20)
         self.sinks: tuple[Callable[[CallRecord], None], ...] = ()
         self.sample: Sample = as_caller
         self.exported = False

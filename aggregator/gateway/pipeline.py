@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.config.model import Config
-from aggregator.config.settings import ChecksConfig
 from aggregator.domain.aside import for_each
 from aggregator.domain.call import Asked, Resolved
 from aggregator.domain.errors import (
@@ -89,7 +88,6 @@ class Pipeline:
         inquiries: Inquiries,
         failover: Failover,
         offers: Offers,
-        checks: ChecksConfig,
     ) -> None:
         self._offers = offers
         self._links = links
@@ -98,7 +96,7 @@ class Pipeline:
         self._resolver = resolver
         self._consent = consent
         self._journal = journal
-        self.checker = Checker(checks)
+        self.checker = Checker()
         self._ledger = Ledger()
         self._restocked = asyncio.Event()
 
@@ -110,15 +108,13 @@ class Pipeline:
     async def keep_checks_ready(self) -> None:
         """Compile the checks of every new catalog ahead of its calls, for ever."""
         ready: Catalog | None = None
-        try:
+        async with self.checker.workers:
             while True:
                 self._restocked.clear()
                 if self._resolver.catalog is not ready:
                     ready = self._resolver.catalog
                     await self.checker.prepare(ready.tools)
                 await self._restocked.wait()
-        finally:
-            await self.checker.workers.close()
 
     def restock(self) -> None:
         """There is another catalog."""
@@ -257,11 +253,8 @@ class Pipeline:
 
     async def _check(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
         tool, asked, rules = permitted.resolved.tool, permitted.resolved.asked, permitted.ruling.tightening
-        agent = asked.principal.agent_id
-        permitted.record.arguments = asked.arguments
-        arguments, refusal = await self.checker.arguments(
-            self._links[tool.server].config, tool, asked.arguments, rules, agent
-        )
+        server, agent = self._links[tool.server].config, asked.principal.agent_id
+        arguments, refusal = await self.checker.arguments(server, tool, asked.arguments, rules, agent)
         permitted.record.arguments = arguments
         if refusal is not None:
             blame = await self.checker.blame(tool, arguments, rules, agent)

@@ -13,7 +13,7 @@ import jsonschema_rs
 
 from aggregator.schemas.cost import Cost
 from aggregator.schemas.dialect import Dialect, Schema
-from aggregator.schemas.fault import TIME, Fault, UnusableSchema
+from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.index import Index, read
 from aggregator.schemas.judge import EXPLAINING_STEPS, Judge, OutOfSteps
 from aggregator.schemas.measure import Size, TooLarge, measure
@@ -77,10 +77,11 @@ class Check:
                     found.update(dict.fromkeys(faults))
         return tuple(found)
 
-    def faults(self, value: Any, limit: int = 10) -> tuple[Fault, ...]:
+    def faults(self, value: Any, limit: int = 10, *, killable: bool = False) -> tuple[Fault, ...]:
         """What is wrong with the value, `limit` problems at most; empty where it fits. Never raises for JSON.
 
         It takes some tenths of a second at most, as far as can be foreseen, and is for where nobody else waits.
+        `killable`: somebody ends the process if it takes too long, so that nothing is left undone.
         """
         try:
             size = measure(value, characters=self._texts)
@@ -88,7 +89,7 @@ class Check:
             return (Fault("", str(problem), "more", "size"),)
         found: dict[Fault, None] = {}
         for part in self._parts:
-            if len(found) < limit and (faults := part.faults(value, size, limit - len(found))):
+            if len(found) < limit and (faults := part.faults(value, size, limit - len(found), killable)):
                 found.update(dict.fromkeys(faults))
         return tuple(found)
 
@@ -129,9 +130,13 @@ class _Part:
             return None
         return self._explained(value, limit, _EXPLAINED_STEPS)
 
-    def faults(self, value: Any, size: Size, limit: int) -> list[Fault]:
+    def faults(self, value: Any, size: Size, limit: int, killable: bool) -> list[Fault]:
         if not self._bounded(size):
-            return self._judged(value, limit)
+            judged = self._judged(value, limit)
+            if judged is not None:
+                return judged
+            if not killable:
+                return [Fault("", "a value that can be checked in bounded time", got(value), "time")]
         try:
             if self._engine.is_valid(value):
                 return []
@@ -166,8 +171,8 @@ class _Part:
         steps = _most_steps(cost, len(size.values))
         return steps is not None and _spent(cost, size, _STEP_NS) <= _BUDGET_NS
 
-    def _judged(self, value: Any, limit: int) -> list[Fault]:
-        """For what the engine could stall on; a dynamic reference only the engine can follow."""
+    def _judged(self, value: Any, limit: int) -> list[Fault] | None:
+        """For what the engine could stall on; None where that does not do. Dynamic references need the engine."""
         index = self._read()[0]
         try:
             if not index.dynamic:
@@ -175,7 +180,7 @@ class _Part:
                 return [] if fits else self._surely_explained(value, limit)
         except (OutOfSteps, RecursionError):
             pass
-        return [Fault("", "a value that can be checked in bounded time", got(value), TIME)]
+        return None
 
     def _explained(self, value: Any, limit: int, steps: int) -> list[Fault] | None:
         """The value does not fit; the judge says why, with `steps` at most. None where they do not do."""

@@ -1,10 +1,6 @@
 """What a check can say: one problem in a value, or that a schema is of no use."""
 
 from dataclasses import dataclass
-from typing import Final
-
-# The keyword of the fault that says that nobody knows: the check would take too long.
-TIME: Final = "time"
 
 
 class UnusableSchema(ValueError):

@@ -54,7 +54,7 @@ def main() -> None:
         if isinstance(check, str):
             _write(answers, {"unusable": check})
         else:
-            faults = [[one.pointer, one.expected, one.got, one.keyword] for one in check.faults(value)]
+            faults = [[one.pointer, one.expected, one.got, one.keyword] for one in check.faults(value, killable=True)]
             _write(answers, {"faults": faults})
         _die_in(0)
 

@@ -11,7 +11,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import count
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, Self
 from weakref import WeakKeyDictionary
 
 from aggregator.config.settings import ChecksConfig
@@ -27,6 +27,8 @@ _MODULE: Final = "aggregator.schemas.worker"
 _HEADER: Final = 8
 # A new process loads the engine first.
 _START: Final = 30.0
+# By which an interpreter finds its own parts.
+_INHERITED: Final = ("PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 # One that nobody needs ends.
 _IDLE: Final = 300.0
 
@@ -65,6 +67,12 @@ class Workers:
 
     def __repr__(self) -> str:
         return f"<Workers: {len(self._all)} running, {self.started} started, {self._turns}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     def reconfigure(self, config: ChecksConfig) -> None:
         """Take other settings; what is being checked keeps its own."""
@@ -244,7 +252,10 @@ async def _started() -> _Worker:
         stderr=DEVNULL,
         start_new_session=True,
         # What it imports has to be what runs here; of all else in the environment it needs nothing.
-        env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        env={
+            **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        },
     )
     worker = _Worker(process)
     try:

@@ -126,6 +126,18 @@ async def test_an_unread_schema_is_read_in_a_worker(workers: Workers) -> None:
     assert [fault.keyword for fault in await workers.faults(check, listed, "s", "a")] == ["size"]
 
 
+async def test_what_nobody_can_foresee_is_tried_in_a_worker(workers: Workers) -> None:
+    """It would be refused where it cannot be killed; here it is known, or the time is over."""
+    schema, value = ATTACKS["dynamic choice"]()
+    check = check_of(schema)
+    assert isinstance(check, Check)
+    assert [fault.keyword for fault in check.faults(value)] == ["time"]
+    short = [[1]]
+    assert check.faults(short, killable=True) == await workers.faults(check, short, "s", "a")
+    wide_one = check_of({**looks_back(700), "unevaluatedProperties": {"type": "integer"}})
+    assert await workers.faults(wide_one, wide(4_000), "s", "a") == ()
+
+
 async def test_a_check_whose_time_is_over_is_cut_and_the_next_has_another_worker() -> None:
     workers = Workers(NOTHING)
     check = check_of(HEAVY)
