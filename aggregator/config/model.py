@@ -211,8 +211,8 @@ class ServerConfig(Part):
     )
     protocol: Protocol = Field(
         default="auto",
-        description="The protocol era to speak: `auto` finds out, `legacy` starts with the handshake (up to "
-        "2025-11-25), `modern` does without (2026-07-28).",
+        description="The protocol era to speak: `auto` finds out, and takes the host's where a server has both (with "
+        "`stdio` by a second process); `legacy` starts with the handshake, `modern` does without (2026-07-28).",
         examples=["legacy"],
     )
     isolation: Isolation = Field(

@@ -8,7 +8,14 @@ from typing import Any, Final
 from aggregator.domain.abilities import ELICIT, Abilities, abilities_of, lacking
 from aggregator.domain.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
 from aggregator.domain.loglevels import DEFAULT, rank
-from aggregator.domain.versions import LATEST_LEGACY, META_CLIENT_CAPABILITIES, META_LOG_LEVEL, era_of
+from aggregator.domain.versions import (
+    LATEST_LEGACY,
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_LOG_LEVEL,
+    Era,
+    era_of,
+)
 from aggregator.gateway.ask import PATIENCE
 from aggregator.gateway.eras import received
 from aggregator.gateway.host import Ask, Host
@@ -28,7 +35,7 @@ class Behind:
     have had to declare to be asked what its upstream wanted to ask.
     """
 
-    __slots__ = ("abilities", "channel", "host", "lacked", "level", "modern", "parked", "token")
+    __slots__ = ("_info", "abilities", "channel", "host", "lacked", "level", "modern", "parked", "sent_in", "token")
 
     def __init__(self, host: Host, version: str | None, params: Mapping[str, Any], channel: Channel) -> None:
         self.host = host
@@ -36,10 +43,12 @@ class Behind:
         self.modern = version is not None and era_of(version) == "modern"
         self.parked: Ask | None = None
         self.lacked: dict[str, Any] | None = None
+        self.sent_in: str | None = None
         meta = params.get("_meta")
         if not isinstance(meta, dict):
             meta = {}
         self.token = meta.get("progressToken")
+        self._info = meta.get(META_CLIENT_INFO)
         level: Any
         if self.modern and version is not None:
             self.abilities = abilities_of(version, meta.get(META_CLIENT_CAPABILITIES))
@@ -53,7 +62,22 @@ class Behind:
         return f"<Behind {self.host.door} {self.host.principal.agent_id}{', parked' if self.parked else ''}>"
 
     @property
-    def agent(self) -> Hashable:
+    def era(self) -> Era:
+        """See `Caller`."""
+        return "modern" if self.modern else "legacy"
+
+    @property
+    def identity(self) -> Hashable:
+        """See `Caller`. What a program says of itself can only tell two hosts of one principal apart, never make two
+        principals one."""
+        if self.host.session is not None:
+            return self.host
+        principal, info = self.host.principal, self._info if isinstance(self._info, dict) else {}
+        named = str(info.get("name")), str(info.get("version"))
+        return self.host.door, *self.agent, principal.key_id, named, self.abilities
+
+    @property
+    def agent(self) -> tuple[str | None, str]:
         principal = self.host.principal
         return principal.tenant, principal.agent_id
 
@@ -98,8 +122,17 @@ class Standing:
     """A `Caller` for what belongs to no request: a host of the handshake eras, by its session."""
 
     def __init__(self, host: Host, abilities: Abilities) -> None:
+        self.sent_in: str | None = None
         self.host = host
         self.abilities = abilities
+
+    @property
+    def era(self) -> Era:
+        return "legacy"
+
+    @property
+    def identity(self) -> Hashable:
+        return self.host
 
     @property
     def agent(self) -> Hashable:

@@ -102,7 +102,8 @@ async def forward(
                 return await inquiries.park(matter, behind, apart, unclaimed, agreed=record.approved_by)
         return await work(timed_send)
     finally:
-        record.upstream_version = link.greeting.version if link.greeting is not None else None
+        known = link.greeting.version if link.greeting is not None else None
+        record.upstream_version = behind.sent_in or known
 
 
 def asks(result: Mapping[str, Any]) -> bool:

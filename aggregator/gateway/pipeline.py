@@ -374,7 +374,7 @@ class Pipeline:
                     headers = mirror(now.param_headers, checked.arguments)
                     result = await link.call("tools/call", sent, limit, heard, headers, behind)
         finally:
-            record.upstream_version = _version(link)
+            record.upstream_version = behind.sent_in or _version(link)
         elsewhere = self._offers.elsewhere(behind.host, link)
         return await for_each(result.get("content"), in_result, tool.prefix, received(result), elsewhere)
 

@@ -9,6 +9,7 @@ from aggregator.domain.links import in_contents
 from aggregator.domain.missing import RESOURCE_NOT_FOUND, OddSpelling, UnknownResource
 from aggregator.domain.uri_spelling import canonical, fault, resolved
 from aggregator.domain.uris import unwrapped
+from aggregator.domain.versions import era_of
 from aggregator.gateway.forward import Found, asks, forward
 from aggregator.gateway.hints import narrowed
 from aggregator.gateway.host import Host
@@ -47,7 +48,7 @@ class Resources:
             confirm = self._permission.confirms(found, view)
             result = await forward(found, "resources/read", params, question, confirm=confirm)
         except UpstreamRpcError as error:
-            raise _translated(error, found) from error
+            raise _translated(error, found, question) from error
         if asks(result):
             return result
         server = found.link.config
@@ -171,9 +172,10 @@ def _reads(link: Link) -> bool:
     return link.greeting is None or "resources" in link.greeting.capabilities
 
 
-def _translated(error: UpstreamRpcError, found: Found) -> Exception:
+def _translated(error: UpstreamRpcError, found: Found, question: Question) -> Exception:
     """The upstream's error as hosts get it: what it does not find is not found under the host's own URI."""
-    modern = found.link.greeting is not None and found.link.greeting.era == "modern"
+    spoken = question.trail.record.upstream_version if question.trail is not None else None
+    modern = spoken is not None and era_of(spoken) == "modern"
     named = isinstance(error.data, dict) and "uri" in error.data
     missing = error.code in (RESOURCE_NOT_FOUND, METHOD_NOT_FOUND) or (
         error.code == INVALID_PARAMS and (modern or named)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, Protocol
 
-from aggregator.domain.abilities import ELICIT, QUESTIONS, Abilities
+from aggregator.domain.abilities import ELICIT, NOTHING, QUESTIONS, Abilities
 from aggregator.domain.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
 from aggregator.domain.redact import Redactor
 from aggregator.domain.tasks import Tasks
+from aggregator.domain.versions import Era
 from aggregator.upstream.discretion import Discretion
 
 log = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ ASKED_AT_MOST: Final = 32
 OPEN_AT_MOST: Final = 8
 # A page that a person was sent to is remembered so many others long.
 _PAGES: Final = 1_000
-# Hosts that gave calls up, by name; beyond that any host may be behind a question.
+# Calls that were given up, by their hosts; beyond that any host may be behind a question.
 _GONE: Final = 1_000
 
 _OPENINGS: Final = frozenset({"initialize", "server/discover"})
@@ -36,11 +37,21 @@ class Caller(Protocol):
     """The host behind a call, as far as an upstream has to do with it.
 
     `host` is the same for calls of one session or connection, and for nothing else; `agent` is who that acts for,
-    `session` is None for hosts that have none. `level` is what the host wants logged, if it said so.
+    `session` is None for hosts that have none. `identity` is equal for all calls of one host: where that has no
+    session, for the calls of one principal that name the same program. `era` is that of the revision the host speaks,
+    `sent_in` the revision that its call went on in, once it has. `level` is what the host wants logged, if it said so.
     """
+
+    sent_in: str | None
 
     @property
     def host(self) -> Hashable: ...
+
+    @property
+    def identity(self) -> Hashable: ...
+
+    @property
+    def era(self) -> Era: ...
 
     @property
     def agent(self) -> Hashable: ...
@@ -78,18 +89,24 @@ class Caller(Protocol):
 class Running:
     """One call under way. Its clock stands still while its host is asked something.
 
-    `latest` is how far progress may put its end off, on the loop's clock.
+    `latest` is how far progress may put its end off, on the loop's clock. `answered`: the server answered after the
+    call was given up, and so no longer works on it.
     """
 
-    __slots__ = ("_clock", "_left", "asked", "caller", "latest", "questions")
+    __slots__ = ("_clock", "_left", "answered", "asked", "caller", "latest", "questions")
 
     def __init__(self, caller: Caller | None, clock: asyncio.Timeout) -> None:
         self.caller = caller
         self.questions: set[asyncio.Task[Any]] = set()
         self.asked = 0
+        self.answered = False
         self._clock = clock
         self.latest = inf
         self._left = 0.0
+
+    def answer(self) -> None:
+        """Note that the server answered, though nobody waits for it any more."""
+        self.answered = True
 
     def extend(self, limit: float) -> None:
         """It made progress: its time starts anew."""
@@ -124,9 +141,17 @@ class Running:
         return left
 
 
+@dataclass(slots=True)
+class Manner:
+    """How a server behaves: `asks` is set once it has asked something in a way that does not tell for which call."""
+
+    asks: bool = False
+
+
 class Callers:
     """Those of one connection. `hear` gets the notifications that are no caller's, `owner` is who else may be asked:
-    the only host there can be behind the connection, if there is one. `discreet` takes secrets out of log lines."""
+    the only host there can be behind the connection, if there is one. `discreet` takes secrets out of log lines.
+    `manner` is what is known of the server, on all its connections."""
 
     def __init__(
         self,
@@ -134,17 +159,20 @@ class Callers:
         hear: Callable[[str, dict[str, Any]], None] | None = None,
         owner: Callable[[], Caller | None] | None = None,
         discreet: Discretion | None = None,
+        manner: Manner | None = None,
     ) -> None:
         self.discreet = discreet or Discretion(Redactor(), Redactor())
+        self.manner = manner or Manner()
         self.level: int | None = None
         self.owner = owner
         self._server = server
         self._hear = hear
         self._running: dict[Running, None] = {}
-        self._gone: OrderedDict[Hashable, float] = OrderedDict()
+        self._gone: OrderedDict[Running, tuple[Hashable, float]] = OrderedDict()
         self._pages: OrderedDict[str, Caller] = OrderedDict()
         self._behind: dict[asyncio.Task[Any], set[Running]] = {}
         self._tasks = Tasks(f"questions of {server}")
+        self._anybody = 0.0
         self._warned = False
 
     def __repr__(self) -> str:
@@ -164,6 +192,16 @@ class Callers:
     def haunted(self) -> bool:
         """Whether a call was given up a short while ago."""
         return bool(self._gone_lately())
+
+    def doubtful(self, caller: Caller) -> bool:
+        """Whether a question of a server that asks could belong to another host's call, should this caller's come to
+        the rest."""
+        if not self.manner.asks or self.owner is not None or caller.abilities == NOTHING:
+            return False
+        host = caller.identity
+        if any(call.caller is None or call.caller.identity != host for call in self._running):
+            return True
+        return not self._gone_lately() <= {host}
 
     # -- calls
 
@@ -185,14 +223,14 @@ class Callers:
         if over:
             await asyncio.wait(over)
 
-    def gave_up(self, caller: Caller | None, memory: float) -> None:
-        """This one no longer waits for its call. Whether the server heeds that is not known: for `memory` seconds more
-        a question may be of it."""
-        if caller is not None and self.owner is None:
-            self._gone[caller.host] = asyncio.get_running_loop().time() + memory
+    def gave_up(self, running: Running, memory: float) -> None:
+        """Note that the host of this call no longer waits for it. Whether the server heeds that is not known: until it
+        answers the call all the same, or `memory` seconds are over, a question may belong to it."""
+        if running.caller is not None and self.owner is None:
+            self._gone[running] = running.caller.identity, asyncio.get_running_loop().time() + memory
             if len(self._gone) > _GONE:
-                _, until = self._gone.popitem(last=False)
-                self._gone[None] = max(until, self._gone.get(None, 0.0))
+                _, (_, until) = self._gone.popitem(last=False)
+                self._anybody = max(until, self._anybody)
 
     def note_pages(self, data: Any, caller: Caller) -> None:
         """An error (-32042) sent this host to pages."""
@@ -215,6 +253,7 @@ class Callers:
             raise RpcError(METHOD_NOT_FOUND, "what it is sent comes back, so it is no MCP server")
         if method not in QUESTIONS:
             raise RpcError(METHOD_NOT_FOUND, f"The aggregator declares no capability for {method}.")
+        self.manner.asks |= origin is None
         caller, behind = self._whose(origin)
         if any(call.asked >= ASKED_AT_MOST or len(call.questions) >= OPEN_AT_MOST for call in behind) or (
             len(self._behind) >= OPEN_AT_MOST * max(1, len(self._running))
@@ -298,16 +337,23 @@ class Callers:
         if self.owner is not None:
             owner = self.owner()
             return (next(reversed(calls.values())) if calls else owner), set(calls)
-        hosts = {caller.host for caller in calls.values()} | self._gone_lately()
+        hosts = {caller.identity for caller in calls.values()} | self._gone_lately()
         if len(hosts) != 1 or not calls or len(calls) < len(self._running):
             return None, set()
         return next(reversed(calls.values())), set(calls)
 
     def _gone_lately(self) -> set[Hashable]:
+        """Return the hosts of the calls that were given up and may still be worked on; None stands for any host."""
+        if not self._gone and not self._anybody:
+            return set()
         now = asyncio.get_running_loop().time()
-        for host in [host for host, until in self._gone.items() if until < now]:
-            del self._gone[host]
-        return set(self._gone)
+        for call, (_, until) in list(self._gone.items()):
+            if call.answered or until < now:
+                del self._gone[call]
+        if self._anybody < now:
+            self._anybody = 0.0
+        hosts = {host for host, _ in self._gone.values()}
+        return hosts | {None} if self._anybody else hosts
 
     def _note_page(self, params: Mapping[str, Any], caller: Caller) -> None:
         page = params.get("elicitationId")

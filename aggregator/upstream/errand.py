@@ -29,6 +29,10 @@ from aggregator.wire.peer import OnProgress, PeerGone
 
 log = logging.getLogger(__name__)
 
+# A server that is told that a call is cancelled has stopped working on it after so long. One that did not answer a
+# call in time may be at work on it for as long again.
+HEEDED_WITHIN: Final = 5.0
+
 _DEFAULT_RANK: Final = LEVELS.index(DEFAULT)
 
 
@@ -82,10 +86,12 @@ async def run(
                 result = await _sent(errand, session, on_progress, running)
             return await discreet.relayed_whole(result) if result.get("isError") is True else result
     except asyncio.CancelledError:
-        session.callers.gave_up(caller, limit)
+        if running is not None:
+            session.callers.gave_up(running, min(limit, HEEDED_WITHIN))
         raise
     except TimeoutError:
-        session.callers.gave_up(caller, limit)
+        if running is not None:
+            session.callers.gave_up(running, limit)
         raise UpstreamTimeout(
             server.id,
             f"{server.id} did not answer within its limit of {limit:g} s; the call was cancelled.",

@@ -19,11 +19,12 @@ from aggregator.upstream.callers import Caller
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.course import Course
 from aggregator.upstream.discretion import discretion
+from aggregator.upstream.ending import end_of
 from aggregator.upstream.errand import Errand
-from aggregator.upstream.health import Health
+from aggregator.upstream.health import Health, is_silence
 from aggregator.upstream.launch import launched
 from aggregator.upstream.life import Life
-from aggregator.upstream.lists import WAYS, Lists
+from aggregator.upstream.lists import LISTS_CHANGED, WAYS, Lists
 from aggregator.upstream.negotiate import Greeting, negotiate
 from aggregator.upstream.process import Child, Warden
 from aggregator.upstream.rest import Rest
@@ -35,8 +36,6 @@ from aggregator.wire.peer import OnProgress, PeerGone
 
 log = logging.getLogger(__name__)
 
-# However many connections there are, the same server is behind them.
-_ONE_SERVER: Final = frozenset({"http", "sse"})
 # In these states a connection is on its way, or will be in a moment.
 _COMING: Final = frozenset({"starting", "reconnecting"})
 
@@ -68,7 +67,7 @@ class Link:
         self._way_in = WayIn(config, warden, self._hear, self.discreet)
         self._front = audience.front
         self._shared = config.isolation == "shared"
-        self._apart = Apart(config, self._way_in, audience)
+        self._apart = Apart(config, self._way_in, audience, self._hear, self.lists.renew)
         self._rest = Rest(lambda: self.config)
         self._session: Session | None = None
         # Done when the connection is to end: with the reason, or None when it comes to rest.
@@ -187,7 +186,7 @@ class Link:
                 config, child = await stack.enter_async_context(launched(self.config, self._warden))
                 session = await self._way_in.enter(stack, config, child, self._front())
                 self._apart.begin(config)
-                await self.lists.begin(session)
+                await self.lists.begin(await self._apart.lister(session))
         except (TimeoutError, RpcError, PeerGone, SessionExpired, UpstreamError) as error:
             if isinstance(error, TimeoutError):
                 self._way_in.timed_out()
@@ -201,7 +200,7 @@ class Link:
         try:
             async with Tasks(f"server {self.config.id}") as tasks:
                 for kind in WAYS:
-                    tasks.start(self.lists.keep(kind, lambda: self._session, self._lose))
+                    tasks.start(self.lists.keep(kind, self._lister, self._lose))
                 tasks.start(self.watch.keep(lambda: self._session, self._lose))
                 tasks.start(self.health.keep(lambda: self._session, self._lose, lambda: self.in_flight > 0))
                 if session.greeting.era == "modern":
@@ -212,7 +211,7 @@ class Link:
                     self._rest.begin()
                     self.life.move("connected")
                     tasks.start(self._rest_when_idle(session, self._lost))
-                reason = await self._end_of(session, self._lost, child)
+                reason = await end_of(session.connection.ended, self._lost, child)
                 # Before what is left of it is cleared away, which may take a while.
                 if reason is not None and self._session is not None:
                     self._lose(self._session, reason)
@@ -224,19 +223,6 @@ class Link:
         # What dies of a call has lived: it is not to be kept from other callers for that.
         died = ended and self.calls == calls
         return Setback(reason, died=died, served=time.monotonic() - now)
-
-    async def _end_of(self, session: Session, lost: asyncio.Future[str | None], child: Child | None) -> str | None:
-        """Stay until the connection ends, however that shows; None: it came to rest."""
-        ended = session.connection.ended
-        ends: set[asyncio.Future[Any]] = {ended, lost}
-        if child is not None:
-            ends.add(child.exited)
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        if lost.done():
-            return lost.result()
-        if child is not None and child.exited.done() and not ended.done():
-            return setback.gone(child.obituary())
-        return ended.result()
 
     async def _rest_when_idle(self, session: Session, lost: asyncio.Future[str | None]) -> None:
         """Come to rest once nobody has used it for long. Whoever comes after that starts it anew."""
@@ -254,6 +240,8 @@ class Link:
 
     def _hear(self, method: str, params: dict[str, Any]) -> None:
         self.health.hear()
+        if method in LISTS_CHANGED:
+            self._apart.told = None
         if not (self.lists.hear(method) or self.watch.hear(method, params)):
             log.debug("%s sent %.100s, which means nothing here", self.config.id, method)
 
@@ -282,6 +270,8 @@ class Link:
         with self._rest.use():
             began = time.monotonic()
             session = await self._session_for(caller, limit)
+            if caller is not None:
+                caller.sent_in = session.greeting.version
             try:
                 return await self._send(errand, session)
             except UpstreamUnavailable:
@@ -294,7 +284,7 @@ class Link:
 
     async def _send(self, errand: Errand, session: Session) -> dict[str, Any]:
         # The health of the connection for all says nothing of a process that is somebody's own.
-        alone = session is not self._session and session.transport not in _ONE_SERVER
+        alone = session is not self._session and not session.cheap
         began = self.health.begin(alone=alone)
         if errand.on_progress is not None:
             errand.on_progress = self.health.hearing(errand.on_progress)
@@ -304,10 +294,14 @@ class Link:
             result = await errands.run(errand, self.config, session, self._renew, self.discreet)
         except BaseException as error:
             self.health.failed(began, error, alone=alone)
+            if alone and is_silence(error):
+                self._apart.unanswered(session)
             raise
         finally:
             self.in_flight -= 1
         self.health.answered(began, alone=alone)
+        if alone:
+            self._apart.answered(session)
         return result
 
     async def _session_for(self, caller: Caller | None, limit: float) -> Session:
@@ -348,8 +342,12 @@ class Link:
 
     async def list_again(self) -> None:
         """Read its tools now: what was known of them was wrong."""
-        if self._session is not None:
-            await self.lists.refresh(self._session, "tool", self._lose)
+        if (session := await self._lister()) is not None:
+            await self.lists.refresh(session, "tool", self._lose)
+
+    async def _lister(self) -> Session | None:
+        """Return the session to read lists over; None while there is none."""
+        return await self._apart.lister(self._session) if self._session is not None else None
 
     async def _come_back(self, limit: float) -> Session:
         """The session once it is there: a start is given the time of the call, a reconnection `reconnect_wait`."""
@@ -398,3 +396,5 @@ class Link:
             self._session = None
             self._lost.set_result(reason)
             self.life.move("lost" if self.state == "ready" else "failed", reason)
+        else:
+            self._apart.lose(session)

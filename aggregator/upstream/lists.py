@@ -5,7 +5,7 @@ Law: without its tools a server is not there; any other list that cannot be had 
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from aggregator.config.model import ServerConfig
@@ -52,7 +52,10 @@ _NEWS: Final[Mapping[str, str]] = {
     "resources": "resourcesListChanged",
 }
 
+LISTS_CHANGED: Final = frozenset(f"notifications/{capability}/list_changed" for capability in _NEWS)
+
 Current = Callable[[], Session | None]
+Lister = Callable[[], Awaitable[Session | None]]
 Lose = Callable[[Session, str], None]
 
 
@@ -131,11 +134,10 @@ class Lists:
 
     def hear(self, method: str) -> bool:
         """Whether a notification is about a list."""
-        for capability in _NEWS:
-            if method == f"notifications/{capability}/list_changed":
-                self.renew(capability)
-                return True
-        return False
+        if method not in LISTS_CHANGED:
+            return False
+        self.renew(method.split("/")[1])
+        return True
 
     def renew(self, capability: str | None = None) -> None:
         """Read these lists again, or all."""
@@ -143,13 +145,13 @@ class Lists:
             if capability in (None, way.capability):
                 self._stale[kind].set()
 
-    async def keep(self, kind: Kind, current: Current, lose: Lose) -> None:
+    async def keep(self, kind: Kind, lister: Lister, lose: Lose) -> None:
         """Read one list whenever it may have changed, for ever; a burst of changes is one."""
         failures = 0
         while True:
             await self._stale[kind].wait()
             self._stale[kind].clear()
-            session = current()
+            session = await lister()
             if session is not None:
                 failures = 0 if await self.refresh(session, kind, lose) else failures + 1
             again = kind not in self._unread
@@ -192,7 +194,7 @@ class Lists:
         if way.capability not in session.greeting.capabilities:
             return Drained([], None)
         try:
-            drained = await drain(self.config.id, session.connection, way.method, way.field, dict(session.envelope))
+            drained = await drain(self.config.id, session.connection, way.method, way.field, session.lists())
         except RpcError as error:
             # Many servers with resources know nothing of templates.
             if kind == "tool" or error.code != METHOD_NOT_FOUND:

@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 from typing import Any, Final
 
 from aggregator.config.model import Protocol, ServerConfig
-from aggregator.domain.abilities import NOTHING, Abilities, declared
+from aggregator.domain.abilities import EVERYTHING, NOTHING, Abilities, declared
 from aggregator.domain.errors import (
     RpcError,
     UpstreamBadAnswer,
@@ -17,8 +17,8 @@ from aggregator.domain.errors import (
     UpstreamHttpStatus,
     UpstreamUnavailable,
 )
-from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_LOG_LEVEL
-from aggregator.upstream.callers import Caller, Callers, Front
+from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_LOG_LEVEL, Era
+from aggregator.upstream.callers import Caller, Callers, Front, Manner
 from aggregator.upstream.connection import TRANSPORTS, Connection, Inbound, Open, SessionExpired
 from aggregator.upstream.discretion import Discretion
 from aggregator.upstream.negotiate import Greeting, negotiate
@@ -32,9 +32,12 @@ _LAUNCH_POLL: Final = 0.1
 _NOT_STREAMABLE: Final = frozenset({400, 404, 405})
 
 
+Hear = Callable[[str, dict[str, Any]], None]
+"""Gets the method and the params of what a server says that belongs to no call."""
+
 # What servers of the handshake eras were told once is only true of hosts that can do exactly that; where a session is
 # cheap, others get one of their own.
-_CHEAP: Final = frozenset({"http", "sse"})
+CHEAP: Final = frozenset({"http", "sse"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,20 @@ class Session:
         """Whether nothing can be sent any more."""
         return self.connection.ended.done()
 
+    @property
+    def cheap(self) -> bool:
+        """Whether another session costs the server little: no process."""
+        return self.transport in CHEAP
+
     def fits(self, caller: Caller) -> bool:
-        """Whether what was declared is true of this caller, or has to do for everybody."""
-        return self.declared == caller.abilities or self.transport not in _CHEAP or self.greeting.era == "modern"
+        """Whether this caller is asked in the way of its era, and what was declared is true of it, or has to do."""
+        if self.greeting.era == "modern":
+            return caller.era == "modern" or caller.abilities == NOTHING
+        return self.declared == caller.abilities or not self.cheap
+
+    def lists(self) -> dict[str, Any]:
+        """Return the `_meta` of a request for a list: of what there is for hosts that can be asked everything."""
+        return {**self.envelope, META_CLIENT_CAPABILITIES: declared(EVERYTHING)} if self.envelope else {}
 
     def addressed(self, params: dict[str, Any], caller: Caller | None) -> dict[str, Any]:
         """The params with the `_meta` of this hop: in the modern era that says what the caller can be asked."""
@@ -82,13 +96,12 @@ class Session:
 class WayIn:
     """Enter as often as need be: each time the way that worked is tried first, and a failure makes it forgotten."""
 
-    def __init__(
-        self, config: ServerConfig, warden: Warden, hear: Callable[[str, dict[str, Any]], None], discreet: Discretion
-    ) -> None:
+    def __init__(self, config: ServerConfig, warden: Warden, hear: Hear, discreet: Discretion) -> None:
         self._config = config
         self._discreet = discreet
         self._warden = warden
         self._hear = hear
+        self.manner = Manner()
         self._known: tuple[str, Protocol] | None = None
 
     async def enter(self, stack: AsyncExitStack, placed: ServerConfig, child: Child | None, front: Front) -> Session:
@@ -113,6 +126,22 @@ class WayIn:
                 self._known = (transport, "legacy" if session.greeting.era == "legacy" else protocol)
                 return session
         raise AssertionError("unreachable: the last way returns or raises")
+
+    async def again(
+        self,
+        stack: AsyncExitStack,
+        placed: ServerConfig,
+        transport: str,
+        era: Era,
+        front: Front,
+        hear: Hear,
+    ) -> Session:
+        """Connect once more to a server that is connected over this transport, in this era; `stack` closes it.
+
+        Raises:
+            RpcError, PeerGone, UpstreamError: it cannot be entered so.
+        """
+        return await self._try(stack, placed, transport, era, None, front, hear)
 
     def timed_out(self) -> None:
         """The next attempt leaves the probe out, in case that it was in the way; the one after that asks again."""
@@ -147,6 +176,7 @@ class WayIn:
         protocol: Protocol,
         child: Child | None,
         front: Front,
+        hear: Hear | None = None,
     ) -> Session:
         # Loading a transport's libraries takes a while: not on the loop.
         opener: Open = await asyncio.to_thread(resolve_name, TRANSPORTS[transport])
@@ -158,7 +188,7 @@ class WayIn:
             return declared(told, alone=front.owner is not None)
 
         while True:
-            callers = Callers(placed.id, self._hear, front.owner, self._discreet)
+            callers = Callers(placed.id, hear or self._hear, front.owner, self._discreet, self.manner)
             async with AsyncExitStack() as attempt:
                 try:
                     inbound = Inbound(callers.asked, callers.told)

@@ -5,6 +5,7 @@ Ids, progress tokens and cancellations are this hop's own: minted here, matched 
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 _LEFT: Final = "no longer waited for"
 # Ids we mint never grow longer; some peers send them back as text.
 _ID_DIGITS: Final = 16
+# So many requests that were given up are remembered, for the answers that may still come.
+_GIVEN_UP: Final = 1_000
 
 OnProgress = Callable[[dict[str, Any]], None]
 """Called with the params of each `notifications/progress` of one request, token removed."""
@@ -84,6 +87,7 @@ class Peer:
         self._sizes: dict[int, int] = {}
         self._within: dict[int, End] = {}
         self._progress: dict[int, OnProgress] = {}
+        self._given_up: OrderedDict[int, Callable[[], None]] = OrderedDict()
         self._running: dict[str | int, asyncio.Task[None]] = {}
         self._answered = asyncio.Event()
         self._deaf: str | None = None
@@ -116,11 +120,13 @@ class Peer:
         cancellable: bool = True,
         via: Send | None = None,
         within: End | None = None,
+        late: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
         """Ask and wait; cancelling the wait tells the other side (`notifications/cancelled`).
 
         `via` sends this request another way than the rest (over HTTP, on the stream of the request it belongs to).
-        `within` ends that request: it is what ends when the other side can no longer answer this one.
+        `within` ends that request: it is what ends when the other side can no longer answer this one. `late` is called
+        when the other side answers after the wait was cancelled.
 
         Raises:
             RpcError: the other side answered with an error.
@@ -147,6 +153,10 @@ class Peer:
                 hold(self._sizes[request_id])
             return result
         except asyncio.CancelledError:
+            if late is not None:
+                self._given_up[request_id] = late
+                if len(self._given_up) > _GIVEN_UP:
+                    self._given_up.popitem(last=False)
             if cancellable and self._gone is None:
                 send(_notification("notifications/cancelled", {"requestId": request_id, "reason": _LEFT}), None)
             raise
@@ -217,6 +227,9 @@ class Peer:
         answer = self._waiting_for(request_id)
         if answer is None or answer.done():
             log.debug("dropped an answer nobody waits for: id %.40r", request_id)
+            late = self._given_up.pop(_minted(request_id), None)
+            if late is not None:
+                late()
         elif isinstance(result := message.get("result"), dict):
             answer.set_result(result)
             if size > SMALL:
@@ -225,9 +238,7 @@ class Peer:
             answer.set_exception(error_of(message))
 
     def _waiting_for(self, request_id: Any) -> asyncio.Future[dict[str, Any]] | None:
-        if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < _ID_DIGITS:
-            request_id = int(request_id)
-        return self._waiting.get(request_id) if isinstance(request_id, int) and request_id is not True else None
+        return self._waiting.get(_minted(request_id))
 
     def _hear(self, message: dict[str, Any]) -> None:
         method, params = message["method"], message.get("params")
@@ -294,6 +305,13 @@ class _PeerChannel:
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         return await self.peer.request(method, params, within=lambda: self.peer.cancel(self.request_id))
+
+
+def _minted(request_id: Any) -> int:
+    """Return the id of a request of ours as it was minted, whichever way it is written; -1 for what is none."""
+    if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < _ID_DIGITS:
+        return int(request_id)
+    return request_id if isinstance(request_id, int) and request_id is not True else -1
 
 
 def _notification(method: str, params: Mapping[str, Any] | None) -> bytes:

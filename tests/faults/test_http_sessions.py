@@ -43,21 +43,42 @@ async def test_a_forgotten_session_is_renewed(kind: str) -> None:
         raw.on["tools/call"] = raw.on["tools/list"] = forgetful(raw, *FORGOTTEN[kind])
         async with staged(server("web", type="http", url=raw.url)) as stage:
             await stage.say("web.echo", "one")
+            before = raw.count("initialize")
             raw.sessions.clear()
             await stage.say("web.echo", "two")
             await stage.say("web.echo", "three")
-            assert raw.count("initialize") == 2
+            assert raw.count("initialize") == before + 1
             assert effects(raw) == 2  # of the session known now
+
+
+@pytest.mark.parametrize("short", [0.0, 60.0])
+async def test_a_forgotten_session_of_lists_is_opened_anew(short: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists are read over another one; where the server forgets each at once, over that of the calls."""
+    monkeypatch.setattr("aggregator.upstream.apart.SHORT_LIVED", short)
+    async with raw_http() as raw:
+        raw.on["tools/list"] = forgetful(raw, *FORGOTTEN["404"])
+        async with staged(server("web", type="http", url=raw.url)) as stage:
+            link = stage.link("web")
+            assert link._session is not None
+            calls, before = link._session.connection, raw.count("initialize")
+            forgotten = set(raw.sessions) - {calls._session}  # type: ignore[attr-defined]
+            raw.sessions.difference_update(forgotten)
+            listed = raw.count("tools/list")
+            await link.list_again()
+            await until(lambda: raw.count("tools/list") >= listed + 2, "it was read again")
+            await stage.say("web.echo")
+            assert raw.count("initialize") == before + (short == 0.0)
+            assert link._session.connection is calls
 
 
 async def test_the_standing_stream_of_a_renewed_session_is_opened() -> None:
     """C11: without it no change would be heard of any more."""
     async with raw_http() as raw, staged(server("web", type="http", url=raw.url)) as stage:
-        await until(lambda: raw.count("GET") == 1, "the standing stream was opened")
+        await until(lambda: raw.count("GET") == 2, "the standing streams were opened, of calls and of lists")
         await raw.stop()
         raw.on["initialize"] = slow = Gate(raw)
         await raw.start()
-        await until(lambda: raw.count("GET") >= 2, "the standing stream was tried again, and refused")
+        await until(lambda: raw.count("GET") >= 4, "the standing streams were tried again, and refused")
         slow.open.set()
         await until(lambda: raw.count("initialize") > 1 or stage.link("web").state == "ready", "it goes on")
         await stage.say("web.echo")
@@ -84,16 +105,17 @@ async def test_many_calls_find_the_session_forgotten_at_once(kind: str) -> None:
     """C11, A7: one renewal for all, and every call gets its result; also those that come during the renewal."""
     async with raw_http() as raw, staged(server("web", type="http", url=raw.url)) as stage:
         raw.on["tools/call"] = raw.on["tools/list"] = forgetful(raw, *FORGOTTEN[kind])
-        gate = raw.on["initialize"] = Gate(raw)
+        gate, before = Gate(raw), raw.count("initialize")
+        raw.on["initialize"] = gate
         raw.sessions.clear()
         first = [asyncio.create_task(stage.say("web.echo", str(number))) for number in range(20)]
-        await until(lambda: raw.count("initialize") == 2, "a new session is asked for")
+        await until(lambda: raw.count("initialize") == before + 1, "a new session is asked for")
         later = [asyncio.create_task(stage.say("web.echo", str(number))) for number in range(20)]
         await until(lambda: stage.link("web").in_flight == 40, "all forty run")
         gate.open.set()
         results = await asyncio.gather(*first, *later, return_exceptions=True)
         assert not [result for result in results if result is not None]
-        assert raw.count("initialize") == 2
+        assert raw.count("initialize") == before + 1
 
 
 async def test_an_error_that_only_speaks_of_sessions_is_an_error() -> None:
@@ -126,7 +148,7 @@ async def test_a_404_that_names_a_fault_of_the_request_is_that_error(code: int) 
                     await stage.call("web.echo")
                 assert caught.value.code == code
             assert raw.count("tools/call") == 2
-            assert raw.count("initialize") == 1
+            assert raw.count("initialize") == 2  # one for calls, one for lists
 
 
 SUBSCRIBABLE = {"protocolVersion": "2025-06-18", "serverInfo": {"name": "raw"}}
@@ -160,7 +182,7 @@ async def test_what_was_subscribed_is_subscribed_in_the_renewed_session() -> Non
             raw.sessions.clear()
             await stage.say("web.echo")
             await until(lambda: len(told) == 2, "it is subscribed again")
-            assert told[1] == ("own-2", "demo://one")
+            assert told[1] == ("own-3", "demo://one")  # the second is that of lists
 
 
 async def test_a_server_that_forgets_every_session_at_once_is_bounded() -> None:

@@ -15,13 +15,15 @@ from tests.peers.serving import Background, serving
 from tests.peers.toolbox import DEFINITIONS, Toolbox
 
 
-async def forget(app: Recorder, url: str) -> str:
-    """End the aggregator's session at the upstream behind its back; returns which it was."""
-    session = next(headers["mcp-session-id"] for _, headers in reversed(app.requests) if "mcp-session-id" in headers)
+async def forget(app: Recorder, url: str) -> set[str]:
+    """End the aggregator's sessions at the upstream behind its back, of calls and of lists; returns which they were."""
+    sessions = {headers["mcp-session-id"] for _, headers in app.requests if "mcp-session-id" in headers}
     async with client_for(url) as client:
-        response = await client.delete(url, headers={"mcp-session-id": session, "mcp-protocol-version": VERSIONS[1]})
-    assert response.status_code == 200
-    return session
+        for session in sessions:
+            known = {"mcp-session-id": session, "mcp-protocol-version": VERSIONS[1]}
+            response = await client.delete(url, headers=known)
+            assert response.status_code == 200
+    return sessions
 
 
 async def test_a_forgotten_session_is_opened_anew_and_the_call_succeeds(
@@ -37,7 +39,7 @@ async def test_a_forgotten_session_is_opened_anew_and_the_call_succeeds(
         before = len(app.requests)
         results = await asyncio.gather(*(host.call("box.echo", {"n": n}).result() for n in range(20)))
         assert [r["structuredContent"]["received"]["arguments"]["n"] for r in results] == list(range(20))
-        opened = {headers.get("mcp-session-id") for _, headers in app.requests[before:]} - {None, forgotten}
+        opened = {headers.get("mcp-session-id") for _, headers in app.requests[before:]} - {None, *forgotten}
         assert len(opened) == 1
         assert house.app.links["box"].state == "ready"
 
@@ -50,7 +52,7 @@ class LateRefusal:
         self._calls = 0
         self._opening, self._go_on = asyncio.Event(), asyncio.Event()
         self.refused = asyncio.Event()
-        self.forgotten: str | None = None
+        self.forgotten: set[str] = set()
 
     async def go_on(self) -> None:
         """Let the new session be opened."""
@@ -59,8 +61,8 @@ class LateRefusal:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         session = dict(scope.get("headers", ())).get(b"mcp-session-id", b"").decode()
         second = False
-        if self.forgotten is not None and scope["method"] == "POST":
-            if session == self.forgotten:
+        if self.forgotten and scope["method"] == "POST":
+            if session in self.forgotten:
                 self._calls += 1
                 second = self._calls == 2
             elif not session:
@@ -105,7 +107,7 @@ async def test_changes_are_still_heard_after_a_new_session(background: Backgroun
         # The stream that broke off is tried again, and learns that its session is gone.
         await app.seen(lambda method, _: method == "GET", before)
         assert (await host.call("box.echo").result())["content"]
-        await app.seen(lambda method, headers: method == "GET" and headers["mcp-session-id"] != forgotten, before)
+        await app.seen(lambda method, headers: method == "GET" and headers["mcp-session-id"] not in forgotten, before)
         host.inbox.messages.clear()
         await host.call("box.grow", {"name": "grown"}).result()
         await host.inbox.named("notifications/tools/list_changed")

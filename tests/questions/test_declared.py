@@ -1,6 +1,7 @@
 """What servers are told of the hosts behind a connection, and who gets a connection of its own."""
 
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,8 @@ from tests.access.waiting import until
 from tests.journeys.hosts import MODERN, Host
 from tests.journeys.house import written
 from tests.peers.serving import Background, serving
-from tests.peers.toolbox import Json
+from tests.peers.toolbox import Json, said
+from tests.questions.asker import Asker, Connection, Failure, Say
 from tests.questions.asker_web import WebAsker
 from tests.questions.conftest import OpenHouse
 from tests.questions.entries import ABLE, ANSWERS, FORM, stdio_asker
@@ -32,7 +34,7 @@ async def test_who_can_be_asked_nothing_shares(
     background: Background, open_house: OpenHouse, transport: str, sessions: int
 ) -> None:
     """What declared something has a session that is told exactly that: over HTTP one for all that can do the same,
-    over SSE, where nothing tells whose a question is, one of its own.
+    over SSE, where nothing tells whose a question is, one of its own. One more is for the list alone.
     """
     asker = WebAsker("legacy")
     base = background.open(serving(asker))
@@ -51,7 +53,44 @@ async def test_who_can_be_asked_nothing_shares(
     assert places[2] == places[3]
     assert places[4] == places[5]
     assert len(set(places)) == sessions
-    assert len(asker.sessions) == sessions
+    assert len(asker.sessions) == sessions + 1
+
+
+class Choosy(Asker):
+    """Offers a tool only to hosts that a person can be asked at, as servers do that look at the handshake."""
+
+    async def _answer(self, connection: Connection, method: str, params: Json, say: Say) -> Json:
+        result = await super()._answer(connection, method, params, say)
+        if method == "tools/list" and "elicitation" in connection.declared:
+            result["tools"].append({"name": "choosy", "inputSchema": {"type": "object"}})
+        return result
+
+    async def _call(self, connection: Connection, params: Json, say: Say) -> Json:
+        if params["name"] != "choosy":
+            return await super()._call(connection, params, say)
+        if "elicitation" not in connection.declared:
+            raise Failure(-32602, "Tool choosy not found")
+        return said("chosen")
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_what_is_for_able_hosts_is_listed_for_all(
+    background: Background, open_house: OpenHouse, transport: str
+) -> None:
+    """Every host sees one list; who cannot be asked is told by the server itself that the tool is not for it."""
+    web = WebAsker("legacy")
+    web.asker = Choosy("legacy")
+    base = background.open(serving(web))
+    url = f"{base}/mcp" if transport == "http" else f"{base}/sse"
+    house = open_house({"one": {"type": transport, "url": url}})
+    async with AsyncExitStack() as stack:
+        for version in (LEGACY, MODERN):
+            plain = await stack.enter_async_context(house.host("http", version))
+            able = await stack.enter_async_context(house.host("http", version, capabilities=ABLE))
+            for host in (plain, able):
+                assert "one.choosy" in [tool["name"] for tool in await host.list()]
+            assert (await plain.call("one.choosy").error())["message"] == "Tool choosy not found"
+            assert (await able.call("one.choosy").result())["content"][0]["text"] == "chosen"
 
 
 async def test_a_server_with_one_session_is_used_all_the_same(background: Background, open_house: OpenHouse) -> None:

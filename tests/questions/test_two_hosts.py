@@ -5,6 +5,7 @@ from typing import Final
 
 import pytest
 
+from tests.access.waiting import until
 from tests.journeys.hosts import LEGACY, MODERN, Host
 from tests.journeys.house import DOORS, House, written
 from tests.passing.shelves import hearing, local, told, updates
@@ -181,6 +182,27 @@ async def test_the_question_of_a_call_that_was_given_up_is_nobody_elses(
         await here.call("one.note", {"entry": f"ask late {key}"}).result()
         await here.call("one.witness", {"entry": f"late {key}: error"}).result()
         assert not [message for message in here.inbox.messages if is_question(message)]
+
+
+async def test_a_cancelled_call_is_doubted_for_a_moment_only(
+    open_house: OpenHouse, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a server that never answers it, as the specification wants it: after that the next host is asked."""
+    monkeypatch.setattr("aggregator.upstream.errand.HEEDED_WITHIN", 0.05)
+    house = open_house({"one": stdio_asker("legacy")})
+    async with (
+        house.host("http", MODERN, capabilities=ABLE) as gone,
+        house.host("http", VERSION, capabilities=ABLE) as here,
+    ):
+        doomed = gone.call("one.hold", {"key": key})
+        await here.call("one.witness", {"entry": f"started {key}"}).result()
+        await gone.wire.cancel(doomed)
+        doomed.drop()
+        await here.call("one.witness", {"entry": f"cancelled {key}"}).result()
+        session = house.app.links["one"]._session
+        assert session is not None
+        await until(lambda: not session.callers.haunted)
+        await _is_asked(here, {"name": "one.ask", "arguments": {"key": key, "rounds": [[FORM]]}})
 
 
 @pytest.mark.parametrize("upstream", ["http", "sse", "stdio"])

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -194,6 +194,22 @@ async def test_cancelling_the_wait_cancels_on_the_other_side() -> None:
         assert both.sent[-1]["method"] == "notifications/cancelled"
         assert both.sent[-1]["params"]["requestId"] == 1
         assert both.answered == [], "a cancelled request gets no answer"
+
+
+async def test_an_answer_that_comes_late_is_told() -> None:
+    """To whoever gave the request up, once; an answer to anything else is nobody's."""
+    heard: list[int] = []
+    async with pair() as both:
+        asked = asyncio.ensure_future(both.near.request("wait", {}, late=lambda: heard.append(1)))
+        await both.far_end.started.wait()
+        both.near.feed({"jsonrpc": "2.0", "id": 77, "result": {}})
+        asked.cancel()
+        with suppress(asyncio.CancelledError):
+            await asked
+        assert heard == []
+        for _ in range(2):
+            both.near.feed({"jsonrpc": "2.0", "id": 1, "error": {"code": 0, "message": "Request cancelled"}})
+        assert heard == [1]
 
 
 async def test_what_must_not_be_cancelled_is_not() -> None:

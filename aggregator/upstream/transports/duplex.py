@@ -34,13 +34,20 @@ class DuplexConnection:
         origin: Running | None = None,
     ) -> dict[str, Any]:
         """See `Connection`."""
-        return await self.ask(method, params, on_progress)
+        return await self.ask(method, params, on_progress, origin=origin)
 
     async def ask(
-        self, method: str, params: dict[str, Any], on_progress: OnProgress | None, via: Send | None = None
+        self,
+        method: str,
+        params: dict[str, Any],
+        on_progress: OnProgress | None,
+        via: Send | None = None,
+        origin: Running | None = None,
     ) -> dict[str, Any]:
         """One request through the peer. `initialize` must not be cancelled (L/basic/utilities/cancellation)."""
-        return await self.peer.request(method, params, on_progress, cancellable=method != "initialize", via=via)
+        late = origin.answer if origin is not None else None
+        cancellable = method != "initialize"
+        return await self.peer.request(method, params, on_progress, cancellable=cancellable, via=via, late=late)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """See `Connection`."""

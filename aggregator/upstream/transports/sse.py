@@ -60,7 +60,7 @@ class SseConnection(DuplexConnection):
                 posts.append(post)
 
         try:
-            return await self.ask(method, params, on_progress, via=send)
+            return await self.ask(method, params, on_progress, send, origin)
         finally:
             for post in posts:
                 _let_end(post)

@@ -51,7 +51,7 @@ class StdioConnection(DuplexConnection, LineReader):
     ) -> dict[str, Any]:
         if self.child is not None and self.child.unread() > UNREAD_LIMIT:
             raise UpstreamUnavailable(self._server, f"{self._server} does not read what it is sent.")
-        return await self.ask(method, params, on_progress)
+        return await self.ask(method, params, on_progress, origin=origin)
 
     def take(self, data: bytes) -> None:
         """Bytes from the child's stdout, cut anywhere."""
