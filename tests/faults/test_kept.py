@@ -1,5 +1,6 @@
-"""What an upstream says besides the usual reaches the host: in its errors, to hosts that lack something, in old eras."""
+"""What an upstream says besides the usual reaches hosts: in errors, hosts that lack something, and in old eras."""
 
+import asyncio
 import json
 from typing import Any, Final
 
@@ -71,22 +72,27 @@ async def test_the_page_of_a_host_that_shows_none() -> None:
 async def test_a_question_that_plain_http_cannot_ask(caplog: pytest.LogCaptureFixture) -> None:
     """It ends the call with a reason, and not with a fault of ours."""
     form = {"method": "elicitation/create", "params": {"mode": "form", "message": "m", "requestedSchema": {}}}
-    raw = RawHttp()
-    raw.modern = True
+    raw, answered = RawHttp(), asyncio.Event()
+
+    async def hear(seen: Seen, reply: Reply) -> None:
+        answered.set()
+        await reply.send(202)
 
     async def ask(seen: Seen, reply: Reply) -> None:
         question = {"jsonrpc": "2.0", "id": "q", **form}
         await reply.stream()
         await reply.event(question)
+        await answered.wait()
         refused = {"code": -32600, "message": "cannot go on"}
         await reply.event({"jsonrpc": "2.0", "id": seen.message["id"], "error": refused})
 
-    raw.on["tools/call"] = ask
+    raw.on |= {"tools/call": ask, "POST": hear}
     async with raw_http(raw), doors(server("up", type="http", url=raw.url)) as hosts:
         call = {"tool_call": {"name": "up.echo", "arguments": {}}}
         plain = (await hosts.visit("POST", "/v1/tool_calls", json.dumps(call).encode()).done()).json()
         assert plain["is_error"] is True
-        assert plain["error"]["code"] in ("host_lacks_capability", "upstream_rpc_error")
+        assert plain["error"]["code"] == "host_lacks_capability"
+        assert "elicitation" in plain["error"]["rpc"]["data"]["requiredCapabilities"]
     assert not [record for record in caplog.records if record.exc_info]
 
 
