@@ -1,5 +1,6 @@
 """Everything that can go wrong, sorted by whose fault it is, and the one place that puts it on the wire."""
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from aggregator.domain.records import ToolRecord
@@ -37,19 +38,23 @@ class AggregatorError(Exception):
 
 
 class RpcError(AggregatorError):
-    """A JSON-RPC error object: `code`, `message` and, where there is any, `data` (JSON-RPC 2.0, section 5.1)."""
+    """A JSON-RPC error object: `code`, `message` and, where there is any, `data` (JSON-RPC 2.0, section 5.1).
 
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
+    `more` are members that JSON-RPC does not know; they are passed on.
+    """
+
+    def __init__(self, code: int, message: str, data: Any = None, more: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.data = data
+        self.more: Mapping[str, Any] = more or {}
 
     def to_wire(self) -> dict[str, Any]:
         error: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.data is not None:
             error["data"] = self.data
-        return error
+        return {**self.more, **error} if self.more else error
 
 
 class HostError(RpcError):
@@ -319,8 +324,10 @@ class UpstreamRefused(UpstreamError):
 class UpstreamRpcError(RpcError):
     """The upstream answered with a JSON-RPC error, which the host is to get whole."""
 
-    def __init__(self, server: str, code: int, message: str, data: Any = None) -> None:
-        super().__init__(code, message, data)
+    def __init__(
+        self, server: str, code: int, message: str, data: Any = None, more: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(code, message, data, more)
         self.server = server
 
     def to_wire(self) -> dict[str, Any]:

@@ -29,7 +29,8 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.room import NoRoom, Seat
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import decode
-from aggregator.wire.peer import error_message, sane_id
+from aggregator.wire.message import incoming, method_of, sane_id
+from aggregator.wire.peer import error_message
 
 _ROUTING: Final = (wire_headers.VERSION, wire_headers.METHOD, wire_headers.NAME)
 _LISTEN: Final = "subscriptions/listen"
@@ -98,7 +99,7 @@ class HttpDoor:
         if isinstance(seat, NoRoom):
             if not isinstance(message, dict) or ("method" in message and "id" in message):
                 raise seat
-        elif isinstance(message, dict) and message.get("method") == _LISTEN:
+        elif method_of(message) == _LISTEN:
             seat.change("streams")
         if isinstance(message, dict) and _is_modern(message, headers):
             await self._post_modern(self._host(principal), message, headers, receive, send)
@@ -119,8 +120,8 @@ class HttpDoor:
     async def _post_modern(
         self, host: Host, message: dict[str, Any], headers: Headers, receive: Receive, send: Send
     ) -> None:
-        method, params, request_id = message.get("method"), message.get("params"), message.get("id")
-        if "id" not in message and isinstance(method, str):
+        method, params, request_id = method_of(message), message.get("params"), sane_id(message.get("id"))
+        if "id" not in message and method is not None:
             # No notification of a client means anything here: closing the stream is what cancels.
             version = _first(headers, wire_headers.VERSION)
             if version in MODERN_VERSIONS:
@@ -128,8 +129,7 @@ class HttpDoor:
             else:
                 await respond(send, 400, error_message(None, unsupported(str(version))))
             return
-        request_id = sane_id(request_id)
-        if not isinstance(method, str) or request_id is None:
+        if method is None or request_id is None:
             await respond(send, 400, error_message(None, _not_a_message()))
             return
         exchange = Exchange(request_id, receive, send, self._tasks, modern=True, unread=self._bounds.unread)
@@ -160,7 +160,7 @@ class HttpDoor:
     async def _post_legacy(
         self, principal: Principal, message: Any, headers: Headers, receive: Receive, send: Send
     ) -> None:
-        if isinstance(message, dict) and message.get("method") == "initialize":
+        if isinstance(message, dict) and method_of(message) == "initialize":
             await self._initialize(self._host(principal), message, receive, send)
             return
         session = await self._session(principal, headers, send)
@@ -195,13 +195,14 @@ class HttpDoor:
     async def _ask(
         self, session: HttpSession, message: dict[str, Any], headers: Headers, receive: Receive, send: Send
     ) -> None:
-        method, params, request_id = message["method"], message.get("params") or {}, sane_id(message["id"])
-        if request_id is None or not isinstance(method, str) or not isinstance(params, dict):
+        heard, request_id = incoming(message), sane_id(message["id"])
+        if heard is None or request_id is None:
             await respond(send, 400, error_message(request_id, _not_a_message()))
         elif request_id in session.running:
             twice = HostError(INVALID_REQUEST, f"A request with id {request_id!r} is still running.")
             await respond(send, 400, error_message(request_id, twice))
         else:
+            method, params, _ = heard
             exchange = session.running[request_id] = Exchange(
                 request_id,
                 receive,
@@ -233,24 +234,26 @@ class HttpDoor:
             await respond(send, 202)
 
     async def _answer_part(self, session: HttpSession, part: dict[str, Any], headers: Headers) -> dict[str, Any]:
-        request_id, params = part["id"], part.get("params") or {}
+        heard, request_id = incoming(part), sane_id(part["id"])
         try:
-            if not isinstance(part["method"], str) or not isinstance(params, dict):
+            if heard is None or request_id is None:
                 raise _not_a_message()
-            if part["method"] in ON_RECORD:
+            method, params, _ = heard
+            if method in ON_RECORD:
                 params = with_context(params, headers)
             with self._bounds.room.seat("pending", session.host.principal):
-                result = await self._gateway.answer(session.host, part["method"], params, Mute(request_id))
+                result = await self._gateway.answer(session.host, method, params, Mute(request_id))
             return {"jsonrpc": "2.0", "id": request_id, "result": result}
         except Exception as error:
             return error_message(request_id, error)
 
     def _hear(self, session: HttpSession, message: dict[str, Any]) -> None:
-        method, params = message.get("method"), message.get("params") or {}
         if "method" not in message:
             session.peer.feed(message)
-        if not isinstance(method, str) or not isinstance(params, dict):
+        heard = incoming(message)
+        if heard is None:
             return
+        method, params, _ = heard
         if method == "notifications/cancelled":
             request_id = sane_id(params.get("requestId"))
             exchange = session.running.get(request_id) if request_id is not None else None
@@ -340,7 +343,7 @@ def _is_modern(message: Mapping[str, Any], headers: Headers) -> bool:
     version = _first(headers, wire_headers.VERSION)
     if version is not None and version not in LEGACY_VERSIONS:
         return True
-    if message.get("method") == "initialize":
+    if method_of(message) == "initialize":
         return False
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None

@@ -19,6 +19,7 @@ from aggregator.gateway.gateway import Gateway
 from aggregator.gateway.host import Host
 from aggregator.gateway.room import NoRoom
 from aggregator.wire.codec import decode
+from aggregator.wire.message import method_of
 from aggregator.wire.peer import Channel, Peer
 
 log = logging.getLogger(__name__)
@@ -107,8 +108,7 @@ class SseDoor:
             await respond(send, 400, {"error": f"Not JSON: {error}"})
             return
         await respond(send, 202)
-        on_record = isinstance(message, dict) and message.get("method") in ON_RECORD
-        if on_record and isinstance(message.get("params"), dict):
+        if method_of(message) in ON_RECORD and isinstance(message.get("params"), dict):
             message = {**message, "params": with_context(message["params"], headers_of(scope))}
         peer.feed(message)
 

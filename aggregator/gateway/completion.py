@@ -14,9 +14,11 @@ from aggregator.gateway.permission import Permission
 from aggregator.gateway.prompts import Prompts
 from aggregator.gateway.question import Question
 from aggregator.gateway.resources import Resources
+from aggregator.upstream.negotiate import Greeting
 
 # S/server/utilities/completion.
 MOST: Final = 100
+_BEFORE_THE_CAPABILITY: Final = "2024-11-05"
 # Asked with every key that a person presses, and a server must limit them (S, Security Considerations): so many a
 # second in the long run, and at once, of one agent and one server. The limits of policies count what tools do.
 RATE: Final = 20.0
@@ -35,6 +37,8 @@ class Completion:
         self._prompts = prompts
         self._permission = permission
         self._paces: OrderedDict[Hashable, Bucket] = OrderedDict()
+        # Servers that answered that there is no such method, as they were greeted.
+        self._mute: dict[str, Greeting] = {}
 
     async def complete(self, question: Question) -> dict[str, Any]:
         """The result; no values from a server that completes nothing.
@@ -50,7 +54,7 @@ class Completion:
         question.about(found.link.config.id, found.own)
         self._permission.check(found, self._offers.view(question))
         greeting = found.link.greeting
-        if greeting is not None and "completions" not in greeting.capabilities:
+        if greeting is not None and not self._may_complete(found.link.config.id, greeting):
             return dict(_NOTHING)
         self._pace(found, question)
         params = {**question.params, "ref": {**ref, key: found.own}}
@@ -58,8 +62,19 @@ class Completion:
             return _bounded(await forward(found, "completion/complete", params, question))
         except UpstreamRpcError as error:
             if error.code == METHOD_NOT_FOUND:
+                if greeting is not None:
+                    self._mute[found.link.config.id] = greeting
                 return dict(_NOTHING)
             raise
+
+    def _may_complete(self, server: str, greeting: Greeting) -> bool:
+        """Whether a server may know completion: it says so, or its revision has no word for that (2024-11-05).
+
+        One that turned out not to is not asked again on the same connection.
+        """
+        if self._mute.get(server) is greeting:
+            return False
+        return "completions" in greeting.capabilities or greeting.version == _BEFORE_THE_CAPABILITY
 
     def _pace(self, found: Found, question: Question) -> None:
         server, principal = found.link.config.id, question.host.principal

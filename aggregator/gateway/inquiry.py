@@ -256,18 +256,26 @@ class Inquiries:
             raise error
         if not behind.abilities.urls:
             needs = {"elicitation": {"url": {}}}
-            said = f"{server} has to send a person to a page first, which this host cannot do."
+            named = ", ".join(str(page["url"]) for page in pages[:_PAGES_NAMED])
+            said = (
+                f"{server} has to send a person to a page first, which this host cannot do: {named:.2000} "
+                "Once the person has been there, make the same request again."
+            )
             if behind.modern or matter.method != _CALL:
-                raise RpcError(MISSING_CAPABILITY, said, {"requiredCapabilities": needs}) from error
+                data = {"requiredCapabilities": needs, "pages": pages}
+                raise RpcError(MISSING_CAPABILITY, said, data) from error
             raise HostLacks(matter.what, said, server=server, requiredCapabilities=needs, pages=pages) from error
         if not behind.modern:
-            raise UpstreamRpcError(server, error.code, error.message, renamed(server, error.data)) from error
+            pages_renamed = renamed(server, error.data)
+            raise UpstreamRpcError(server, error.code, error.message, pages_renamed, error.more) from error
         asked = {
             f"page-{at}": {"method": ELICIT, "params": {"mode": "url", **page}} for at, page in enumerate(pages, 1)
         }
         return {"resultType": "input_required", "inputRequests": asked, _PAGES: True}
 
 
+# So many are named in words, where a host cannot show them itself.
+_PAGES_NAMED: Final = 5
 # Marks what was made of an error: such a request is to be sent again as it was.
 _PAGES: Final = "aggregator/pages"
 
@@ -313,7 +321,7 @@ def _requests(matter: Matter, behind: Behind, result: Mapping[str, Any]) -> dict
     asked = {}
     for key, request in requests.items():
         method, params = (request.get("method"), request.get("params", {})) if isinstance(request, dict) else (None, {})
-        if method not in QUESTIONS or not isinstance(params, dict):
+        if not isinstance(method, str) or method not in QUESTIONS or not isinstance(params, dict):
             raise UpstreamBadAnswer(server, f"{server} asked for {method!r:.80}, which nobody can be asked for.")
         missing = lacking(behind.abilities, method, params)
         if missing is not None:

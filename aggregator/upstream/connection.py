@@ -77,7 +77,7 @@ class AnswerTooDeep(UpstreamBadAnswer):
     def readable(self) -> dict[str, Any]:
         """The result, cut; empty when there is none. Takes a second for a large one: call it in a thread."""
         try:
-            message = decode_cut(self._data, _LEVELS_KEPT)
+            message = decode_cut(self._data, _LEVELS_KEPT, self.server)
         except ValueError:
             return {}
         result = message.get("result") if isinstance(message, dict) else None

@@ -92,6 +92,7 @@ class Discretion:
             # The page that a person has to visit may be told by what was configured.
             asks = error.code == URL_REQUIRED
             error.data = self.visible(error.data, "its questions") if asks else self.relayed(error.data)
+            error.more = self.relayed(error.more) if error.more else error.more
         error.args = (error.message,)
 
     @contextmanager

@@ -101,7 +101,7 @@ async def run(
     except RpcError as error:
         if error.code == URL_REQUIRED and caller is not None:
             session.callers.note_pages(error.data, caller)
-        refused = UpstreamRpcError(server.id, error.code, error.message, error.data)
+        refused = UpstreamRpcError(server.id, error.code, error.message, error.data, error.more)
         discreet.hush(refused)
         raise refused from error
     except UpstreamError as error:

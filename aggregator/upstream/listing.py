@@ -27,7 +27,7 @@ async def drain(server: str, connection: Connection, method: str, key: str, meta
     items: list[Any] = []
     hints: list[Freshness | None] = []
     params: dict[str, Any] = {"_meta": meta} if meta else {}
-    seen: set[str] = set()
+    seen: set[str | int | float] = set()
     for _ in range(PAGE_LIMIT):
         page = await _page(connection, method, params)
         part = page.get(key)
@@ -39,7 +39,10 @@ async def drain(server: str, connection: Connection, method: str, key: str, meta
         if cursor is None:
             known = [hint for hint in hints if hint is not None]
             return Drained(items, least(known) if len(known) == len(hints) else None)
-        if not isinstance(cursor, str) or cursor in seen:
+        # Some servers count their pages: the number comes back to them as it is.
+        if not isinstance(cursor, str | int | float) or isinstance(cursor, bool):
+            raise UpstreamBadAnswer(server, f"{server} answered `{method}` with a `nextCursor` that is no text.")
+        if cursor in seen:
             # Which one is not said: it may hold anything.
             raise UpstreamBadAnswer(server, f"{server} pages in circles: its `{method}` names a cursor again.")
         if len(items) > ITEM_LIMIT:

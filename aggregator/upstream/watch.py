@@ -90,7 +90,7 @@ class Watch:
                 self._server, f"{self._server} did not agree to tell of changes within {limit:g} s."
             ) from None
         except RpcError as error:
-            raise UpstreamRpcError(self._server, error.code, error.message, error.data) from error
+            raise UpstreamRpcError(self._server, error.code, error.message, error.data, error.more) from error
         except (PeerGone, SessionExpired):
             raise UpstreamUnavailable(self._server, f"The connection to {self._server} ended.") from None
         finally:

@@ -16,6 +16,7 @@ from aggregator.domain.errors import INVALID_REQUEST, RpcError, to_wire
 from aggregator.domain.holding import SMALL, hold
 from aggregator.domain.tasks import Tasks
 from aggregator.wire.codec import encode
+from aggregator.wire.message import error_of, incoming, sane_id
 
 log = logging.getLogger(__name__)
 
@@ -241,23 +242,20 @@ class Peer:
         return self._waiting.get(_minted(request_id))
 
     def _hear(self, message: dict[str, Any]) -> None:
-        method, params = message["method"], message.get("params")
-        request_id = sane_id(message.get("id"))
-        if params is None:
-            params = {}
-        if not isinstance(method, str) or not isinstance(params, dict):
-            if "id" in message:
-                self._refuse(request_id, "`method` must be a string and `params` an object.")
-        elif "id" not in message:
-            self._hear_notification(method, params)
+        request_id, heard = sane_id(message.get("id")), incoming(message)
+        if "id" not in message:
+            if heard is not None:
+                self._hear_notification(heard.method, heard.params)
         elif request_id is None:
             self._refuse(None, "`id` must be a string or an integer.")
+        elif heard is None:
+            self._refuse(request_id, "`method` must be a string and `params` an object.")
         elif request_id in self._running:
-            self._refuse(request_id, f"A request with id {request_id!r} is still running.")
+            self._refuse(request_id, f"A request with id {request_id!r:.200} is still running.")
         elif len(self._running) >= self._most:
             self._refuse(request_id, f"{self._most} requests are being worked on, as many as may be. Try again later.")
         else:
-            task = self._tasks.start(self._run(request_id, method, params))
+            task = self._tasks.start(self._run(request_id, heard.method, heard.params))
             self._running[request_id] = task
             # Not in the task itself: one that is cancelled before its first step never runs.
             task.add_done_callback(partial(self._ran, request_id))
@@ -337,21 +335,3 @@ def encode_error(request_id: str | int | None, error: Exception) -> bytes:
     except ValueError:
         message["error"].pop("data", None)
         return encode(message)
-
-
-def sane_id(request_id: Any) -> str | int | None:
-    """A request id or progress token, or None for what cannot be one; `True` is not the number 1."""
-    return request_id if isinstance(request_id, str | int) and not isinstance(request_id, bool) else None
-
-
-def error_of(message: dict[str, Any]) -> RpcError:
-    """The error a response carries, or the one it is for carrying neither result nor error."""
-    error = message.get("error")
-    if not isinstance(error, dict):
-        return RpcError(INVALID_REQUEST, "The answer holds neither a result object nor an error.")
-    code = error.get("code")
-    return RpcError(
-        code if isinstance(code, int) and not isinstance(code, bool) else -32603,
-        str(error.get("message", "")),
-        error.get("data"),
-    )

@@ -17,8 +17,9 @@ Configured = Callable[..., Config]
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are looked at twenty times a second."""
+    """Files are looked at twenty times a second, and what is not there is said at once: that has a test of its own."""
     monkeypatch.setattr("aggregator.gateway.reload.EVERY", 0.05)
+    monkeypatch.setattr("aggregator.gateway.evenly.EVEN", 0.0)
 
 
 @pytest.fixture

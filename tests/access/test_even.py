@@ -22,8 +22,9 @@ POLICIES: Final = {
 
 
 @pytest.fixture
-def loop() -> Iterator[VirtualLoop]:
-    """A loop whose clock stands still."""
+def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualLoop]:
+    """A loop whose clock stands still, and answers that take their time."""
+    monkeypatch.setattr("aggregator.gateway.evenly.EVEN", EVEN)
     made = VirtualLoop()
     yield made
     made.close()

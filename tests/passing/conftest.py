@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.gateway import changes, subscriptions
+from aggregator.gateway import changes, evenly, subscriptions
 from aggregator.upstream import backoff, lists
 from tests.journeys.house import House, written
 from tests.passing.shelves import UPSTREAMS, entries
@@ -25,6 +25,7 @@ def _impatient() -> Iterator[None]:
         patch.setattr(changes, "COALESCE", 0.01)
         patch.setattr(subscriptions, "COALESCE", 0.02)
         patch.setattr(backoff, "FIRST", 0.05)
+        patch.setattr(evenly, "EVEN", 0.0)
         yield
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aggregator.wire.codec import Raw, decode, encode
+from aggregator.wire.codec import Raw, decode, decode_heard, encode
 
 from .strategies import json_values
 
@@ -42,12 +42,19 @@ def test_integers_and_fractions_stay_what_they_are() -> None:
     assert [type(n) for n in decode(b"[1, 1.0, 100000000000000000000, 1e3]")] == [int, float, int, float]
 
 
-@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_numbers_that_are_none_are_read_and_written_as_null(text: str) -> None:
-    """Some servers send them; JSON has no form for them, and what we write has to be JSON."""
-    value = decode(b'{"n": %b}' % text.encode())["n"]
-    assert not math.isfinite(value)
-    assert encode({"n": value}) == b'{"n":null}'
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999", "-1e400", "9" * 5_000, "9" * 400 + ".5"])
+def test_numbers_that_no_reader_takes(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Some servers send them: they are null for hosts, and the log says so, once for a server. A host's are refused,
+    since a call with null in their place would be another call."""
+    data, server = b'{"n": %b}' % text.encode(), f"server-{len(text)}-{text:.20}"
+    for _ in range(2):
+        value = decode_heard(data, server)["n"]
+        assert not math.isfinite(value)
+        assert encode({"n": value}) == b'{"n":null}'
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith(f"{server} sends {text:.40}")
+    with pytest.raises(ValueError, match=f"{text:.20}"):
+        decode(data)
 
 
 def test_numbers_that_are_none_are_null_beside_lone_surrogates_too() -> None:

@@ -61,17 +61,17 @@ def test_depths_are_cut_and_the_rest_stays() -> None:
     text = b'{"a":[1,"}\\"{"],"b":%b,"c":{"d":[]}}' % deep
     with pytest.raises(TooDeep):
         decode(text)
-    cut = decode_cut(text, 3)
+    cut = decode_cut(text, 3, "srv")
     assert cut == {"a": [1, '}"{'], "b": [[None]], "c": {"d": []}}
     for broken in (b'"' + b'\\"' * 100_000, b"[" * 1_000_000, b"]" * 1_000):
         with pytest.raises(ValueError, match=r".*"):
-            decode_cut(broken, 3)
+            decode_cut(broken, 3, "srv")
 
 
 def test_an_integer_beyond_all_readers_is_infinite() -> None:
-    assert decode_heard(b"[%b, -%b, 12]" % (b"1" * 5000, b"1" * 5000)) == [float("inf"), float("-inf"), 12]
+    assert decode_heard(b"[%b, -%b, 12]" % (b"1" * 5000, b"1" * 5000), "srv") == [float("inf"), float("-inf"), 12]
     with pytest.raises(ValueError, match="Expecting"):
-        decode_heard(b"{oops")
+        decode_heard(b"{oops", "srv")
 
 
 def test_what_the_config_holds_is_not_told() -> None:

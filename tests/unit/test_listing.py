@@ -93,10 +93,29 @@ async def test_a_page_without_the_list_is_no_answer(page: Any) -> None:
         await _drain(Pages([[1], page]))
 
 
-@pytest.mark.parametrize("cursor", [7, True, [], {}, "1"])
-async def test_a_cursor_that_leads_nowhere_ends_it(cursor: Any) -> None:
-    with pytest.raises(UpstreamBadAnswer, match="pages in circles"):
+@pytest.mark.parametrize(("cursor", "said"), [(True, "no text"), ([], "no text"), ({}, "no text"), ("1", "in circles")])
+async def test_a_cursor_that_leads_nowhere_ends_it(cursor: Any, said: str) -> None:
+    with pytest.raises(UpstreamBadAnswer, match=said):
         await _drain(Pages([[1], {"tools": [2], "nextCursor": cursor}]))
+
+
+@pytest.mark.parametrize("cursor", [7, 0, 1.5])
+async def test_a_number_comes_back_as_a_cursor(cursor: Any) -> None:
+    """Some servers count their pages."""
+
+    class Counting:
+        asked: list[Any]
+
+        def __init__(self) -> None:
+            self.asked = []
+
+        async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+            self.asked.append(params.get("cursor"))
+            return {"tools": [len(self.asked)], **({"nextCursor": cursor} if len(self.asked) == 1 else {})}
+
+    connection: Any = Counting()
+    assert await _drain(connection) == [1, 2]
+    assert connection.asked == [None, cursor]
 
 
 async def test_null_is_no_cursor() -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from aggregator.domain.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, HostError, RpcError
 from aggregator.domain.tasks import Tasks
 from aggregator.wire.codec import decode
-from aggregator.wire.peer import Channel, Peer, PeerGone, error_message, error_of
+from aggregator.wire.message import error_of
+from aggregator.wire.peer import Channel, Peer, PeerGone, error_message
 
 from .strategies import json_values
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aggregator.domain.aside import for_each
 from aggregator.domain.call import Asked
-from aggregator.domain.errors import BadArguments, Blame, HostError, OverLimit, UnknownTool, UpstreamRpcError
+from aggregator.domain.errors import BadArguments, Blame, HostError, OverLimit, RpcError, UnknownTool, UpstreamRpcError
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
@@ -80,6 +80,8 @@ class Caller:
             return of_error(wanted, error)
         except HostError as error:
             return of_result(wanted, BadArguments(wanted.name, error.message).to_result())
+        except RpcError as error:
+            return of_error(wanted, error)
         except Exception as error:
             log.exception("a call of %r failed", wanted.name)
             return of_error(wanted, error)

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aggregator.domain.errors import ERROR_META_KEY, UnknownTool, UpstreamRpcError, to_wire
+from aggregator.domain.errors import (
+    ERROR_META_KEY,
+    MISSING_CAPABILITY,
+    HostLacks,
+    RpcError,
+    UnknownTool,
+    UpstreamRpcError,
+    to_wire,
+)
 from aggregator.domain.schema_walk import deeper_than
 from aggregator.doors.v1.incoming import Order, Wanted
 from aggregator.doors.v1.rendering import as_json, as_text
@@ -67,6 +75,10 @@ def of_error(wanted: Wanted, error: Exception) -> Outcome:
         text = f"{wanted.name} failed: {message}" + (f"\n{data[:_DATA_SHOWN]}" if data else "")
         details = {"code": "upstream_rpc_error", "server": error.server, "message": message, "rpc": wire}
         return Outcome(wanted, text, True, _shallow(details))
+    if isinstance(error, RpcError):
+        # Ours: what has to be asked cannot be asked over plain HTTP.
+        code = HostLacks.code if error.code == MISSING_CAPABILITY else "request_failed"
+        return Outcome(wanted, message, True, _shallow({"code": code, "message": message, "rpc": wire}))
     return Outcome(wanted, message, True, {"code": "internal_error", "message": message})
 
 

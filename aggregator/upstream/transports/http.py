@@ -41,7 +41,8 @@ from aggregator.upstream.transports.web import (
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import TooDeep, decode_heard, encode
 from aggregator.wire.lines import WINDOW, answered_by
-from aggregator.wire.peer import OnProgress, PeerGone, error_message, error_of, sane_id
+from aggregator.wire.message import code_of, error_of, incoming, method_of, sane_id
+from aggregator.wire.peer import OnProgress, PeerGone, error_message
 from aggregator.wire.sse import EventReader, EventTooLarge
 from aggregator.wire.values import TooManyValues
 
@@ -174,17 +175,18 @@ class HttpConnection:
 
     def hear(self, message: dict[str, Any], origin: Running | None = None) -> None:
         """A request or notification that came on some stream; on that of a request of ours it belongs to that."""
-        method, params, request_id = message.get("method"), message.get("params") or {}, message.get("id")
-        if not isinstance(method, str) or not isinstance(params, dict):
+        heard = incoming(message)
+        if heard is None:
             return
-        if "id" not in message:
+        method, params, request_id = heard
+        if request_id is None:
             if method == "notifications/cancelled":
                 asked = self._asked.get(sane_id(params.get("requestId")))
                 if asked is not None:
                     asked.cancel()
             else:
                 self._inbound.on_notification(method, params, origin)
-        elif (request_id := sane_id(request_id)) is not None and request_id not in self._asked:
+        elif request_id not in self._asked:
             self._asked[request_id] = task = self._tasks.start(self._answer(request_id, method, params, origin))
             task.add_done_callback(lambda _: self._asked.pop(request_id, None))
 
@@ -201,7 +203,7 @@ class HttpConnection:
     async def judge(self, response: aiohttp.ClientResponse, session: str | None, greeted: bool) -> dict[str, Any]:
         """The error that a response other than 200 amounts to; `session` is the one the request was sent in."""
         body = await read_bounded(response, self._server)
-        message = _message(body, self._server.max_message_values)
+        message = _message(body, self._server)
         error = message.get("error")
         # Without a session of ours, too: what answers there may have been replaced by a server that has them.
         if greeted and _session_gone(response.status, session, body, error):
@@ -246,7 +248,7 @@ class HttpConnection:
                         for event in reader.feed(chunk):
                             last_event = event.id or last_event
                             delay = retry_delay(event.retry, delay)
-                            self.hear(_message(event.data, self._server.max_message_values))
+                            self.hear(_message(event.data, self._server))
                             pause = self.pace.charge(len(event.data))
                         if pause:
                             await asyncio.sleep(pause)
@@ -326,7 +328,7 @@ class _Answer:
 
     def _message(self, data: bytes) -> dict[str, Any]:
         try:
-            return _object(data, self._connection._server.max_message_values)
+            return _object(data, self._connection._server)
         except TooManyValues:
             raise too_many_values(self._connection._server) from None
         except TooDeep:
@@ -346,7 +348,7 @@ class _Answer:
 
     def _hear(self, message: dict[str, Any]) -> None:
         params = message.get("params")
-        if message["method"] == "notifications/progress" and isinstance(params, dict):
+        if method_of(message) == "notifications/progress" and isinstance(params, dict):
             if self._on_progress is not None and params.get("progressToken") == self._id:
                 self._on_progress({key: value for key, value in params.items() if key != "progressToken"})
         else:
@@ -355,21 +357,21 @@ class _Answer:
 
 def _session_gone(status: int, session: str | None, body: bytes, error: object) -> bool:
     """Whether a refusal says that the session is unknown (404; what some servers use 400 for), not something else."""
-    if isinstance(error, dict) and error.get("code") in _OF_THE_REQUEST:
+    if code_of(error) in _OF_THE_REQUEST:
         return False
     return (status == 404 and session is not None) or (status == 400 and _NO_SESSION.search(body) is not None)
 
 
-def _message(data: bytes, most: int) -> dict[str, Any]:
-    """A JSON object of `most` values at most, or an empty one for everything else."""
+def _message(data: bytes, server: ServerConfig) -> dict[str, Any]:
+    """A JSON object, no larger than may be, or an empty one for everything else."""
     try:
-        return _object(data, most)
+        return _object(data, server)
     except ValueError:
         return {}
 
 
-def _object(data: bytes, most: int) -> dict[str, Any]:
-    message = decode_heard(data, most) if data else None
+def _object(data: bytes, server: ServerConfig) -> dict[str, Any]:
+    message = decode_heard(data, server.id, server.max_message_values) if data else None
     return message if isinstance(message, dict) else {}
 
 

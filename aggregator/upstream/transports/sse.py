@@ -117,7 +117,7 @@ class SseConnection(DuplexConnection):
             self._take_endpoint(data.decode("utf-8", "replace"))
         elif kind == "message" and data:
             try:
-                message = decode_heard(data, self._server.max_message_values)
+                message = decode_heard(data, self._server.id, self._server.max_message_values)
                 awaited = (
                     isinstance(message, dict) and "method" not in message and self.peer.waits_for(message.get("id"))
                 )

@@ -66,7 +66,7 @@ class StdioConnection(DuplexConnection, LineReader):
         if line.isspace():
             return
         try:
-            message = decode_heard(line, self._most_values) if line.lstrip()[:1] in b"{[" else None
+            message = decode_heard(line, self._server, self._most_values) if line.lstrip()[:1] in b"{[" else None
         except (TooDeep, TooManyValues) as problem:
             answered = answered_by(line[:WINDOW], line[-WINDOW:])
             if answered is None:

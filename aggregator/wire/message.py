@@ -1,0 +1,60 @@
+"""What one decoded JSON-RPC message is: the only place that reads its method, params and id.
+
+Law: whatever a peer sends, nothing is raised, and what is returned has the type that it says.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from aggregator.domain.errors import INTERNAL_ERROR, INVALID_REQUEST, RpcError
+
+_ERROR_MEMBERS: Final = frozenset({"code", "message", "data"})
+
+
+class Incoming(NamedTuple):
+    """A request, or a notification, whose `id` is then None."""
+
+    method: str
+    params: dict[str, Any]
+    id: str | int | None
+
+
+def method_of(message: Any) -> str | None:
+    """Return the method of a message; None for an answer, and for what is no message."""
+    method = message.get("method") if isinstance(message, dict) else None
+    return method if isinstance(method, str) else None
+
+
+def incoming(message: Any) -> Incoming | None:
+    """Return the request or notification that a message is; None for anything else. Absent `params` are empty."""
+    method = method_of(message)
+    if method is None:
+        return None
+    params = message.get("params")
+    request_id = sane_id(message.get("id"))
+    if params is None:
+        params = {}
+    if not isinstance(params, dict) or (request_id is None and "id" in message):
+        return None
+    return Incoming(method, params, request_id)
+
+
+def sane_id(request_id: Any) -> str | int | None:
+    """Return a request id or progress token, or None for what cannot be one; `True` is not the number 1."""
+    return request_id if isinstance(request_id, str | int) and not isinstance(request_id, bool) else None
+
+
+def error_of(message: dict[str, Any]) -> RpcError:
+    """Return the error a response carries, or the one it is for carrying neither result nor error."""
+    error = message.get("error")
+    if not isinstance(error, dict):
+        return RpcError(INVALID_REQUEST, "The answer holds neither a result object nor an error.")
+    code = code_of(error)
+    more = {key: value for key, value in error.items() if key not in _ERROR_MEMBERS}
+    said = str(error.get("message", ""))
+    return RpcError(INTERNAL_ERROR if code is None else code, said, error.get("data"), more)
+
+
+def code_of(error: Any) -> int | None:
+    """Return the code of a JSON-RPC error object; None where there is none."""
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, int) and not isinstance(code, bool) else None
