@@ -87,11 +87,14 @@ class Consent:
     ) -> str:
         now, (agent, tool, _) = time.time(), bound
         answer = await approvals.find_answer(*bound, now=now)
+        if answer is not None and answer.status == "granted":
+            if await approvals.consume(answer.id, *bound, now=now):
+                log.info("%s: approval %s of %s is used for %s", agent, answer.id, answer.decided_by, tool)
+                return answer.decided_by or answer.id
+            # Another call used it up, or it was taken back.
+            answer = await approvals.find_answer(*bound, now=now)
         if answer is not None and answer.status == "denied":
             raise _denied(answer, now)
-        if answer is not None and await approvals.consume(answer.id, *bound, now=now):
-            log.info("%s: approval %s of %s is used for %s", agent, answer.id, answer.decided_by, tool)
-            return answer.decided_by or answer.id
         size = len(encode(arguments))
         if size > QUEUED_BYTES:
             most = f"more than the {QUEUED_BYTES} that a person can be shown"

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from aggregator.domain.decision import ConfirmBy
+from aggregator.domain.errors import UpstreamError
 from aggregator.domain.records import ItemKind
 from aggregator.gateway.behind import Behind
 from aggregator.gateway.eras import onward, received
@@ -70,7 +71,12 @@ async def forward(
 
     async def send(more: dict[str, Any]) -> dict[str, Any]:
         asked = {**sent, **more} if more else sent
-        return received(await link.call(method, asked, link.config.timeout, heard, None, behind))
+        try:
+            return received(await link.call(method, asked, link.config.timeout, heard, None, behind))
+        except UpstreamError as error:
+            # None of these methods is for changing anything.
+            error.harmless()
+            raise
 
     async def timed_send(more: dict[str, Any]) -> dict[str, Any]:
         with timed(record, "upstream"):

@@ -37,7 +37,7 @@ class Permission:
         blame = Blame(decision.rule, decision.source)
         log.info("%s may not have %s: %s [%s, %s]", view.principal.agent_id, found.name, decision.reason, *blame)
         if not decision.hidden:
-            details = {"code": "not_allowed", "status": 403, "asked": found.asked}
+            details = {"code": "not_allowed", "status": 403, "retryable": False, "asked": found.asked}
             raise ItemRefused(f"{found.asked:.500} is not allowed for this agent.", details, blame)
         if found.kind == "prompt":
             raise UnknownPrompt(found.asked, [], blame)

@@ -321,7 +321,9 @@ class Pipeline:
             except BaseException as error:
                 if isinstance(error, UpstreamError) and ruling.retry is None and len(record.steps) - steps > 1:
                     # It was answered before, with a question.
-                    error.details["begun"] = True
+                    error.begun()
+                elif isinstance(error, UpstreamError) and ruling.retry is not None:
+                    error.harmless()
                 if heard is not None:
                     heard.drop()
                 raise

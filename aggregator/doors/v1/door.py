@@ -124,7 +124,8 @@ class V1Door:
             if not found and question.server is not None:
                 _check_server(question.server, gateway.servers(principal))
         write = await _loaded("aggregator.doors.v1.shown:shown")
-        return Reply(200, await write(question, found, gateway.views.of(principal).style("canonical"), match))
+        style = gateway.views.of(principal).style("canonical")
+        return Reply(200, await write(question, found, style, gateway.source, match))
 
     async def intent(self, request: Request) -> Reply:
         message, limit = read_intent(request.body)
@@ -184,7 +185,7 @@ def _server(seen: ServerSeen) -> dict[str, Any]:
     return {
         "name": config.prefix or config.id,
         "description": config.description,
-        "source": "local" if config.type == "local" else "mcp",
+        "source": config.source,
         "state": seen.state,
         "reason": seen.reason or None,
         "tools": seen.tools,
