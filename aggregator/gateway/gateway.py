@@ -87,6 +87,7 @@ class Gateway:
         )
         self._pipeline.reconfigure(config)
         self._finder = Finder(config, supervisor.links, views, self.failover.answering)
+        self.source = self._finder.source
         self._meta = MetaTools(self._finder, self._resolver, self._pipeline, self.journal, read_tool=config.read_tool)
         self._exposure = Exposure(self._meta, config.pinned, config.expose_budget)
         self._expose_at = exposed_at(config)
