@@ -19,6 +19,7 @@ from uuid import uuid4
 from aggregator.adapters.discreet import discreet
 from aggregator.app import App
 from aggregator.config.load import Loaded, find_config, load_found, load_mapping, must_start
+from aggregator.config.names import source_of
 from aggregator.domain.errors import INTERNAL_ERROR, RpcError
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
@@ -206,7 +207,7 @@ class Inside:
         record = self._app.gateway.called(self._host.principal, definition["name"])
         if record is None:
             return Offer(definition, None, "aggregator")
-        return Offer(definition, record, self._app.links[record.server].config.source)
+        return Offer(definition, record, source_of(self._app.links[record.server].config.type))
 
     async def _changed(self) -> bool:
         await self._news.wait()

@@ -305,11 +305,6 @@ class ServerConfig(Part):
         description="Why the aggregator itself switched the server off, such as a variable that is not set.",
     )
 
-    @property
-    def source(self) -> Literal["local", "mcp"]:
-        """What kind of server it is, as `source` says wherever tools and servers are shown: in this process, or not."""
-        return "local" if self.type == "local" else "mcp"
-
 
 class Config(Part):
     """The whole of `aggregator.json`, with what the environment adds."""

@@ -255,15 +255,13 @@ class UpstreamError(AggregatorError):
         self.message = message
         self.details = details
 
-    def begun(self) -> None:
-        """Take note that the server had begun the call before: whatever this error says, it may have taken effect."""
-        self.details["begun"] = True
-        self.retryable, self.advice = False, "The call had begun: do not simply repeat it."
-
-    def harmless(self) -> None:
-        """Take note that the call may be repeated, whether or not it took effect."""
-        if self.in_doubt:
+    def settle(self, *, harmless: bool, begun: bool = False) -> None:
+        """Take note that repeating the call does no harm, or else that the server had begun it before this error."""
+        if harmless and self.in_doubt:
             self.retryable, self.advice = True, "Repeating it does no harm: you may try again."
+        elif begun and not harmless:
+            self.details["begun"] = True
+            self.retryable, self.advice = False, "The call had begun: do not simply repeat it."
 
     def to_object(self) -> dict[str, Any]:
         """The machine-readable form: code, server, message, retryable and what else is known."""

@@ -16,6 +16,7 @@ from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
 from aggregator.catalog.offer import Offer
 from aggregator.config.model import Config, ServerConfig
+from aggregator.config.names import source_of
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import View, Views
@@ -192,7 +193,7 @@ class Finder:
 
     def source(self, tool: ToolRecord) -> Literal["local", "mcp"]:
         """Return what kind of server the tool is from."""
-        return self._config_of(tool).source
+        return source_of(self._config_of(tool).type)
 
     def _config_of(self, tool: ToolRecord) -> ServerConfig:
         return self._links[tool.server].config

@@ -18,6 +18,7 @@ from aggregator.gateway.journal import timed
 from aggregator.gateway.progress import Progress
 from aggregator.gateway.question import Question
 from aggregator.upstream.link import Link
+from aggregator.upstream.negotiate import version_of
 
 # What was asked of our host, and features that are agreed hop by hop.
 _NOT_FORWARDED: Final = frozenset({"task", "inputResponses", "requestState"})
@@ -75,7 +76,7 @@ async def forward(
             return received(await link.call(method, asked, link.config.timeout, heard, None, behind))
         except UpstreamError as error:
             # None of these methods is for changing anything.
-            error.harmless()
+            error.settle(harmless=True)
             raise
 
     async def timed_send(more: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +109,7 @@ async def forward(
                 return await inquiries.park(matter, behind, apart, unclaimed, agreed=record.approved_by)
         return await work(timed_send)
     finally:
-        record.upstream_version = link.greeting.version if link.greeting is not None else None
+        record.upstream_version = version_of(link.greeting)
 
 
 def asks(result: Mapping[str, Any]) -> bool:

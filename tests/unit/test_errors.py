@@ -17,9 +17,11 @@ from aggregator.domain.errors import (
     UNSUPPORTED_VERSION,
     AggregatorError,
     CallRefused,
+    CheckCut,
     HostError,
     OperatorError,
     OverLimit,
+    ResultsFull,
     RpcError,
     UnknownTool,
     UpstreamBadAnswer,
@@ -82,12 +84,15 @@ def upstream_errors() -> Iterator[UpstreamError]:
         if kind is UpstreamBusy:
             yield kind("s", 5)
             continue
+        if kind is ResultsFull:
+            yield kind("s")
+            continue
         for status in (None, 400, 404, 422, 429, 500, 502, 503, 504):
             if status is not None and kind is not UpstreamHttpStatus:
                 continue
-            for then in (UpstreamError.harmless, UpstreamError.begun, lambda error: None):
+            for harmless, begun in ((True, True), (True, False), (False, True), (False, False)):
                 made = kind("s", "It failed.", **({} if status is None else {"status": status}))
-                then(made)
+                made.settle(harmless=harmless, begun=begun)
                 yield made
     yield UpstreamUnavailable.for_good("s", "s is gone.")
 
@@ -95,7 +100,7 @@ def upstream_errors() -> Iterator[UpstreamError]:
 def refusals() -> Iterator[CallRefused]:
     """Every refusal of a call, with and without a time to wait for."""
     for kind in every(CallRefused):
-        yield kind("s.t", "It was not called.")
+        yield kind("s.t", "It was not called.", "it took too long") if kind is CheckCut else kind("s.t", "No.")
     yield OverLimit("s.t", "It was not called. Wait 3 s.", retry_after=3)
 
 
@@ -125,7 +130,7 @@ def test_the_same_failure_outside_a_call_is_an_internal_error_that_names_the_ser
 
 
 def test_every_upstream_error_is_in_the_table() -> None:
-    assert set(UpstreamError.__subclasses__()) == set(UPSTREAM)
+    assert set(UpstreamError.__subclasses__()) == {*UPSTREAM, ResultsFull}
     assert issubclass(UpstreamError, AggregatorError)
     assert issubclass(OperatorError, AggregatorError)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import Any, Final
 
+from aggregator.config.names import source_of
 from aggregator.config.settings import V1Config
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
@@ -185,7 +186,7 @@ def _server(seen: ServerSeen) -> dict[str, Any]:
     return {
         "name": config.prefix or config.id,
         "description": config.description,
-        "source": config.source,
+        "source": source_of(config.type),
         "state": seen.state,
         "reason": seen.reason or None,
         "tools": seen.tools,
