@@ -19,6 +19,7 @@ from uuid import uuid4
 from aggregator.adapters.discreet import discreet
 from aggregator.app import App
 from aggregator.config.load import Loaded, find_config, load_found, load_mapping, must_start
+from aggregator.config.names import source_of
 from aggregator.domain.errors import INTERNAL_ERROR, RpcError
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
@@ -53,7 +54,8 @@ _SIGN_OF_LIFE: Final = 5.0
 class Offer:
     """A tool as it is shown to the agent: `definition` whole, with the name to call it by.
 
-    `record` is None for the aggregator's own tools; `source` says whether a tool's server runs in this process.
+    `record` is None for the aggregator's own tools; `source` says what kind of server it is from: `local`, in
+    this process, `mcp`, any other, or the aggregator itself.
     """
 
     definition: Mapping[str, Any]
@@ -205,8 +207,7 @@ class Inside:
         record = self._app.gateway.called(self._host.principal, definition["name"])
         if record is None:
             return Offer(definition, None, "aggregator")
-        here = self._app.links[record.server].config.type == "local"
-        return Offer(definition, record, "local" if here else "mcp")
+        return Offer(definition, record, source_of(self._app.links[record.server].config.type))
 
     async def _changed(self) -> bool:
         await self._news.wait()

@@ -4,7 +4,7 @@ Law: the same record and parameters give the same bytes; nothing here depends on
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from aggregator.catalog.cut import MARK
 from aggregator.catalog.oneline import Language, one_line, summary
@@ -16,7 +16,6 @@ from aggregator.domain.records import ToolRecord
 from aggregator.wire.codec import encode
 
 LABELS: Final[Mapping[Language, str]] = {"en": "tool", "zh": "工具"}
-LOCAL: Final = "local"
 
 # What stands round the name and the words of a parameter in JSON.
 _AROUND: Final = 6
@@ -79,14 +78,16 @@ def level3(
     description: int = 4_000,
     *,
     output: bool = False,
-    local: bool = False,
+    source: Literal["local", "mcp", "aggregator"] | None = None,
     annotations: Mapping[str, Any] | None = None,
     schema: Mapping[str, Any] | None = None,
 ) -> str:
-    """Compact JSON: `name`, `description`, `source`, `inputSchema`, and where there are any: `annotations`, `examples`.
+    """Compact JSON: `name`, `description`, `source`, `server`, `inputSchema`, and where there are any: `annotations`,
+    `examples`.
 
-    `description` bounds that text in characters. `schema` is the input schema as a policy tightened it, if one did;
-    `annotations` are those that count, as the caller decided; `output` adds the tool's `outputSchema`.
+    `source` says what kind of server the tool is from, where that is known, `server` which one. `description` bounds
+    that text in characters. `schema` is the input schema as a policy tightened it, if one did; `annotations` are those
+    that count, as the caller decided; `output` adds the tool's `outputSchema`.
     """
     definition = tool.definition
     whole: Mapping[str, Any] = definition["inputSchema"] if schema is None else schema
@@ -94,7 +95,8 @@ def level3(
     answer: dict[str, Any] = {
         "name": shown_name(tool),
         "description": _bounded(said if isinstance(said, str) else "", description),
-        "source": LOCAL if local else tool.server,
+        **({"source": source} if source is not None else {}),
+        "server": tool.server,
         "inputSchema": slim(whole, tool.own_name),
     }
     if annotations:

@@ -45,7 +45,7 @@ def run(path: Path | None, as_json: bool) -> int:
 
 async def _connect(loaded: Loaded) -> tuple[list[dict[str, Any]], list[str]]:
     """A row per server, and which tools cannot stand in for others."""
-    app = App(all_started(loaded.config))
+    app = App(all_started(loaded.config), redactor=loaded.redactor)
     async with app.running():
         await app.supervisor.all_tried()
         warnings = [f"warning: {loaded.path}: fallbacks: {said}" for said in app.gateway.failover.problems]

@@ -11,6 +11,7 @@ from aggregator.catalog.levels import level1, level2, level3
 from aggregator.catalog.search import Index
 from aggregator.catalog.tokens import fit
 from aggregator.cli.setup import all_started, load_config, run_loop
+from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
@@ -32,7 +33,7 @@ def run(
     Raises:
         OperatorError: there is no such server.
     """
-    tools = run_loop(_tools(load_config(path, log_level="warning").config, query, server, limit))
+    tools = run_loop(_tools(load_config(path, log_level="warning"), query, server, limit))
     if as_json:
         print(json.dumps([{**tool.definition, "name": tool.name} for tool in tools], ensure_ascii=False, indent=2))
     else:
@@ -45,15 +46,15 @@ def run(
     return 1 if query is not None and not tools else 0
 
 
-async def _tools(config: Config, query: str | None, server: str | None, limit: int | None) -> list[ToolRecord]:
-    app = App(all_started(config))
+async def _tools(loaded: Loaded, query: str | None, server: str | None, limit: int | None) -> list[ToolRecord]:
+    app = App(all_started(loaded.config), redactor=loaded.redactor)
     known = {name for link in app.links.values() for name in (link.config.id, link.config.prefix)}
     if server is not None and server not in known:
         raise OperatorError(f"There is no server {server!r}; there are {', '.join(sorted(known)) or 'none'}.")
     async with app.running():
         await app.supervisor.all_tried()
         tools = [tool for tool in app.gateway.catalog.tools if server in (None, tool.server, tool.prefix)]
-    return (tools if query is None else _found(config, tools, query, limit))[:limit]
+    return (tools if query is None else _found(loaded.config, tools, query, limit))[:limit]
 
 
 def _found(config: Config, tools: list[ToolRecord], query: str, limit: int | None) -> list[ToolRecord]:

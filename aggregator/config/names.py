@@ -1,6 +1,7 @@
-"""What a server is called here: the id and the prefix, made of letters, digits, `_` and `-`."""
+"""What a server is called here: the id and the prefix, made of letters, digits, `_` and `-`; and what kind it is."""
 
 import re
+from typing import Literal
 
 _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -16,3 +17,8 @@ def usable(text: str) -> str | None:
 def folded(key: str) -> str:
     """The key as the name of an environment variable would have it: `My Server` is `MY_SERVER`."""
     return re.sub("[^A-Za-z0-9]", "_", key).upper()
+
+
+def source_of(type: str) -> Literal["local", "mcp"]:
+    """Return what kind of server has this `type`, as `source` says wherever tools and servers are shown."""
+    return "local" if type == "local" else "mcp"

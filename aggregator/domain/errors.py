@@ -22,6 +22,8 @@ URL_REQUIRED: Final = -32042
 # The machine-readable half of a refusal lives under this key of a result's `_meta`.
 ERROR_META_KEY: Final = "aggregator/error"
 
+# HTTP statuses that say that a request was not carried out, and may be later (RFC 6585, RFC 9110).
+_NOT_DONE: Final = frozenset({429, 503})
 # Codes that speak of one hop (headers, version): an upstream's must never look like ours to a host.
 _HOP_LOCAL_CODES: Final = frozenset({HEADER_MISMATCH, UNSUPPORTED_VERSION})
 
@@ -95,7 +97,7 @@ class ShuttingDown(RpcError):
 
     def __init__(self, retry_after: int) -> None:
         message = "The aggregator is shutting down and takes no new requests; nothing was done. Try again in a moment."
-        data = {"code": self.word, "status": self.status, "retry_after": retry_after}
+        data = {"code": self.word, "status": self.status, "retryable": True, "retry_after": retry_after}
         super().__init__(CONNECTION_CLOSED, message, data)
         self.retry_after = retry_after
 
@@ -103,12 +105,14 @@ class ShuttingDown(RpcError):
 class CallRefused(AggregatorError):
     """A call that was not made, for a reason the model can act on. `status` is what it is over plain HTTP.
 
-    `blame` and `meant`, the tool, are for the audit alone.
+    `retryable`: nothing was done, and another call may be answered, as the text says. `blame` and `meant`, the tool,
+    are for the audit alone.
     """
 
     code = "refused"
     status = 403
     outcome: Status = "denied"
+    retryable = False
     advice = "Do not repeat the call; use another tool, or ask the person you work for."
 
     def __init__(
@@ -123,7 +127,8 @@ class CallRefused(AggregatorError):
 
     def to_result(self) -> dict[str, Any]:
         """The `tools/call` result: text, `isError`, and the object under our `_meta` key."""
-        error = {"code": self.code, "status": self.status, "tool": self.tool, "message": self.message, **self.details}
+        error = {"code": self.code, "status": self.status, "tool": self.tool, "message": self.message}
+        error = {**error, "retryable": self.retryable, **self.details}
         return {
             "content": [{"type": "text", "text": f"{self.message} {self.advice}".rstrip()}],
             "isError": True,
@@ -143,6 +148,7 @@ class BadArguments(CallRefused):
     code = "invalid_arguments"
     status = 400
     outcome: Status = "invalid"
+    retryable = True
     advice = "Correct the arguments and call again."
 
 
@@ -165,6 +171,7 @@ class WaitsForApproval(CallRefused):
     code = "approval_pending"
     status = 202
     outcome: Status = "pending"
+    retryable = True
     advice = "Once it is granted, make the same call again, with the same arguments."
 
 
@@ -174,6 +181,10 @@ class OverLimit(CallRefused):
     code = "limit_reached"
     status = 429
     advice = "Nothing was done."
+
+    def __init__(self, tool: str, message: str, **details: Any) -> None:
+        super().__init__(tool, message, **details)
+        self.retryable = "retry_after" in details
 
 
 class HostLacks(CallRefused):
@@ -231,11 +242,16 @@ class OperatorError(AggregatorError):
 
 
 class UpstreamError(AggregatorError):
-    """An upstream could not do what it was asked. `server` is its id."""
+    """An upstream could not do what it was asked. `server` is its id.
+
+    `retryable`: nothing was done, or doing it again is known to do no harm, and the same call may be answered.
+    `in_doubt`: it may have been done.
+    """
 
     code = "upstream_error"
     outcome: Status = "error"
     retryable = False
+    in_doubt = False
     advice = "Do not simply repeat the call."
 
     def __init__(self, server: str, message: str, **details: Any) -> None:
@@ -243,6 +259,14 @@ class UpstreamError(AggregatorError):
         self.server = server
         self.message = message
         self.details = details
+
+    def settle(self, *, harmless: bool, begun: bool = False) -> None:
+        """Take note that repeating the call does no harm, or else that the server had begun it before this error."""
+        if harmless and self.in_doubt:
+            self.retryable, self.advice = True, "Repeating it does no harm: you may try again."
+        elif begun and not harmless:
+            self.details["begun"] = True
+            self.retryable, self.advice = False, "The call had begun: do not simply repeat it."
 
     def to_object(self) -> dict[str, Any]:
         """The machine-readable form: code, server, message, retryable and what else is known."""
@@ -263,6 +287,13 @@ class UpstreamUnavailable(UpstreamError):
     retryable = True
     advice = "Nothing was sent to it; you may try again."
 
+    @classmethod
+    def for_good(cls, server: str, message: str, **details: Any) -> "UpstreamUnavailable":
+        """Return the error about a server that will not come back by itself."""
+        error = cls(server, message, **details)
+        error.retryable, error.advice = False, "Nothing was sent to it; use another tool."
+        return error
+
 
 class UpstreamBusy(UpstreamUnavailable):
     """As many calls wait for it as may: this one was not sent. `limit` is `max_pending` of its config."""
@@ -279,14 +310,15 @@ class UpstreamTimeout(UpstreamError):
 
     code = "upstream_timeout"
     outcome: Status = "timeout"
-    retryable = True
-    advice = "It may have taken effect all the same: try again only if repeating it does no harm."
+    in_doubt = True
+    advice = "It may have taken effect all the same: do not repeat it unless that does no harm."
 
 
 class UpstreamLost(UpstreamError):
     """The connection ended while a request was running: whether it took effect is unknown."""
 
     code = "outcome_unknown"
+    in_doubt = True
 
 
 class UpstreamBadAnswer(UpstreamError):
@@ -310,8 +342,15 @@ class UpstreamHttpStatus(UpstreamError):
     """It answered with an HTTP status that is no MCP answer; `details["status"]` is the number."""
 
     code = "upstream_http_error"
-    retryable = True
-    advice = "You may try again."
+
+    def __init__(self, server: str, message: str, **details: Any) -> None:
+        super().__init__(server, message, **details)
+        status = details.get("status", 0)
+        self.in_doubt = status >= 500
+        if status in _NOT_DONE:
+            self.retryable, self.advice = True, "It was not carried out; you may try again."
+        elif self.in_doubt:
+            self.advice = "It may have taken effect all the same: do not repeat it unless that does no harm."
 
 
 class UpstreamRefused(UpstreamError):

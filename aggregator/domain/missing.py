@@ -56,5 +56,5 @@ class ItemRefused(NotServed):
     @classmethod
     def by(cls, refused: CallRefused) -> "ItemRefused":
         """What refuses a call refuses a read."""
-        details = {"code": refused.code, "status": refused.status, **refused.details}
+        details = {"code": refused.code, "status": refused.status, "retryable": refused.retryable, **refused.details}
         return cls(f"{refused.message} {refused.advice}".rstrip(), details, refused.blame, refused.outcome)

@@ -50,9 +50,9 @@ class Consent:
 
     async def obtain(
         self, resolved: Resolved, arguments: Mapping[str, Any], way: Confirming, host: Host, channel: Channel
-    ) -> str | dict[str, Any]:
-        """Return who agreed (`host:NAME`, or who granted the approval), or the interim result that carries the question
-        to the host.
+    ) -> tuple[str | None, dict[str, Any] | None]:
+        """Return who agreed (`host:NAME`, or who granted the approval), else the interim result that carries the
+        question to the host.
 
         Raises:
             NotConfirmed: the person said no, or nobody can be asked.
@@ -64,11 +64,11 @@ class Consent:
             question = Question(agent, tool.name, digest, _message(resolved, arguments))
             reply = await self._asker.ask(question, asked.version, asked.params, channel)
             if reply.interim is not None:
-                return dict(reply.interim)
+                return None, dict(reply.interim)
             if reply.agreed:
                 by = answering(host, asked.version, asked.params)
                 log.info("%s: %s agreed to %s", agent, by, tool.name)
-                return by
+                return by, None
             if not reply.unable:
                 raise NotConfirmed(tool.name, f"{tool.name} was not called: {reply.reason}.")
         if way.by == "host" and way.fallback != "queue":
@@ -77,7 +77,7 @@ class Consent:
         if approvals is None:
             raise _refused(tool.name, "no question can be queued, since there is no database")
         try:
-            return await self._from_queue(resolved, arguments, (agent, tool.name, digest), approvals)
+            return await self._from_queue(resolved, arguments, (agent, tool.name, digest), approvals), None
         except (QueueFull, StorageError) as error:
             log.warning("the question about %s cannot be queued: %s", tool.name, error)
             raise _refused(tool.name, "no question can be queued now") from error
@@ -87,11 +87,14 @@ class Consent:
     ) -> str:
         now, (agent, tool, _) = time.time(), bound
         answer = await approvals.find_answer(*bound, now=now)
+        if answer is not None and answer.status == "granted":
+            if await approvals.consume(answer.id, *bound, now=now):
+                log.info("%s: approval %s of %s is used for %s", agent, answer.id, answer.decided_by, tool)
+                return answer.decided_by or answer.id
+            # Another call used it up, or it was taken back.
+            answer = await approvals.find_answer(*bound, now=now)
         if answer is not None and answer.status == "denied":
             raise _denied(answer, now)
-        if answer is not None and await approvals.consume(answer.id, *bound, now=now):
-            log.info("%s: approval %s of %s is used for %s", agent, answer.id, answer.decided_by, tool)
-            return answer.decided_by or answer.id
         size = len(encode(arguments))
         if size > QUEUED_BYTES:
             most = f"more than the {QUEUED_BYTES} that a person can be shown"

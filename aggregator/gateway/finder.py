@@ -10,12 +10,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
 from aggregator.catalog.offer import Offer
 from aggregator.config.model import Config, ServerConfig
+from aggregator.config.names import source_of
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import View, Views
@@ -190,9 +191,9 @@ class Finder:
         counted = {key: value for key, value in said.items() if key.endswith("Hint")} if isinstance(said, dict) else {}
         return {**counted, "readOnlyHint": True} if view.read_only(tool) else counted
 
-    def is_local(self, tool: ToolRecord) -> bool:
-        """Whether the tool runs in this process."""
-        return self._config_of(tool).type == "local"
+    def source(self, tool: ToolRecord) -> Literal["local", "mcp"]:
+        """Return what kind of server the tool is from."""
+        return source_of(self._config_of(tool).type)
 
     def _config_of(self, tool: ToolRecord) -> ServerConfig:
         return self._links[tool.server].config

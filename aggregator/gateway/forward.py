@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from aggregator.domain.decision import ConfirmBy
+from aggregator.domain.errors import UpstreamError
 from aggregator.domain.records import ItemKind
 from aggregator.gateway.behind import Behind
 from aggregator.gateway.eras import onward, received
@@ -17,6 +18,7 @@ from aggregator.gateway.journal import timed
 from aggregator.gateway.progress import Progress
 from aggregator.gateway.question import Question
 from aggregator.upstream.link import Link
+from aggregator.upstream.negotiate import version_of
 
 # What was asked of our host, and features that are agreed hop by hop.
 _NOT_FORWARDED: Final = frozenset({"task", "inputResponses", "requestState"})
@@ -70,7 +72,12 @@ async def forward(
 
     async def send(more: dict[str, Any]) -> dict[str, Any]:
         asked = {**sent, **more} if more else sent
-        return received(await link.call(method, asked, link.config.timeout, heard, None, behind))
+        try:
+            return received(await link.call(method, asked, link.config.timeout, heard, None, behind))
+        except UpstreamError as error:
+            # None of these methods is for changing anything.
+            error.settle(harmless=True)
+            raise
 
     async def timed_send(more: dict[str, Any]) -> dict[str, Any]:
         with timed(record, "upstream"):
@@ -102,8 +109,7 @@ async def forward(
                 return await inquiries.park(matter, behind, apart, unclaimed, agreed=record.approved_by)
         return await work(timed_send)
     finally:
-        known = link.greeting.version if link.greeting is not None else None
-        record.upstream_version = behind.sent_in or known
+        record.upstream_version = behind.sent_in or version_of(link.greeting)
 
 
 def asks(result: Mapping[str, Any]) -> bool:

@@ -87,6 +87,7 @@ class Gateway:
         )
         self._pipeline.reconfigure(config)
         self._finder = Finder(config, supervisor.links, views, self.failover.answering)
+        self.source = self._finder.source
         self._meta = MetaTools(self._finder, self._resolver, self._pipeline, self.journal, read_tool=config.read_tool)
         self._exposure = Exposure(self._meta, config.pinned, config.expose_budget)
         self._expose_at = exposed_at(config)
@@ -345,9 +346,6 @@ class Gateway:
             return await self._meta.call(asked, view, host, question.channel)
         return await self._pipeline.call_tool(asked, view, host, question.channel)
 
-    async def listen(self, question: Question) -> Mapping[str, Any]:
-        return await self._listening.listen(question)
-
     def _shown(self, host: Host) -> tuple[Style, Listing]:
         """How names are spelled for this host, and what is listed."""
         view = self.views.of(host.principal)
@@ -396,5 +394,5 @@ _TO_THE_END: Final = frozenset({"ping", "tools/list", *ON_RECORD})
 _MODERN: Final[Mapping[str, Handler]] = {
     **_COMMON,
     "server/discover": Gateway.discover,
-    "subscriptions/listen": Gateway.listen,
+    "subscriptions/listen": lambda gateway, question: gateway._listening.listen(question),
 }

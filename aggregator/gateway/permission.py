@@ -37,7 +37,7 @@ class Permission:
         blame = Blame(decision.rule, decision.source)
         log.info("%s may not have %s: %s [%s, %s]", view.principal.agent_id, found.name, decision.reason, *blame)
         if not decision.hidden:
-            details = {"code": "not_allowed", "status": 403, "asked": found.asked}
+            details = {"code": "not_allowed", "status": 403, "retryable": False, "asked": found.asked}
             raise ItemRefused(f"{found.asked:.500} is not allowed for this agent.", details, blame)
         if found.kind == "prompt":
             raise UnknownPrompt(found.asked, [], blame)
@@ -66,7 +66,7 @@ class Permission:
         resolved = Resolved(Asked(question.host.principal, question.params, question.spoken), _as_call(found))
         try:
             with timed(record, "confirm"):
-                answer = await self._consent.obtain(
+                record.approved_by, interim = await self._consent.obtain(
                     resolved,
                     arguments if isinstance(arguments, dict) else {},
                     view.confirming,
@@ -75,10 +75,7 @@ class Permission:
                 )
         except CallRefused as refused:
             raise ItemRefused.by(refused) from refused
-        if isinstance(answer, dict):
-            return answer
-        record.approved_by = answer
-        return None
+        return interim
 
 
 def decided(found: Found, view: View) -> Decision:

@@ -49,6 +49,7 @@ from aggregator.gateway.views import View
 from aggregator.policy.limits import Limits
 from aggregator.policy.rulebook import Ruling
 from aggregator.upstream.link import Link
+from aggregator.upstream.negotiate import version_of
 from aggregator.wire.headers import mirror
 from aggregator.wire.peer import Channel
 
@@ -151,9 +152,7 @@ class Pipeline:
         behind = Behind(host, asked.version, asked.params, channel)
         matter = Matter(self._links[tool.server], "tools/call", tool.name, asked.principal, checked.arguments)
         back = self._inquiries.back(matter, behind, asked.params, confirm=confirm)
-        if back is not None:
-            record.approved_by = back.agreed
-        elif confirm is not None:
+        if confirm is not None and back is None:
             with timed(record, "confirm"):
                 interim = await self._agree(checked, view, host, channel)
             if interim is not None:
@@ -184,9 +183,7 @@ class Pipeline:
             record.answered_by = one.server if one is not tool else None
             try:
                 back = self._inquiries.back(matter, behind, asked.params, confirm=confirm)
-                if back is not None:
-                    record.approved_by = back.agreed
-                elif confirm is not None:
+                if confirm is not None and back is None:
                     with timed(record, "confirm"):
                         interim = await self._agree(checked, view, host, channel)
                     if interim is not None:
@@ -268,16 +265,16 @@ class Pipeline:
         record.rule, record.rule_source = decision.rule, decision.source
         # Nobody is asked about a call that would then be over its limit.
         self._ledger.look(resolved.tool.name, permitted.ruling.limits, resolved.asked.conversation)
-        answer = await self._consent.obtain(resolved, checked.arguments, view.confirming, host, channel)
-        if isinstance(answer, dict):
-            return answer
-        record.approved_by = answer
-        return None
+        way = view.confirming
+        record.approved_by, interim = await self._consent.obtain(resolved, checked.arguments, way, host, channel)
+        return interim
 
     async def _forward(self, checked: Checked, matter: Matter, behind: Behind, back: Back | None) -> dict[str, Any]:
         record = checked.permitted.record
+        if back is not None:
+            record.approved_by = back.agreed
         if back is not None and back.parked is not None:
-            record.upstream_version = _version(matter.link)
+            record.upstream_version = version_of(matter.link.greeting)
             with timed(record, "upstream"):
                 return await self._inquiries.resume(matter, behind, back)
         if not self._inquiries.parks(matter, behind):
@@ -297,7 +294,7 @@ class Pipeline:
                     agreed=record.approved_by,
                 )
         finally:
-            record.retries, record.upstream_version = apart.retries, _version(matter.link)
+            record.retries, record.upstream_version = apart.retries, version_of(matter.link.greeting)
 
     async def _carry(self, checked: Checked, matter: Matter, behind: Behind, back: Back | None) -> dict[str, Any]:
         """All that the call is to its upstream, counted as one."""
@@ -319,9 +316,9 @@ class Pipeline:
             try:
                 result = await self._inquiries.carry(matter, behind, send, more, agreed=record.approved_by)
             except BaseException as error:
-                if isinstance(error, UpstreamError) and ruling.retry is None and len(record.steps) - steps > 1:
-                    # It was answered before, with a question.
-                    error.details["begun"] = True
+                if isinstance(error, UpstreamError):
+                    # With more than one request it was answered before, with a question.
+                    error.settle(harmless=ruling.retry is not None, begun=len(record.steps) - steps > 1)
                 if heard is not None:
                     heard.drop()
                 raise
@@ -374,7 +371,7 @@ class Pipeline:
                     headers = mirror(now.param_headers, checked.arguments)
                     result = await link.call("tools/call", sent, limit, heard, headers, behind)
         finally:
-            record.upstream_version = behind.sent_in or _version(link)
+            record.upstream_version = behind.sent_in or version_of(link.greeting)
         elsewhere = self._offers.elsewhere(behind.host, link)
         return await for_each(result.get("content"), in_result, tool.prefix, received(result), elsewhere)
 
@@ -394,7 +391,3 @@ def _once(checked: Checked) -> Checked:
     """The same call, not to be sent again: another server is there."""
     permitted = checked.permitted
     return checked._replace(permitted=permitted._replace(ruling=permitted.ruling._replace(retry=None)))
-
-
-def _version(link: Link) -> str | None:
-    return link.greeting.version if link.greeting is not None else None

@@ -37,6 +37,7 @@ roles:
   #     - "*.delete_*"               # counts more than any allow
   #   confirm:
   #     - shop.pay_*                 # a person must agree each time
+  #   confirm_by: queue              # with `aggregator approvals`; else the host that calls may say yes itself
   #   annotations:
   #     destructive: confirm         # what may destroy something; see docs/policies.md
   #   arguments:

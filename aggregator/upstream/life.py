@@ -20,7 +20,6 @@ _ADVICE: Final[dict[State, str]] = {
     "reconnecting": _SOON,
     "unavailable": "use another tool, or try again once it is back",
     "stopped": _SOON,
-    "disabled": "use another tool",
 }
 
 
@@ -99,8 +98,10 @@ class Life:
         """Why it cannot be asked anything now, and what to do."""
         now, why = self.condition, self.condition.told(time.time())
         said = f"{self._server} is {now.state}" + (f": {why}" if why else "")
-        error = UpstreamUnavailable(self._server, f"{said.rstrip('.')}.", state=now.state, since=now.since)
-        error.advice = f"Nothing was sent to it; {_ADVICE[now.state]}."
+        make = UpstreamUnavailable.for_good if now.state == "disabled" else UpstreamUnavailable
+        error = make(self._server, f"{said.rstrip('.')}.", state=now.state, since=now.since)
+        if now.state in _ADVICE:
+            error.advice = f"Nothing was sent to it; {_ADVICE[now.state]}."
         if now.next_try is not None:
             error.details["retry_after"] = max(1, math.ceil(now.next_try - time.time()))
         return error

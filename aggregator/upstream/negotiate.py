@@ -65,6 +65,11 @@ class Greeting:
         return envelope(self.version) if self.era == "modern" else {}
 
 
+def version_of(greeting: Greeting | None) -> str | None:
+    """Return the revision that an upstream speaks, as far as is known."""
+    return greeting.version if greeting is not None else None
+
+
 def envelope(version: str) -> dict[str, Any]:
     """The modern request `_meta` (S/basic/index). What the host of a request can be asked is declared with that."""
     return {META_VERSION: version, META_CLIENT_INFO: CLIENT_INFO, META_CLIENT_CAPABILITIES: {}}

@@ -4,7 +4,6 @@ import asyncio
 import errno
 import logging
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -18,6 +17,7 @@ from typing import Any, Final, NamedTuple, cast
 from aggregator.domain.bucket import Bucket
 from aggregator.domain.errors import UpstreamRefused, UpstreamUnavailable
 from aggregator.domain.tasks import Tasks
+from aggregator.upstream.environment import environment
 from aggregator.upstream.memory import Scales, can_weigh
 from aggregator.upstream.stderr import Stderr
 from aggregator.upstream.strays import Strays
@@ -38,19 +38,6 @@ _SILENCE: Final = 0.5
 # Bytes a second of a stdout that nobody reads messages from.
 _UNHEARD_RATE: Final = 2**20
 _MIB: Final = 2**20
-
-# What a server may see of our environment: never more, since the rest may hold other servers' secrets.
-_INHERITED: Final = frozenset(
-    {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP"}
-    | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"}
-    | {"NO_PROXY", "no_proxy"}
-    | {"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"}
-    | {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMFILES"}
-    | {"SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE", "WINDIR"}
-)
-# The same, without the user name and password in them: a server that needs those is given them by its own `env`.
-_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class Bounds(NamedTuple):
@@ -379,21 +366,6 @@ def _hint(command: str) -> str:
     if " " in command.strip():
         return "it holds spaces: put the words after the first into `args`"
     return "install it or give its full path"
-
-
-def environment() -> dict[str, str]:
-    """What every child gets; our own program folder ends its PATH, so that what is installed with us is found."""
-    env = {key: value for key, value in os.environ.items() if key in _INHERITED or key.startswith("LC_")}
-    env |= {key: _without_login(os.environ[key]) for key in _PROXIES if key in os.environ}
-    env["PATH"] = os.pathsep.join(filter(None, [env.get("PATH", os.defpath), str(Path(sys.executable).parent)]))
-    return env
-
-
-def _without_login(address: str) -> str:
-    """Return the address of a proxy without a user name and password."""
-    found = _SCHEME.match(address)
-    scheme = found[0] if found is not None else ""
-    return scheme + address[len(scheme) :].rpartition("@")[2]
 
 
 def _signal_group(group: int, number: int) -> None:

@@ -29,7 +29,7 @@ class Links(dict[str, Link]):
     def __missing__(self, server: str) -> Link:
         if server in self.leaving:
             return self.leaving[server]
-        raise UpstreamUnavailable(server, f"{server} is no longer configured.")
+        raise UpstreamUnavailable.for_good(server, f"{server} is no longer configured.")
 
 
 class Supervisor:

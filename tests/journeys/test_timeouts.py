@@ -40,7 +40,8 @@ async def test_a_time_out_names_the_limit_and_is_told_upstream(hurried: House, u
     told = result["_meta"]["aggregator/error"]
     assert told["code"] == "upstream_timeout"
     assert told["limit"] == "0.3 s"
-    assert told["retryable"] is True
+    assert told["retryable"] is False
+    assert "may have taken effect" in result["content"][0]["text"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

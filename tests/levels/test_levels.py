@@ -78,7 +78,7 @@ def test_level_3_is_the_schema_without_noise() -> None:
     assert told == {
         "name": "srv.get",
         "description": "Reads.",
-        "source": "srv",
+        "server": "srv",
         "inputSchema": schema_of({"userId": {"type": "string"}, "title": {"type": "string", "title": "Heading"}}),
     }
     assert json.loads(level3(tool, output=True))["outputSchema"] == {"type": "object"}
@@ -86,11 +86,13 @@ def test_level_3_is_the_schema_without_noise() -> None:
 
 
 def test_level_3_takes_what_the_caller_decided() -> None:
-    """E12: the source is `local` or the server; annotations are those that count; a policy's schema replaces it."""
+    """E12: the source is the kind of server; annotations are those that count; a policy's schema replaces it."""
     told = json.loads(
-        level3(record(), local=True, annotations={"readOnlyHint": True}, schema={"type": "object", "maxProperties": 1})
+        level3(
+            record(), source="local", annotations={"readOnlyHint": True}, schema={"type": "object", "maxProperties": 1}
+        )
     )
-    assert (told["source"], told["annotations"]) == ("local", {"readOnlyHint": True})
+    assert (told["source"], told["server"], told["annotations"]) == ("local", "srv", {"readOnlyHint": True})
     assert told["inputSchema"] == {"type": "object", "maxProperties": 1}
 
 

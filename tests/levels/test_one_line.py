@@ -104,7 +104,7 @@ def test_a_label_as_the_seed_has_it() -> None:
 
 
 def test_a_name_that_no_line_should_hold_is_shown_as_listed() -> None:
-    odd = record("a\nb: c \u202e", description="Reads.")
+    odd = record("a\nb: c ", description="Reads.")
     assert level1(odd).startswith(f"{odd.listed['canonical']}: ")
     assert record("天气").name == level1(record("天气", description="查询天气")).split(":")[0] == "srv.天气"
 

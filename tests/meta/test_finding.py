@@ -36,7 +36,7 @@ async def test_levels_2_and_3_are_compact_json(opened: Open) -> None:
         assert brief["parameters"] == {"city": "string Name of the city", "days": "integer"}
         whole = (await counter.read(host, "search_tools", query="weather", level=3))["tools"][0]
         assert whole["inputSchema"]["properties"].keys() == {"city", "days"}
-        assert whole["source"] == "maps"
+        assert (whole["source"], whole["server"]) == ("mcp", "maps")
         assert whole["annotations"] == {"readOnlyHint": True}
         assert (await counter.read(host, "describe_tools", names=["maps.get_weather"]))["tools"] == [whole]
 

@@ -96,7 +96,7 @@ async def test_a_read_that_gets_no_answer(open_house: OpenHouse, version: str) -
             error = await host.ask(method, params).error()
             assert error["code"] == -32603
             assert (error["data"]["code"], error["data"]["server"]) == ("upstream_timeout", "slow")
-            assert error["data"]["retryable"] is True
+            assert error["data"]["retryable"] is True, "a read does no harm"
         for server in ("away", "off"):
             error = await host.ask("resources/read", {"uri": f"file://{server}//x"}).error()
             assert (error["code"], error["data"]["code"]) == (-32603, "upstream_unavailable"), server

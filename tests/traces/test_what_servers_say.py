@@ -11,9 +11,11 @@ from typing import Any, Final
 
 import pytest
 
+from aggregator.cli import tools
 from tests.access.waiting import until
 from tests.faults.raw_http import RawHttp, Reply, Seen, raw_http
 from tests.journeys.hosts import LEGACY, MODERN
+from tests.journeys.house import written
 from tests.peers.serving import Background
 from tests.peers.toolbox import Json
 from tests.telemetry.receiver import Receiver
@@ -109,3 +111,16 @@ def kept(database: Path) -> list[Any]:
             "SELECT server_info, capabilities, instructions, definition FROM mcp_servers, mcp_tool_versions"
         )
         return rows.fetchall()
+
+
+async def test_nor_does_a_command_that_lists_tools(
+    talker: Talker, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D1: it shows them as a model would be shown them."""
+    monkeypatch.setenv("ITS_KEY", KEY)
+    path = written(tmp_path, {"raw": {"url": talker.url, "headers": {"X-Api-Key": "${ITS_KEY}"}}})
+    for level, as_json in ((1, False), (2, False), (1, True)):
+        assert await asyncio.to_thread(tools.run, path, None, None, level, None, None, as_json) == 0
+    said = capsys.readouterr().out
+    assert "[redacted]" in said
+    assert f"use {KEY}" not in said

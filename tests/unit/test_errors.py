@@ -1,7 +1,9 @@
 """Errors on the wire: each by whose fault it is, and nothing of our insides."""
 
 import json
-from typing import Any
+import re
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -14,11 +16,16 @@ from aggregator.domain.errors import (
     MISSING_CAPABILITY,
     UNSUPPORTED_VERSION,
     AggregatorError,
+    CallRefused,
+    CheckCut,
     HostError,
     OperatorError,
+    OverLimit,
+    ResultsFull,
     RpcError,
     UnknownTool,
     UpstreamBadAnswer,
+    UpstreamBusy,
     UpstreamError,
     UpstreamHttpStatus,
     UpstreamLost,
@@ -29,15 +36,16 @@ from aggregator.domain.errors import (
     to_tool_result,
     to_wire,
 )
+from aggregator.schemas.refusal import input_refusal, output_refusal
 
 from .strategies import json_values
 
 UPSTREAM: dict[type[UpstreamError], tuple[str, bool]] = {
     UpstreamUnavailable: ("upstream_unavailable", True),
-    UpstreamTimeout: ("upstream_timeout", True),
+    UpstreamTimeout: ("upstream_timeout", False),
     UpstreamLost: ("outcome_unknown", False),
     UpstreamBadAnswer: ("upstream_bad_answer", False),
-    UpstreamHttpStatus: ("upstream_http_error", True),
+    UpstreamHttpStatus: ("upstream_http_error", False),
     UpstreamRefused: ("upstream_refused", False),
 }
 
@@ -63,6 +71,58 @@ def test_an_upstreams_failure_is_a_result_a_model_can_act_on(kind: type[Upstream
     }
 
 
+def every(kind: type[Any]) -> Iterator[type[Any]]:
+    """A class and all that are below it."""
+    yield kind
+    for below in kind.__subclasses__():
+        yield from every(below)
+
+
+def upstream_errors() -> Iterator[UpstreamError]:
+    """Every error of an upstream in every form that it takes."""
+    for kind in every(UpstreamError):
+        if kind is UpstreamBusy:
+            yield kind("s", 5)
+            continue
+        if kind is ResultsFull:
+            yield kind("s")
+            continue
+        for status in (None, 400, 404, 422, 429, 500, 502, 503, 504):
+            if status is not None and kind is not UpstreamHttpStatus:
+                continue
+            for harmless, begun in ((True, True), (True, False), (False, True), (False, False)):
+                made = kind("s", "It failed.", **({} if status is None else {"status": status}))
+                made.settle(harmless=harmless, begun=begun)
+                yield made
+    yield UpstreamUnavailable.for_good("s", "s is gone.")
+
+
+def refusals() -> Iterator[CallRefused]:
+    """Every refusal of a call, with and without a time to wait for."""
+    for kind in every(CallRefused):
+        yield kind("s.t", "It was not called.", "it took too long") if kind is CheckCut else kind("s.t", "No.")
+    yield OverLimit("s.t", "It was not called. Wait 3 s.", retry_after=3)
+
+
+# What invites to another call, and what warns of one.
+INVITES: Final = re.compile(r"may try again|call again|same call again|Wait \d")
+WARNS: Final = re.compile(r"[Dd]o not (simply )?repeat|use another tool|cannot be done")
+
+
+def test_what_may_be_tried_again_says_so() -> None:
+    """D7: the text for the model and the mark for programs say the same, of every error there is."""
+    results = [to_tool_result(error) for error in upstream_errors()] + [one.to_result() for one in refusals()]
+    results += [input_refusal("s.t", [], {}), output_refusal("s.t", [], {"content": []})]
+    codes = set()
+    for result in results:
+        error, text = result["_meta"][ERROR_META_KEY], result["content"][0]["text"]
+        codes.add(error["code"])
+        assert isinstance(error["retryable"], bool), error
+        assert (INVITES.search(text) is not None) is error["retryable"], (text, error)
+        assert not (WARNS.search(text) is not None and error["retryable"]), (text, error)
+    assert {"upstream_busy", "approval_pending", "limit_reached", "invalid_output", "outcome_unknown"} <= codes
+
+
 @pytest.mark.parametrize("kind", UPSTREAM)
 def test_the_same_failure_outside_a_call_is_an_internal_error_that_names_the_server(kind: type[UpstreamError]) -> None:
     error = kind("github", "github is away.")
@@ -70,7 +130,7 @@ def test_the_same_failure_outside_a_call_is_an_internal_error_that_names_the_ser
 
 
 def test_every_upstream_error_is_in_the_table() -> None:
-    assert set(UpstreamError.__subclasses__()) == set(UPSTREAM)
+    assert set(UpstreamError.__subclasses__()) == {*UPSTREAM, ResultsFull}
     assert issubclass(UpstreamError, AggregatorError)
     assert issubclass(OperatorError, AggregatorError)
 

@@ -34,8 +34,10 @@ def _listed(house: dict[str, list[str]]) -> dict[tuple[str, str], str]:
     ambiguous = shadowed(house)
     names: dict[tuple[str, str], str] = {}
     for prefix, tools in house.items():
+        # Whatever a server is let use for names.
+        config = server(prefix, invisible_characters="keep")
         records, warnings = vet(
-            server(prefix), [tool(name) for name in tools], ambiguous=prefix in ambiguous, name_limit=DEFAULT_NAME_LIMIT
+            config, [tool(name) for name in tools], ambiguous=prefix in ambiguous, name_limit=DEFAULT_NAME_LIMIT
         )
         assert not warnings
         names |= {(prefix, record.own_name): record.listed["canonical"] for record in records}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import Any, Final
 
+from aggregator.config.names import source_of
 from aggregator.config.settings import V1Config
 from aggregator.domain.principal import Principal
 from aggregator.domain.tasks import Tasks
@@ -124,7 +125,8 @@ class V1Door:
             if not found and question.server is not None:
                 _check_server(question.server, gateway.servers(principal))
         write = await _loaded("aggregator.doors.v1.shown:shown")
-        return Reply(200, await write(question, found, gateway.views.of(principal).style("canonical"), match))
+        style = gateway.views.of(principal).style("canonical")
+        return Reply(200, await write(question, found, style, gateway.source, match))
 
     async def intent(self, request: Request) -> Reply:
         message, limit = read_intent(request.body)
@@ -184,7 +186,7 @@ def _server(seen: ServerSeen) -> dict[str, Any]:
     return {
         "name": config.prefix or config.id,
         "description": config.description,
-        "source": "local" if config.type == "local" else "mcp",
+        "source": source_of(config.type),
         "state": seen.state,
         "reason": seen.reason or None,
         "tools": seen.tools,

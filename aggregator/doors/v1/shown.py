@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from aggregator.catalog.intent import Match, snippet
 from aggregator.catalog.levels import LABELS, level1, level2, level3, shown_name
@@ -21,13 +21,18 @@ Write = Callable[[ToolRecord], tuple[str, Any]]
 
 
 async def shown(
-    question: ToolsQuestion, tools: Sequence[ToolRecord], style: Style, match: Match | None = None
+    question: ToolsQuestion,
+    tools: Sequence[ToolRecord],
+    style: Style,
+    source: Callable[[ToolRecord], Literal["local", "mcp"]],
+    match: Match | None = None,
 ) -> dict[str, Any]:
     """The first tools, whole, as many as fit; what they cost a model, and how many were left out for it.
 
-    `style` is how MCP definitions are named for this agent; `match` is how a message led to the tools.
+    `style` is how MCP definitions are named for this agent, `source` says what kind of server a tool is from, and
+    `match` is how a message led to the tools.
     """
-    write = _writer(question, style)
+    write = _writer(question, style, source)
     items: list[Any] = []
     unfit: list[dict[str, str]] = []
     tokens = 0
@@ -62,9 +67,9 @@ def _matched(match: Match) -> dict[str, Any]:
     return {"intent": match.intent, "rule": match.rule, "matched": match.matched, "server": match.server}
 
 
-def _writer(question: ToolsQuestion, style: Style) -> Write:
+def _writer(question: ToolsQuestion, style: Style, source: Callable[[ToolRecord], Literal["local", "mcp"]]) -> Write:
     if question.texts:
-        return _text_writer(question)
+        return _text_writer(question, source)
     match question.format:
         case "openai":
             return _defined(openai)
@@ -83,12 +88,12 @@ def _defined(define: Callable[[ToolRecord], Mapping[str, Any]]) -> Write:
     return write
 
 
-def _text_writer(question: ToolsQuestion) -> Write:
+def _text_writer(question: ToolsQuestion, source: Callable[[ToolRecord], Literal["local", "mcp"]]) -> Write:
     label = question.label or (LABELS[question.language] if question.format is not None else "")
     render: Mapping[int, Callable[[ToolRecord], str]] = {
         1: lambda tool: level1(tool, label=label, language=question.language),
         2: lambda tool: level2(tool, language=question.language),
-        3: level3,
+        3: lambda tool: level3(tool, source=source(tool)),
     }
 
     def write(tool: ToolRecord) -> tuple[str, Any]:

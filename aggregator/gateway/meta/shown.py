@@ -23,7 +23,7 @@ def rendered(finder: Finder, view: View, level: int) -> Callable[[ToolRecord], s
         return level1
     if level == 2:
         return level2
-    return lambda tool: level3(tool, annotations=finder.annotations(view, tool), local=finder.is_local(tool))
+    return lambda tool: level3(tool, annotations=finder.annotations(view, tool), source=finder.source(tool))
 
 
 def answer(
