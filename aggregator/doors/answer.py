@@ -1,5 +1,7 @@
 """The answer to one request, as far as it has gone."""
 
+from collections.abc import Awaitable
+
 from aggregator.doors.guard import Message, Send
 
 
@@ -13,12 +15,12 @@ class Answer:
         self._start: Message | None = None
         self.complete = False
 
-    async def __call__(self, message: Message) -> None:
+    def __call__(self, message: Message) -> Awaitable[None]:
         if self._start is None:
             self._start = message
         elif not message.get("more_body", False):
             self.complete = True
-        await self._send(message)
+        return self._send(message)
 
     @property
     def started(self) -> bool:

@@ -51,7 +51,12 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        hosts, origins = values(scope, b"host"), values(scope, b"origin")
+        hosts, origins = [], []
+        for name, value in scope["headers"]:
+            if name == b"host":
+                hosts.append(value.decode("latin-1"))
+            elif name == b"origin":
+                origins.append(value.decode("latin-1"))
         if len(hosts) > 1 or len(origins) > 1:
             twice = "Host" if len(hosts) > 1 else "Origin"
             await respond(send, 400, {"error": f"`{twice}` is there more than once."}, {b"connection": b"close"})

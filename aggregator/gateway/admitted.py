@@ -24,10 +24,11 @@ Caller = tuple[str, str | None]
 class Going:
     """One thing that goes on. `over` is set before `end` is called."""
 
-    __slots__ = ("end", "over", "principal")
+    __slots__ = ("end", "over", "principal", "those")
 
-    def __init__(self, principal: Principal, end: Callable[[], object]) -> None:
+    def __init__(self, principal: Principal, end: Callable[[], object], those: "dict[Going, None]") -> None:
         self.principal = principal
+        self.those = those
         self.end = end
         self.over = False
 
@@ -43,28 +44,25 @@ class Admitted:
 
     def enter(self, principal: Principal, end: Callable[[], object]) -> Going:
         """Something begins to go on, which `end` ends."""
-        going = Going(principal, end)
         caller = principal.agent_id, principal.key_id
         those = self._by_caller.get(caller)
         if those is None:
             those = self._by_caller[caller] = {}
+        going = Going(principal, end, those)
         those[going] = None
         return going
 
     def leave(self, going: Going) -> None:
         """It is over; that may be said twice."""
-        caller = going.principal.agent_id, going.principal.key_id
-        those = self._by_caller.get(caller)
-        if those is not None:
-            those.pop(going, None)
-            if not those:
-                del self._by_caller[caller]
+        going.those.pop(going, None)
 
     def review(self, holds: Callable[[Principal], bool]) -> None:
         """End what goes on for callers for whom `holds` is not so."""
-        for those in list(self._by_caller.values()):
-            first = next(iter(those))
-            if not holds(first.principal):
+        for caller, those in list(self._by_caller.items()):
+            first = next(iter(those), None)
+            if first is None:
+                del self._by_caller[caller]
+            elif not holds(first.principal):
                 # What began last comes first: requests before the session that they belong to.
                 for going in reversed(list(those)):
                     going.over = True

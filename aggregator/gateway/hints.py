@@ -12,6 +12,7 @@ from aggregator.upstream.lists import Kind
 
 # What is ours in a list, the rules, may change at any time: hosts that listen are told, others ask again soon.
 OURS: Final = Freshness(5_000, public=True)
+_OURS_FOR_ONE: Final = replace(OURS, public=False)
 
 
 class Hints:
@@ -24,7 +25,7 @@ class Hints:
         """The hints of a list that these lists of every server are merged into; `alike` says that the names in it are
         spelled in one way for all hosts."""
         now = asyncio.get_running_loop().time()
-        parts = [replace(OURS, public=alike)]
+        parts = [OURS if alike else _OURS_FOR_ONE]
         for link in self._links.values():
             for kind in kinds:
                 if link.lists[kind]:

@@ -19,7 +19,7 @@ class Host:
     `version` is None until the handshake, and set per request by a modern envelope. `notify` and `ask` are the standing
     way to the host, for what belongs to no request; a host without a `session` has none. `log_level` is what it wants
     logged, as long as it said nothing None. `names` is how names are spelled for it by configuration; None leaves that
-    to what it says of itself.
+    to what it says of itself. `style` is how they are spelled, unless the policies say so for its agent.
     """
 
     door: str
@@ -33,15 +33,16 @@ class Host:
     session: str | None = None
     ask: Ask | None = None
     log_level: str | None = None
+    style: Style = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.style = self.names or "canonical"
 
     def introduce(self, client_info: object) -> bool:
         """Take what the host says of itself, if it does; whether names are spelled otherwise for it from now on."""
-        before = self.style
-        if isinstance(client_info, dict):
-            self.client_info = client_info
+        if not isinstance(client_info, dict):
+            return False
+        before, self.client_info = self.style, client_info
+        if self.names is None:
+            self.style = "compatible" if refuses_dots(client_info) else "canonical"
         return self.style != before
-
-    @property
-    def style(self) -> Style:
-        """How names are spelled for it, unless the policies say so for its agent."""
-        return self.names or ("compatible" if refuses_dots(self.client_info) else "canonical")

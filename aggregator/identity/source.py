@@ -7,8 +7,9 @@ are counted and which address the log names, and nothing else.
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from aggregator.domain.addresses import Network, is_loopback, parse_address, without_port
 
@@ -39,7 +40,8 @@ _LONGEST: Final = 8_192
 _PAIR: Final = re.compile(r"""\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=("(?:[^"\\]|\\.)*"|[^\s",;]*)\s*([;,]|$)""")
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Source:
     """The sender of a request: its address, as far as that is known for certain.
 
     `forwarded`: a proxy passed the request on; `by_trusted`: a trusted one. `named_here`: the request was sent to a
@@ -51,10 +53,12 @@ class Source(NamedTuple):
     by_trusted: bool = False
     named_here: bool = False
 
-    @property
-    def local(self) -> bool:
-        """Whether the request comes from this machine itself."""
-        return self.named_here and not self.forwarded and is_loopback(self.address)
+    local: bool = field(init=False)
+    """Whether the request comes from this machine itself."""
+
+    def __post_init__(self) -> None:
+        local = self.named_here and not self.forwarded and is_loopback(self.address)
+        object.__setattr__(self, "local", local)
 
 
 # Of what came over no network.
@@ -73,6 +77,8 @@ def source_of(
         if name not in _ORDINARY and is_mark(name):
             forwarded = True
             break
+    if not forwarded and host is not None and len(host) < _SHORT:
+        return _direct(peer, host)
     by_trusted = forwarded and bool(trusted) and _is_trusted(peer, trusted)
     address = _client(peer, headers, trusted) if by_trusted else peer
     return Source(address, forwarded, by_trusted, names_this_machine(host))
@@ -86,6 +92,11 @@ def is_mark(name: bytes) -> bool:
 def names_this_machine(host: str | None) -> bool:
     """Whether a `Host` header is `localhost` or a loopback address, with or without a port."""
     return host is not None and len(host) < _SHORT and _names_this_machine(host)
+
+
+@lru_cache(maxsize=1_024)
+def _direct(peer: str | None, host: str) -> Source:
+    return Source(peer, forwarded=False, named_here=names_this_machine(host))
 
 
 @lru_cache(maxsize=1_024)
