@@ -276,6 +276,7 @@ class Pipeline:
 
     async def _forward(self, checked: Checked, matter: Matter, behind: Behind, back: Back | None) -> dict[str, Any]:
         record = checked.permitted.record
+        await self._journal.sends(record)
         if back is not None and back.parked is not None:
             record.upstream_version = _version(matter.link)
             with timed(record, "upstream"):
