@@ -205,8 +205,9 @@ class App:
             details["config"] = self._config_watch.report()
         if self.live is not None:
             details["policies"] = reload.report(self.live)
-        if self.access.keyring.problem is not None:
-            details["keys"] = self.access.keyring.problem
+        keys = self.access.keyring.problem or self.access.locked
+        if keys is not None:
+            details["keys"] = keys
         if self._cache is not None and self._cache.problem is not None:
             details["catalogs"] = self._cache.problem
         return ready, details | self.observing.report()
@@ -260,7 +261,9 @@ class App:
     async def _open(self) -> "Database | None":
         async with self._opening:
             if self._database is None and self._storage is not None:
-                self._database = await self._stack.enter_async_context(open_database(self._storage))
+                self._database = await self._stack.enter_async_context(
+                    open_database(self._storage, self.config.audit.chain_key)
+                )
             return self._database
 
 

@@ -10,12 +10,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.audit.capture import Capture
+from aggregator.audit.process_mark import ProcessMark
 from aggregator.audit.rows import row
 from aggregator.audit.spill import Spill
 from aggregator.audit.writer import Writer
 from aggregator.domain.errors import NotRecorded
 from aggregator.domain.tasks import Tasks
-from aggregator.domain.trace import AuditEvent, CallRecord
+from aggregator.domain.trace import AuditEvent, BegunCall, CallRecord
 from aggregator.storage.audit_chain import Entry, entry
 from aggregator.storage.errors import StorageError
 
@@ -32,12 +33,13 @@ _HURRY: Final = 1000
 _CHUNK: Final = 256
 _FEW: Final = 16
 _PAUSE: Final = 50e-6
+_What = CallRecord | BegunCall | AuditEvent
 
 
 class AuditLog:
     """One per process. `open_rows` opens the database when there is something to write.
 
-    `strict`: a call is answered once its row is in the database, and none is made while it cannot be.
+    `strict`: a call is made once the database says that it begins, and answered once its row is in the database.
     """
 
     def __init__(
@@ -56,8 +58,9 @@ class AuditLog:
         self._strict = strict
         self._interval = flush_interval
         self._clock = clock
-        self._writer = Writer(open_rows, spill, self, clock, keep_for, keep_bytes)
-        self._raw: deque[CallRecord | AuditEvent] = deque()
+        self._mark = ProcessMark(spill.base)
+        self._writer = Writer(open_rows, spill, self, clock, keep_for, keep_bytes, self._mark, strict=strict)
+        self._raw: deque[_What] = deque()
         self._recorded = asyncio.Event()
         self._called = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -76,6 +79,11 @@ class AuditLog:
     def problem(self) -> str | None:
         """Why the database takes no rows now; None while it does."""
         return self._writer.problem
+
+    @property
+    def damage(self) -> str | None:
+        """What is broken in the database; None as long as nothing is known to be."""
+        return self._writer.damage
 
     def report(self) -> dict[str, Any]:
         """How the log is, for a health page: counts of rows, and what is wrong."""
@@ -114,26 +122,52 @@ class AuditLog:
         if self._strict and self._full:
             raise NotRecorded(tool, f"{tool} was not called: too many rows wait for the audit log.")
 
+    async def begun(self, call: CallRecord) -> None:
+        """In strict mode: wait until the database says that `call`, which nobody may change, is about to be made.
+
+        Raises:
+            NotRecorded: it does not, and the call must not be made.
+        """
+        self._called.set()
+        try:
+            self._mark.put()
+            self._take(BegunCall(call))
+            await self._committed()
+        except (TimeoutError, StorageError, OSError) as error:
+            tool = call.tool or call.asked_name
+            said = f"{tool} was not called: the audit log cannot be written."
+            raise NotRecorded(tool, said) from error
+
     async def written(self, call: CallRecord) -> None:
         """In strict mode: wait for the commit that holds the row of `call`, which was recorded before.
 
         Raises:
             NotRecorded: it is not in the database now; it will be once the database takes rows again.
         """
-        if not self._strict or (self.problem is None and self._ended >= self._taken):
+        if not self._strict:
+            return
+        try:
+            await self._committed()
+        except (TimeoutError, StorageError) as error:
+            tool = call.tool or call.asked_name
+            said = f"The audit log cannot be written, so the outcome of {tool} is withheld. It may have taken effect."
+            raise NotRecorded(tool, said) from error
+
+    async def _committed(self) -> None:
+        """Wait until all that was taken so far is in the database.
+
+        Raises:
+            StorageError, TimeoutError: it is not.
+        """
+        if self.problem is not None:
+            raise StorageError(self.problem)
+        if self._ended >= self._taken:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append((self._taken, future))
         self._hurry.set()
-        try:
-            async with asyncio.timeout(PATIENCE):
-                if self.problem is None:
-                    return await future
-        except (TimeoutError, StorageError):
-            pass
-        tool = call.tool or call.asked_name
-        said = f"The audit log cannot be written, so the outcome of {tool} is withheld. It may have taken effect."
-        raise NotRecorded(tool, said)
+        async with asyncio.timeout(PATIENCE):
+            await future
 
     async def run(self, quiet: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
         """Make and write rows until cancelled; `close` does the rest.
@@ -145,6 +179,7 @@ class AuditLog:
             if quiet is not None:
                 begins = tasks.start(quiet()), tasks.start(self._called.wait())
                 await asyncio.wait(begins, return_when=asyncio.FIRST_COMPLETED)
+            tasks.start(self._writer.look())
             await self._writer.run()
 
     async def close(self, bound: float = 5.0) -> None:
@@ -164,6 +199,7 @@ class AuditLog:
             self._closed = True
             self._put_rest_aside()
             self._writer.end()
+            self._mark.take_away()
 
     def done(self, count: int) -> None:
         """Rows have left the queue."""
@@ -186,7 +222,7 @@ class AuditLog:
     def _full(self) -> bool:
         return self._writer.full(len(self._raw))
 
-    def _take(self, what: CallRecord | AuditEvent) -> None:
+    def _take(self, what: _What) -> None:
         self._raw.append(what)
         self._taken += 1
         self._recorded.set()
@@ -220,13 +256,13 @@ class AuditLog:
         self._raw.clear()
         self._writer.put_rest_aside()
 
-    def _rows(self, taken: Iterable[CallRecord | AuditEvent]) -> list[Entry]:
+    def _rows(self, taken: Iterable[_What]) -> list[Entry]:
         rows = []
         for number, what in enumerate(taken):
             if number % _FEW == _FEW - 1:
                 time.sleep(_PAUSE)
             try:
-                rows.append(row(what, self._capture))
+                rows.append(row(what, self._capture, self._mark.name))
             except Exception as error:  # a bug in here costs its row, which is told, and no other
                 log.exception("a row of the audit log could not be made")
                 summary = f"A row could not be made: {type(error).__name__}."

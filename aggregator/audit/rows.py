@@ -1,5 +1,6 @@
-"""A closed call, or another event, as a row of the audit log. Made on a thread of its own, many at a time."""
+"""A call, closed or begun, or another event, as a row of the audit log. Made on a thread of its own, many at a time."""
 
+import json
 import logging
 from collections.abc import Callable
 from hashlib import sha256
@@ -7,8 +8,8 @@ from typing import Any, Final
 
 from aggregator.audit.capture import CUT, Capture
 from aggregator.audit.measure import measure
-from aggregator.domain.trace import TOOL_CALL, AuditEvent, CallRecord
-from aggregator.storage.audit_chain import CALL, Entry, entry
+from aggregator.domain.trace import TOOL_CALL, AuditEvent, BegunCall, CallRecord
+from aggregator.storage.audit_chain import BEGUN, CALL, Entry, entry
 from aggregator.storage.digest import canonical_json
 
 log = logging.getLogger(__name__)
@@ -18,8 +19,13 @@ _NAME: Final = 200
 _MESSAGE: Final = 1000
 
 
-def row(what: CallRecord | AuditEvent, capture: Capture) -> Entry:
-    """The row of what was recorded. It never fails: what cannot be digested or kept is left out."""
+def row(what: CallRecord | AuditEvent | BegunCall, capture: Capture, owner: str = "") -> Entry:
+    """The row of what was recorded. It never fails: what cannot be digested or kept is left out.
+
+    `owner` names the process that makes the calls.
+    """
+    if isinstance(what, BegunCall):
+        return begun_row(what.call, capture, owner)
     return call_row(what, capture) if isinstance(what, CallRecord) else event_row(what, capture)
 
 
@@ -62,6 +68,7 @@ def call_row(call: CallRecord, capture: Capture) -> Entry:
             "error_message": _redacted(call.error_message, capture),
             "rule": _text(call.rule),
             "rule_source": _text(call.rule_source),
+            "approved_by": _named(call.approved_by, capture),
             "retries": call.retries,
             "arguments_bytes": arguments_bytes,
             "arguments_digest": arguments_digest,
@@ -69,6 +76,21 @@ def call_row(call: CallRecord, capture: Capture) -> Entry:
             "result_digest": result_digest,
             "arguments": _kept(capture.arguments, arguments),
             "result": _kept(capture.result, result),
+        },
+    )
+
+
+def begun_row(call: CallRecord, capture: Capture, owner: str) -> Entry:
+    """The event of a call that is about to be made; its details are the columns of the call, as far as known."""
+    known = call_row(call, capture).values
+    return entry(
+        BEGUN,
+        {
+            "at": known["ended"],
+            "summary": f"The call of {known.get('tool_name') or known['asked_name']} by {known['agent_id']} begins.",
+            "agent_id": known["agent_id"],
+            "server_id": known.get("server_id"),
+            "details": json.dumps({"owner": owner, "call": dict(known)}),
         },
     )
 

@@ -28,15 +28,15 @@ class Spill:
     """The files beside `base`, the database (or where it would be); together they take at most `at_most` bytes."""
 
     def __init__(self, base: Path, at_most: int) -> None:
-        self._base = base
+        self.base = base
         self._at_most = at_most
 
     def __repr__(self) -> str:
-        return f"<Spill {self._base}{_MARK}*{_ENDING}>"
+        return f"<Spill {self.base}{_MARK}*{_ENDING}>"
 
     def files(self) -> list[Path]:
         """What waits to be written into the database, oldest first."""
-        return waiting_beside(self._base)
+        return waiting_beside(self.base)
 
     def keep(self, entries: Sequence[Entry], tried: Head | None, now: float) -> Path:
         """Write rows into a new file, down to the disk.
@@ -49,7 +49,7 @@ class Spill:
         text = "\n".join((*lines, "")).encode()
         if sum(_size(one) for one in self.files()) + len(text) > self._at_most:
             raise SpillFull("the files beside the database take as much room as they may")
-        target = Path(f"{self._base}{_MARK}{int(now * 1000):014d}-{secrets.token_hex(4)}{_ENDING}")
+        target = Path(f"{self.base}{_MARK}{int(now * 1000):014d}-{secrets.token_hex(4)}{_ENDING}")
         part = target.with_suffix(".part")
         try:
             part.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -11,7 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple
 
+from aggregator.audit.process_mark import ProcessMark
 from aggregator.audit.spill import Spill
+from aggregator.domain.tasks import Tasks
 from aggregator.domain.trace import AuditEvent
 from aggregator.storage.audit_chain import Batch, Entry, Head, entry
 from aggregator.storage.errors import StorageError
@@ -34,6 +36,9 @@ FILE: Final = 5000
 FIRST_PAUSE: Final = 0.25
 LONGEST_PAUSE: Final = 10.0
 TRIM_EVERY: Final = 600.0
+# Between files, before the database is open for the first time.
+FIRST_ASIDE: Final = 0.1
+ASIDE_EVERY: Final = 1.0
 
 
 class Owner(Protocol):
@@ -50,7 +55,10 @@ class Owner(Protocol):
 
 
 class Writer:
-    """`problem` is why the database takes no rows now, for people; `lost` counts rows that are nowhere."""
+    """`problem` is why the database takes no rows now, and `damage` what is broken in it, for people.
+
+    `lost` counts rows that are nowhere.
+    """
 
     def __init__(
         self,
@@ -60,8 +68,12 @@ class Writer:
         clock: Callable[[], float],
         keep_for: float | None,
         keep_bytes: int | None,
+        mark: ProcessMark,
+        *,
+        strict: bool,
     ) -> None:
         self.problem: str | None = None
+        self.damage: str | None = None
         self.written = self.spilled = self.lost = 0
         self._open_rows = open_rows
         self._spill = spill
@@ -69,7 +81,11 @@ class Writer:
         self._clock = clock
         self._keep_for = keep_for
         self._keep_bytes = keep_bytes
+        self._mark = mark
+        # Nobody has been answered whose row waits in strict mode.
+        self._strict = strict
         self._rows: AuditRows | None = None
+        self._open = asyncio.Event()
         self._queue: deque[Entry] = deque()
         self._bytes = 0
         self._batch: Batch | None = None
@@ -122,6 +138,14 @@ class Writer:
                 await asyncio.sleep(self._pause)
                 self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
+    async def look(self) -> None:
+        """Once the database is open: see whether what it holds can be read."""
+        await self._open.wait()
+        assert self._rows is not None
+        self.damage = await self._rows.damage()
+        if self.damage is not None:
+            log.error("%s", self.damage)
+
     async def step(self) -> None:
         """Write one batch, and do what else is due.
 
@@ -130,7 +154,10 @@ class Writer:
         """
         async with self._turn:
             if self._rows is None:
-                self._rows = await self._open_rows()
+                self._rows = await self._opened()
+                self._open.set()
+            if self._recover and self.problem is None:
+                await self._catch_up(self._rows)
             async with self._taking:
                 if self._batch is None and self._queue:
                     taken = min(BATCH, len(self._queue))
@@ -144,16 +171,18 @@ class Writer:
                 self.written += count
             self._worked()
             if self._recover:
-                self._recover = False
-                await self._take_back(self._rows)
+                await self._catch_up(self._rows)
             await self._trim(self._rows, size)
 
     async def ease(self) -> None:
         """While the database fails: put rows into files beside it, as soon as they are too many."""
-        if self.problem is None or not self.full():
-            return
+        if self.problem is not None:
+            await self._queue_aside(self.full)
+
+    async def _queue_aside(self, wanted: Callable[[], bool]) -> None:
+        """Put rows into files beside the database, as long as that is wanted."""
         async with self._taking:
-            while self.full() and self._queue:
+            while wanted() and self._queue:
                 entries = [self._queue.popleft() for _ in range(min(FILE, len(self._queue)))]
                 writing = self.in_thread(self._put_aside, entries, None)
                 try:
@@ -206,6 +235,26 @@ class Writer:
             self._gap = 0
             self._owner.event(AuditEvent("log_gap", self._clock(), summary))
 
+    async def _opened(self) -> "AuditRows":
+        """Open the database, which takes seconds where it has to be made: what is answered meanwhile is in files."""
+        async with Tasks("the opening of the audit log") as tasks:
+            if not self._strict:
+                tasks.start(self._keep_aside())
+            return await self._open_rows()
+
+    async def _keep_aside(self) -> None:
+        pause = FIRST_ASIDE
+        while True:
+            await asyncio.sleep(pause)
+            await self._queue_aside(lambda: True)
+            pause = min(2 * pause, ASIDE_EVERY)
+
+    async def _catch_up(self, rows: "AuditRows") -> None:
+        """Write what processes before this one could not."""
+        self._recover = False
+        await self._take_back(rows)
+        await self._close_for_others(rows)
+
     async def _take_back(self, rows: "AuditRows") -> None:
         """Write what lies in files beside the database, whichever process put it there."""
         for file in await self.in_thread(self._spill.files):
@@ -224,6 +273,24 @@ class Writer:
                 await self.in_thread(self._spill.done, file)
             except (StorageError, OSError) as error:
                 log.error("%s could not be added to the audit log, and stays where it is: %s", file, error)
+
+    async def _close_for_others(self, rows: "AuditRows") -> None:
+        """Write the rows of calls that were begun by processes which were killed."""
+        ended: dict[str, bool] = {}
+
+        def gone(name: str) -> bool:
+            if name not in ended:
+                ended[name] = self._mark.gone(name, only_here=rows.is_file)
+            return ended[name]
+
+        try:
+            count = await rows.interrupt(gone)
+        except StorageError as error:
+            log.warning("calls that a process was killed with are not on record as interrupted yet: %s", error)
+            return
+        await self.in_thread(self._mark.forget, [name for name, is_gone in ended.items() if is_gone])
+        if count:
+            log.warning("%d calls were under way when a process was killed; they are on record as interrupted", count)
 
     async def _trim(self, rows: "AuditRows", size: int) -> None:
         loop_time = asyncio.get_running_loop().time()

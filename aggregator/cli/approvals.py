@@ -15,6 +15,7 @@ from aggregator.storage.locate import default_url
 from aggregator.storage.records import Approval, ApprovalStatus
 
 _SUMMARY: Final = 60
+Answer = Literal["grant", "deny"]
 
 
 def listed(storage: str | None, status: ApprovalStatus | None = "pending", as_json: bool = False) -> int:
@@ -75,33 +76,44 @@ def show(storage: str | None, id: str, as_json: bool = False) -> int:
     return 0
 
 
-def grant(storage: str | None, id: str, by: str | None = None, *, audited: bool = True) -> int:
+def grant(
+    storage: str | None, id: str, by: str | None = None, *, audited: bool = True, chain_key: str | None = None
+) -> int:
     """Let the call through, once.
 
     Raises:
         OperatorError: there is none such, or it is answered or expired.
     """
-    return _answer(storage, id, by, "grant", audited)
+    return _answer(storage, id, by, "grant", audited, chain_key)
 
 
-def deny(storage: str | None, id: str, note: str | None = None, by: str | None = None, *, audited: bool = True) -> int:
+def deny(
+    storage: str | None,
+    id: str,
+    note: str | None = None,
+    by: str | None = None,
+    *,
+    audited: bool = True,
+    chain_key: str | None = None,
+) -> int:
     """Refuse the call, or take back a yes that was not used yet; `note` is told to the agent.
 
     Raises:
         OperatorError: there is none such, or it is used, denied or expired.
     """
-    return _answer(storage, id, by, "deny", audited, note)
+    return _answer(storage, id, by, "deny", audited, chain_key, note)
 
 
 def _answer(
     storage: str | None,
     id: str,
     by: str | None,
-    answer: Literal["grant", "deny"],
+    answer: Answer,
     audited: bool,
+    chain_key: str | None,
     note: str | None = None,
 ) -> int:
-    approval = run_loop(_answered(_url(storage), id, by or operator(), answer, audited, note))
+    approval = run_loop(_answered(_url(storage), id, by or operator(), answer, audited, note, chain_key))
     print(f"{approval.id} is {approval.status}: {one_line(approval.agent_id)}, {one_line(approval.tool)}.")
     if answer == "deny":
         print(f"The same call is refused until {minute(approval.expires)}.")
@@ -119,9 +131,15 @@ async def _get(url: str, id: str) -> Approval:
 
 
 async def _answered(
-    url: str, id: str, by: str, answer: Literal["grant", "deny"], audited: bool = True, note: str | None = None
+    url: str,
+    id: str,
+    by: str,
+    answer: Answer,
+    audited: bool = True,
+    note: str | None = None,
+    chain_key: str | None = None,
 ) -> Approval:
-    async with open_database(url) as database:
+    async with open_database(url, chain_key) as database:
         queue, now = database.approvals, time.time()
         approval = await (queue.grant(id, by, now=now) if answer == "grant" else queue.deny(id, by, note=note, now=now))
         if audited:

@@ -8,21 +8,18 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Literal, TextIO, get_args
+from typing import Final, Literal, TextIO, get_args
 
-from aggregator.audit.spill import waiting_beside
 from aggregator.cli import audit_stats
 from aggregator.cli.audit_shapes import COLUMNS, Aligned, csv_lines, fields, json_line, shown
-from aggregator.cli.keys import parse_when
+from aggregator.cli.past import past
 from aggregator.cli.printing import print_rows
 from aggregator.cli.setup import run_loop
 from aggregator.cli.signals import stop_on_signals
 from aggregator.domain.errors import OperatorError
-from aggregator.domain.trace import Status
+from aggregator.domain.trace import RowStatus
 from aggregator.storage.audit_read import AuditReader, By, LogRow, Wanted, open_reader
-from aggregator.storage.audit_verify import Verdict
-from aggregator.storage.audit_verify import verify as verify_rows
-from aggregator.storage.locate import default_url, full_url, sqlite_path
+from aggregator.storage.locate import default_url
 
 Format = Literal["jsonl", "csv"]
 # How often the log is looked at for new rows.
@@ -39,13 +36,15 @@ def tail(
     status: str | None = None,
     since: str | None = None,
     as_json: bool = False,
+    *,
+    until: str | None = None,
 ) -> int:
     """Print the newest rows, oldest first; with `follow`, those that come until a signal does.
 
     Raises:
         OperatorError: there is no log, or no such time or status.
     """
-    wanted = _wanted(agent, server, tool, status, since)
+    wanted = _wanted(agent, server, tool, status, since, until)
     run_loop(_tail(_url(storage), wanted, lines, follow, as_json))
     return 0
 
@@ -117,40 +116,6 @@ def stats(storage: str | None, by: By | None = None, since: str | None = None, a
     return 0
 
 
-def verify(storage: str | None, expected: str | None = None, as_json: bool = False) -> int:
-    """Say whether the log is whole and unchanged; 1 if it is not. `expected` is a digest that was noted elsewhere.
-
-    Raises:
-        OperatorError: there is no log, or it cannot be read.
-    """
-    url = _url(storage)
-    verdict = run_loop(_verify(url, expected))
-    path = sqlite_path(full_url(url))
-    beside = waiting_beside(path) if path is not None else []
-    if as_json:
-        print(json.dumps(_report(verdict, beside), indent=2))
-    else:
-        _tell(verdict, expected, beside)
-    return 1 if verdict.fault_count else 0
-
-
-def since_when(text: str | None, now: float) -> float | None:
-    """`90d`, `12h` or `30m` before now, or a date or time as `keys` take it.
-
-    Raises:
-        OperatorError: it is none of these.
-    """
-    if text is None:
-        return None
-    try:
-        at = parse_when(text, now)
-    except ValueError as error:
-        raise OperatorError(str(error)) from error
-    if at is None:
-        raise OperatorError(f"{text!r:.60} is no time; 90d, 12h, 30m, 2027-01-31 and now are.")
-    return 2 * now - at if text[:-1].isdecimal() else at
-
-
 def _wanted(
     agent: str | None = None,
     server: str | None = None,
@@ -159,10 +124,14 @@ def _wanted(
     since: str | None = None,
     until: str | None = None,
 ) -> Wanted:
-    if status is not None and status not in get_args(Status):
-        raise OperatorError(f"There is no status {status!r:.20}; there are {', '.join(get_args(Status))}.")
+    if status is not None and status not in get_args(RowStatus):
+        raise OperatorError(f"There is no status {status!r:.20}; there are {', '.join(get_args(RowStatus))}.")
     now = time.time()
-    since_at, until_at = since_when(since, now), since_when(until, now)
+    since_at, until_at = (past(text, now) if text is not None else None for text in (since, until))
+    if since_at is not None and until_at is not None and since_at >= until_at:
+        raise OperatorError(
+            f"There is nothing between {since!r:.60} and {until!r:.60}: the second is not the later one."
+        )
     return Wanted(agent=agent, server=server, tool=tool, status=status, since=since_at, until=until_at)
 
 
@@ -216,42 +185,6 @@ async def _count(url: str, wanted: Wanted, by: By | None) -> audit_stats.Groups:
         async for calls in reader.durations(wanted, by):
             groups.add(calls)
     return groups
-
-
-async def _verify(url: str, expected: str | None) -> Verdict:
-    async with open_reader(url) as reader:
-        return await verify_rows(reader, expected)
-
-
-def _report(verdict: Verdict, beside: list[Path]) -> dict[str, Any]:
-    return {
-        "whole": not verdict.fault_count,
-        "rows": verdict.rows,
-        "head": verdict.head._asdict(),
-        "removed_up_to": verdict.trimmed._asdict(),
-        "faults": [fault._asdict() for fault in verdict.faults],
-        "fault_count": verdict.fault_count,
-        "not_yet_in_the_log": [str(file) for file in beside],
-    }
-
-
-def _tell(verdict: Verdict, expected: str | None, beside: list[Path]) -> None:
-    for fault in verdict.faults:
-        print(f"row {fault.seq}: {fault.what}")
-    if verdict.fault_count > len(verdict.faults):
-        print(f"... and {verdict.fault_count - len(verdict.faults)} more.")
-    if verdict.trimmed.seq:
-        print(f"Rows up to {verdict.trimmed.seq} were removed for their age or the size of the log.")
-    for file in beside:
-        print(f"{file} holds rows that are not in the log yet.")
-    if verdict.fault_count:
-        print(f"{verdict.rows} rows; the log is NOT whole.")
-        return
-    print(f"{verdict.rows} rows, none missing, none changed.")
-    if verdict.rows:
-        print(f"The newest is {verdict.head.seq}, with the digest {verdict.head.digest}")
-    if verdict.rows and expected is None:
-        print("Note this digest elsewhere: `aggregator audit verify --expect DIGEST` then shows a log made anew, too.")
 
 
 @contextmanager

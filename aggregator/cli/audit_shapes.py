@@ -80,6 +80,8 @@ def _cells(row: LogRow) -> tuple[str, ...]:
     told = [values.get("error_code"), values.get("rule")]
     if "answered_by" in values:
         told.append(f"answered by {values['answered_by']}")
+    if "approved_by" in values:
+        told.append(f"approved by {values['approved_by']}")
     asked, tool = values.get("asked_name"), values.get("tool_name")
     agent, tool = _name(values.get("agent_id")), _name(f"{tool} {asked}" if tool in ON_RECORD else tool or asked)
     trace = str(values.get("trace_id"))[:16]

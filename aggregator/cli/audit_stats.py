@@ -9,7 +9,9 @@ from typing import Any, Final
 TITLES: Final = ("CALLS", "OK", "FAILED", "REFUSED", "CANCELLED", "ERROR RATE", "P50 MS", "P95 MS")
 # A refused call never was a server's: it counts neither in the error rate nor in the times.
 REFUSED: Final = frozenset({"denied", "invalid", "pending"})
-FAILED: Final = frozenset({"error", "timeout", "unavailable"})
+# How long an interrupted call took is not known.
+INTERRUPTED: Final = "interrupted"
+FAILED: Final = frozenset({"error", "timeout", "unavailable", INTERRUPTED})
 
 
 class Group:
@@ -22,20 +24,21 @@ class Group:
     def add(self, status: str, seconds: float) -> None:
         """Count one call."""
         self._statuses[status] += 1
-        if status not in REFUSED:
+        if status not in REFUSED and status != INTERRUPTED:
             self._seconds.append(seconds)
 
     def figures(self) -> dict[str, Any]:
         """The numbers, in milliseconds where they are times; a rate or a time of no call is None."""
         failed, refused = self._sum(FAILED), self._sum(REFUSED)
         ordered = sorted(self._seconds)
+        made = self._statuses.total() - refused
         return {
             "calls": self._statuses.total(),
             "ok": self._statuses["ok"],
             "failed": failed,
             "refused": refused,
             "cancelled": self._statuses["cancelled"],
-            "error_rate": round(failed / len(ordered), 4) if ordered else None,
+            "error_rate": round(failed / made, 4) if made else None,
             "p50_ms": percentile(ordered, 50),
             "p95_ms": percentile(ordered, 95),
             "statuses": dict(sorted(self._statuses.items())),

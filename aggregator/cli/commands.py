@@ -1,15 +1,18 @@
 """Every command: its options and its help, and nothing that takes time to load."""
 
 import sys
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from aggregator import __version__
+from aggregator.cli.commands_audit import audit_app
+from aggregator.cli.running import AsJson, Config
+from aggregator.cli.running import run as _run
+from aggregator.cli.running import run_change as _run_change
+from aggregator.cli.running import run_stored as _run_stored
 from aggregator.domain.errors import AggregatorError
 
 app = typer.Typer(
@@ -54,15 +57,6 @@ def root(
     """One MCP server in front of many."""
 
 
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        "-c",
-        help="The configuration file. Default: your own, in the platform's config folder, else a trusted one here.",
-        show_default=False,
-    ),
-]
 NamesOption = Annotated[
     Names | None,
     typer.Option(
@@ -75,7 +69,6 @@ Agent = Annotated[
 ]
 LogLevel = Annotated[Level | None, typer.Option(help="The least serious events to log.", show_default=False)]
 LogJson = Annotated[bool, typer.Option("--log-json", help="Log one JSON object per line.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
@@ -175,7 +168,6 @@ def trust(
 keys_app = typer.Typer(help="API keys of agents: made, listed, ended.", no_args_is_help=True)
 policy_app = typer.Typer(help="Policy files: checked, explained, tried out.", no_args_is_help=True)
 approvals_app = typer.Typer(help="Calls that wait for a person.", no_args_is_help=True)
-audit_app = typer.Typer(help="The log of calls: read, counted, exported, proved.", no_args_is_help=True)
 for name, group in (("keys", keys_app), ("policy", policy_app), ("approvals", approvals_app), ("audit", audit_app)):
     app.add_typer(group, name=name)
 
@@ -283,76 +275,6 @@ def approvals_deny(
     _run_change("aggregator.cli.approvals:deny", config, approval, note)
 
 
-Since = Annotated[
-    str | None, typer.Option(help="Only since then: 30m, 12h, 7d ago, or a date or time (UTC).", show_default=False)
-]
-
-
-@audit_app.command("tail")
-def audit_tail(
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many.")] = 20,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl+C.")] = False,
-    agent: Annotated[str | None, typer.Option(help="Only this agent's.", show_default=False)] = None,
-    server: Annotated[str | None, typer.Option(help="Only this server's.", show_default=False)] = None,
-    tool: Annotated[
-        str | None, typer.Option(help="Only calls of this tool; * and ? match.", show_default=False)
-    ] = None,
-    status: Annotated[str | None, typer.Option(help="Only calls that ended so.", show_default=False)] = None,
-    since: Since = None,
-    config: Config = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print the newest calls and events; with --json, one object per line."""
-    _run_stored("aggregator.cli.audit:tail", config, lines, follow, agent, server, tool, status, since, as_json)
-
-
-@audit_app.command("show")
-def audit_show(
-    row: Annotated[str, typer.Argument(help="A trace id, or how it begins; or a row's number.")],
-    config: Config = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print all that is known of a call, of all calls of a trace, or of an event."""
-    _run_stored("aggregator.cli.audit:show", config, row, as_json)
-
-
-@audit_app.command("export")
-def audit_export(
-    format: Annotated[str, typer.Option(help="jsonl or csv.")] = "jsonl",
-    since: Since = None,
-    until: Annotated[str | None, typer.Option(help="Only before then.", show_default=False)] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write. Default: stdout.", show_default=False)
-    ] = None,
-    config: Config = None,
-) -> None:
-    """Write the log as JSON Lines or CSV."""
-    _run_stored("aggregator.cli.audit:export", config, format, since, until, output)
-
-
-@audit_app.command("stats")
-def audit_stats(
-    by: Annotated[str | None, typer.Option(help="server, tool, agent or status.", show_default=False)] = None,
-    since: Since = None,
-    config: Config = None,
-    as_json: AsJson = False,
-) -> None:
-    """Count calls: how they ended and how long they took."""
-    _run_stored("aggregator.cli.audit:stats", config, by, since, as_json)
-
-
-@audit_app.command("verify")
-def audit_verify(
-    expect: Annotated[
-        str | None, typer.Option(help="A digest noted earlier, which must still be there.", show_default=False)
-    ] = None,
-    config: Config = None,
-    as_json: AsJson = False,
-) -> None:
-    """Say whether any row was changed, added or removed. Exit 1 if so."""
-    _run_stored("aggregator.cli.audit:verify", config, expect, as_json)
-
-
 @app.command()
 def version() -> None:
     """Print the version."""
@@ -370,29 +292,3 @@ def cli() -> int:
         # Whoever read our output has seen enough.
         sys.stderr.close()
     return 0
-
-
-def _run(what: str, *arguments: Any, **options: Any) -> None:
-    command: Callable[..., int] = resolve_name(what)
-    status = command(*arguments, **options)
-    if status:
-        raise typer.Exit(status)
-
-
-def _run_stored(what: str, config: Path | None, *arguments: Any) -> None:
-    """Run a command on the database that the configuration names; without one, on the default database."""
-    storage, _ = _configured(config)
-    _run(what, storage, *arguments)
-
-
-def _run_change(what: str, config: Path | None, *arguments: Any) -> None:
-    """The same for a command that changes something, which the audit log is told of, if one is wanted."""
-    storage, audited = _configured(config)
-    _run(what, storage, *arguments, audited=audited)
-
-
-def _configured(config: Path | None) -> tuple[str | None, bool]:
-    configured: Callable[[Path | None], tuple[str | None, bool]] = resolve_name(
-        "aggregator.cli.setup:configured_storage"
-    )
-    return configured(config)

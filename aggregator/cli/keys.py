@@ -34,6 +34,7 @@ def new(
     print_hash: bool = False,
     *,
     audited: bool = True,
+    chain_key: str | None = None,
 ) -> int:
     """Make a key and print it; with `print_hash`, print its line for a policy file too and keep nothing.
 
@@ -50,7 +51,7 @@ def new(
     if print_hash and made.record.expires is not None:
         raise OperatorError("A hash in a policy file cannot carry an end: leave --expires or --print-hash out.")
     if not print_hash:
-        run_loop(_add(_url(storage), made, audited))
+        run_loop(_add(_url(storage), made, audited, chain_key))
     print(made.text)
     if print_hash:
         print(policy_line(made.record))
@@ -83,18 +84,18 @@ def listed(storage: str | None, as_json: bool = False) -> int:
     return 0
 
 
-def revoke(storage: str | None, key_id: str, *, audited: bool = True) -> int:
+def revoke(storage: str | None, key_id: str, *, audited: bool = True, chain_key: str | None = None) -> int:
     """End a key for good.
 
     Raises:
         OperatorError: there is no such key.
     """
-    key = run_loop(_revoke(_url(storage), key_id, audited))
+    key = run_loop(_revoke(_url(storage), key_id, audited, chain_key))
     print(f"{key.key_id} of {key.agent_id} is revoked.")
     return 0
 
 
-def expire(storage: str | None, key_id: str, when: str, *, audited: bool = True) -> int:
+def expire(storage: str | None, key_id: str, when: str, *, audited: bool = True, chain_key: str | None = None) -> int:
     """Let a key end at a time: `90d`, `2027-01-31`, `now` or `never`.
 
     Raises:
@@ -105,7 +106,7 @@ def expire(storage: str | None, key_id: str, when: str, *, audited: bool = True)
         at = parse_when(when, now)
     except ValueError as error:
         raise OperatorError(str(error)) from error
-    key = run_loop(_expire(_url(storage), key_id, at, audited))
+    key = run_loop(_expire(_url(storage), key_id, at, audited, chain_key))
     print(f"{key.key_id} of {key.agent_id}, {_end(key)}.")
     return 0
 
@@ -139,8 +140,9 @@ def state(key: KeyRecord, now: float) -> str:
     return "expired" if key.expires is not None and key.expires <= now else "active"
 
 
-async def _add(url: str, made: NewKey, audited: bool) -> None:
-    async with open_database(url) as database:
+async def _add(url: str, made: NewKey, audited: bool, chain_key: str | None) -> None:
+    async with open_database(url, chain_key) as database:
+        _tell_of_lost(database)
         await database.keys.add(made.record)
         if audited:
             await _note(database, made.record, f"was made, {_end(made.record)}", label=made.record.label or None)
@@ -148,19 +150,20 @@ async def _add(url: str, made: NewKey, audited: bool) -> None:
 
 async def _all(url: str) -> list[KeyRecord]:
     async with open_database(url) as database:
+        _tell_of_lost(database)
         return await database.keys.all()
 
 
-async def _revoke(url: str, key_id: str, audited: bool) -> KeyRecord:
-    async with open_database(url) as database:
+async def _revoke(url: str, key_id: str, audited: bool, chain_key: str | None) -> KeyRecord:
+    async with open_database(url, chain_key) as database:
         key = await database.keys.revoke(key_id, time.time())
         if audited:
             await _note(database, key, "is revoked")
         return key
 
 
-async def _expire(url: str, key_id: str, when: float | None, audited: bool) -> KeyRecord:
-    async with open_database(url) as database:
+async def _expire(url: str, key_id: str, when: float | None, audited: bool, chain_key: str | None) -> KeyRecord:
+    async with open_database(url, chain_key) as database:
         key = await database.keys.expire(key_id, when)
         if audited:
             await _note(database, key, f"was given another end: it is now {_end(key)}")
@@ -194,6 +197,13 @@ def _end(key: KeyRecord) -> str:
     if key.revoked is not None:
         return "revoked"
     return "without an end" if key.expires is None else f"good until {minute(key.expires)}"
+
+
+def _tell_of_lost(database: "Database") -> None:
+    for file in database.set_aside:
+        _tell(
+            f"{file} is a damaged database: the keys in it are lost. While it lies there, nobody is let in without one."
+        )
 
 
 def _tell(text: str) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aggregator.cli.logs import set_levels, start_logging
 from aggregator.cli.printing import one_line
@@ -110,10 +110,16 @@ def storage_url(loaded: Loaded) -> str:
     return loaded.storage or default_url(os.environ)
 
 
-def configured_storage(path: Path | None) -> tuple[str | None, bool]:
-    """The database the configuration names, None for the default one; and whether it wants an audit log.
+class Stored(NamedTuple):
+    """The database that a configuration names, None for the default one; whether it wants an audit log, and its key."""
 
-    Without a configuration, the default one has one.
+    url: str | None = None
+    audited: bool = True
+    chain_key: str | None = None
+
+
+def configured_storage(path: Path | None) -> Stored:
+    """What the configuration says of the database; without one, it is the default one with an audit log.
 
     Raises:
         ConfigError: the file that was asked for cannot be read, or that of the working folder is not trusted.
@@ -121,10 +127,11 @@ def configured_storage(path: Path | None) -> tuple[str | None, bool]:
     try:
         found = find(path)
     except ConfigMissing:
-        return None, True
+        return Stored()
     loaded = _load(found)
     must_start(loaded)
-    return loaded.storage, loaded.config.audit.enabled
+    audit = loaded.config.audit
+    return Stored(loaded.storage, audit.enabled, audit.chain_key)
 
 
 def all_started(config: Config) -> Config:

@@ -135,6 +135,7 @@ def _loaded(
         report.warning((), "The file lists no servers.", 'Add some under "mcpServers".')
     config = config.model_copy(update={"servers": servers})
     expander.secrets.update(secrets_in_address(config.storage or ""))
+    expander.secrets.update(filter(None, [config.audit.chain_key]))
     files = expander.files | ({path.absolute()} if path else set()) | ({trust.path} if trust else set())
     listed = sum(len(entries) for where in ROOTS if isinstance(entries := root.get(where), JsonObject))
     return Loaded(

@@ -233,8 +233,9 @@ class AuditConfig(Part):
     )
     durability: Literal["default", "strict"] = Field(
         default="default",
-        description="`strict`: a call is answered once its row is in the database, and none is made while that takes "
-        "no rows. Otherwise a killed process loses at most `flush_interval`.",
+        description="`strict`: a call is made once the database says that it begins, and answered once its row is "
+        "there; none is made while the database takes no rows. Otherwise a killed process loses at most "
+        "`flush_interval`, and the calls that are under way.",
         examples=["strict"],
     )
     flush_interval: Seconds = Field(default=0.1, description="How long rows are gathered before they are written.")
@@ -248,6 +249,14 @@ class AuditConfig(Part):
     )
     max_captured_bytes: Bytes = Field(
         default=16 * 1024, description="What is kept of one value at most.", examples=["1MiB"]
+    )
+    chain_key: str | None = Field(
+        default=None,
+        min_length=32,
+        repr=False,
+        description="A secret of 32 characters or more that the chain of the log is made with, so that nobody without "
+        "it can add, change or remove a row unnoticed. Once a log has a key, only processes with this key write to it.",
+        examples=["${AGGREGATOR_CHAIN_KEY:-a secret of 32 or more characters}"],
     )
 
 

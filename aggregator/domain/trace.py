@@ -11,6 +11,8 @@ ON_RECORD: Final = frozenset({TOOL_CALL, "resources/read", "prompts/get", "compl
 Status = Literal[
     "ok", "error", "timeout", "denied", "invalid", "cancelled", "unavailable", "pending"
 ]  # `error`: an `isError` result or a JSON-RPC error; `pending`: a person has to agree, or answer, first
+# What a row of the audit log says: `interrupted` is written by the next gateway where one ended before the call did.
+RowStatus = Literal[Status, "interrupted"]
 
 
 class TraceContext(NamedTuple):
@@ -130,6 +132,12 @@ class CallRecord:
         return upstream, self.duration - upstream - person
 
 
+class BegunCall(NamedTuple):
+    """A call that is about to be sent to its upstream; `call` is a copy of its record that nobody changes."""
+
+    call: CallRecord
+
+
 EventKind = Literal[
     "login_refused",
     "policy_reloaded",
@@ -143,6 +151,8 @@ EventKind = Literal[
     "log_trimmed",
     "log_recovered",
     "log_gap",
+    "log_mended",
+    "call_begun",
 ]
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Final
 
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.gateway.views import Views
@@ -9,24 +10,29 @@ from aggregator.identity.identify import Facts, Refused, identify
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.throttle import Throttle
 
+# In seconds, while keys cannot be checked.
+RETRY_AFTER: Final = 5
+
 
 class Access:
-    """`locked` keeps the doors closed to whoever has no key although there seem to be none: keys may have been lost.
+    """`locked` keeps the doors closed to whoever has no key although there seem to be none: keys may have been lost. It
+    is the reason, which whoever is on this machine is told, and how to mend it.
 
-    `refused` hears of everybody who is not let in.
+    `unread`: the keys of the database are not known yet. `refused` hears of everybody who is not let in.
     """
 
     def __init__(self, views: Views) -> None:
         self._views = views
         self._throttle = Throttle()
         self.keyring = Keyring()
-        self.locked = False
+        self.locked: str | None = None
+        self.unread = False
         self.refused: Callable[[Facts, Refused], None] = _unheard
 
     @property
     def open(self) -> bool:
-        """Whether nobody has to say who they are: no policy file, and no key."""
-        return self._views.rulebook is None and not len(self.keyring) and not self.locked
+        """Whether nobody has to say who they are: no policy file, and no key so far."""
+        return self._views.rulebook is None and not self.keyring.ever and not self.locked
 
     @property
     def keyless(self) -> bool:
@@ -36,7 +42,7 @@ class Access:
     @property
     def _unasked(self) -> bool:
         book = self._views.rulebook
-        return not len(self.keyring) if book is None else book.for_agent(LOCAL.agent_id) is not None
+        return not self.keyring.ever if book is None else book.for_agent(LOCAL.agent_id) is not None
 
     def holds(self, principal: Principal) -> bool:
         """Whether a caller that was let in by a web door would be let in still.
@@ -59,8 +65,11 @@ class Access:
 
     def admit(self, facts: Facts) -> Principal | Refused:
         """The agent behind a request, or why it is not let in."""
-        claim = identify(facts, self.keyring, self._throttle, "open" if self.keyless else "keys", time.time())
+        # A key that may be right is no guess.
+        throttle = Throttle() if self.unread else self._throttle
+        claim = identify(facts, self.keyring, throttle, "open" if self.keyless else "keys", time.time())
         if isinstance(claim, Refused):
+            claim = self._explained(claim, facts)
             self.refused(facts, claim)
             return claim
         book = self._views.rulebook
@@ -68,6 +77,15 @@ class Access:
         if rules is None:
             return Principal(claim.agent_id, key_id=claim.key_id)
         return Principal(claim.agent_id, rules.tenant, rules.roles, claim.key_id)
+
+    def _explained(self, refused: Refused, facts: Facts) -> Refused:
+        """The refusal of somebody who may well be right, while keys are not known or may have been lost."""
+        if self.locked is None or refused.status != 401:
+            return refused
+        why = self.locked if facts.source.local else "The log of the aggregator says why."
+        if self.unread and (facts.authorization or facts.api_key):
+            return Refused(503, f"Keys cannot be checked now. {why}", RETRY_AFTER)
+        return Refused(401, f"{refused.reason} {why}")
 
 
 def _unheard(facts: Facts, refused: Refused) -> None:

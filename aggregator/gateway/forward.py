@@ -57,6 +57,7 @@ async def forward(
         HostError: the host came back with an answer that is not good for this.
         UpstreamRpcError: the upstream's own error.
         UpstreamError: it is away, too slow, gone in the middle, or answered nonsense.
+        NotRecorded: it is not on record that it is sent, and has to be.
     """
     assert question.trail is not None, "whatever gets here is on record"
     link, inquiries, (journal, record) = found.link, question.inquiries, question.trail
@@ -98,6 +99,7 @@ async def forward(
     back = inquiries.back(matter, behind, params, confirm=confirm)
     if back is not None:
         record.approved_by = back.agreed
+    await journal.sends(record)
     try:
         if back is not None and back.parked is not None:
             with timed(record, "upstream"):

@@ -54,8 +54,9 @@ class Journal:
     """`sinks` get each record when its call is over. Until something is put in place of them, the rest does nothing.
 
     `sample` decides about a new trace, `exported` says that our spans can be looked up by others; `room` waits until
-    there is room for one more record, `written` until one is kept, where calls wait for that. `results` counts the
-    memory that results take until their calls are answered.
+    there is room for one more record; `begun` until it is on record that a call is about to be made, and `written`
+    until the record of its end is kept, where calls wait for that. `results` counts the memory that results take until
+    their calls are answered.
     """
 
     def __init__(self) -> None:
@@ -64,6 +65,7 @@ class Journal:
         self.sample: Sample = as_caller
         self.exported = False
         self.room: Callable[[str], Awaitable[None]] = _at_once
+        self.begun: Callable[[CallRecord], Awaitable[None]] | None = None
         self.written: Callable[[CallRecord], Awaitable[None]] | None = None
 
     async def follow(
@@ -140,6 +142,16 @@ class Journal:
             # What was refused had no effect that would have to be withheld.
             if any(step.name == "upstream" for step in record.steps):
                 raise
+
+    async def sends(self, record: CallRecord) -> None:
+        """Return once the call may be sent to its upstream. To be called before that, as often as another one gets it.
+
+        Raises:
+            NotRecorded: it is not on record that it is sent, and has to be.
+        """
+        if self.begun is not None:
+            now = perf_counter() - record.began
+            await self.begun(replace(record, steps=list(record.steps), duration=now))
 
     def unclaimed(self, record: CallRecord, outcome: dict[str, Any] | Exception | None) -> None:
         """The end of a call whose host did not come back to it, on record below the request that ended in a question.

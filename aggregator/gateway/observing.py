@@ -61,7 +61,7 @@ class Observing:
             journal.sinks += (self.audit.record,)
             journal.room = self.audit.room
             if config.durability == "strict":
-                journal.written = self.audit.written
+                journal.begun, journal.written = self.audit.begun, self.audit.written
 
     @asynccontextmanager
     async def running(self, quiet: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
@@ -113,7 +113,7 @@ class Observing:
 
     def report(self) -> dict[str, Any]:
         """For `/readyz`: what is wrong, if anything is."""
-        problem = self.audit.problem if self.audit is not None else None
+        problem = self.audit.problem or self.audit.damage if self.audit is not None else None
         return {"audit": problem} if problem is not None else {}
 
     @property

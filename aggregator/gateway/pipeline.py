@@ -273,6 +273,7 @@ class Pipeline:
         record = checked.permitted.record
         if back is not None:
             record.approved_by = back.agreed
+        await self._journal.sends(record)
         if back is not None and back.parked is not None:
             record.upstream_version = version_of(matter.link.greeting)
             with timed(record, "upstream"):

@@ -54,6 +54,8 @@ class Keyring:
         self._keys: Mapping[str, KeyRecord] = {}
         self._seen: dict[str, float] = {}
         self.problem: str | None = None
+        # Whether there ever was a key: that all are gone must not let everybody in.
+        self.ever = False
 
     def __repr__(self) -> str:
         problem = f", {self.problem}" if self.problem else ""
@@ -145,6 +147,7 @@ class Keyring:
 
     def _merge(self) -> None:
         self._keys = {**self._written, **self._kept}
+        self.ever = self.ever or bool(self._keys)
 
 
 def _has_expired(record: KeyRecord, now: float) -> bool:

@@ -3,6 +3,8 @@
 Rule: what is digested is the row as it is stored without its empty columns: a column added later changes no digest.
 """
 
+import hmac
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,6 +15,11 @@ import msgspec
 # What stands for the digest before the first row.
 GENESIS: Final = "0" * 64
 CALL: Final = "call"
+# Events about the log itself.
+BEGUN: Final = "call_begun"
+TRIMMED: Final = "log_trimmed"
+RECOVERED: Final = "log_recovered"
+MENDED: Final = "log_mended"
 # These columns are seconds, kept to the microsecond.
 TIMES: Final = ("started", "ended", "duration", "queued", "upstream_seconds", "at")
 MICRO: Final = 1_000_000
@@ -25,6 +32,25 @@ class Head(NamedTuple):
 
     seq: int
     digest: str
+
+
+class ChainKey:
+    """A secret without which no row can be added to the chain unnoticed. `id` tells keys apart and reveals nothing."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret.encode()
+        self.id = self.sign("aggregator audit chain key")[:16]
+
+    def __repr__(self) -> str:
+        return f"<ChainKey {self.id}>"
+
+    def sign(self, text: str) -> str:
+        """The HMAC-SHA256 of `text`, in hexadecimal."""
+        return hmac.digest(self._secret, text.encode(), "sha256").hex()
+
+    def sign_ends(self, head: Head, trimmed: Head) -> str:
+        """The proof that the log ends with `head`, and that its rows up to `trimmed` were removed for their age."""
+        return self.sign(f"ends\n{head.seq}\n{head.digest}\n{trimmed.seq}\n{trimmed.digest}")
 
 
 class Entry(NamedTuple):
@@ -76,6 +102,25 @@ def digested(kind: str, values: Mapping[str, Any]) -> tuple[str, int]:
     return sha256(text).hexdigest(), len(text)
 
 
-def link(previous: str, seq: int, content: str) -> str:
-    """The digest of row `seq`, of which `content` is the digest of its columns."""
-    return sha256(f"{previous}\n{seq}\n{content}".encode()).hexdigest()
+def link(previous: str, seq: int, content: str, key: ChainKey | None = None) -> str:
+    """The digest of row `seq`, of which `content` is the digest of its columns; with a key, an HMAC."""
+    text = f"{previous}\n{seq}\n{content}"
+    return sha256(text.encode()).hexdigest() if key is None else key.sign(text)
+
+
+def trim_entry(removed: int, last: Head, now: float) -> Entry:
+    """The event that proves a trim: `removed` rows, the newest of which was `last`."""
+    summary = f"{removed} rows were removed for their age or the size of the log, up to number {last.seq}."
+    details = json.dumps({"seq": last.seq, "digest": last.digest})
+    return entry(TRIMMED, {"at": round(now, 6), "summary": summary, "details": details})
+
+
+def trim_told(values: Mapping[str, Any]) -> Head | None:
+    """The newest row that was removed, by the columns of a `log_trimmed` event; None if they do not say."""
+    try:
+        told = json.loads(values["details"])
+        # Events of the first versions have the number in their sentence only.
+        seq = told["seq"] if "seq" in told else values["summary"].rstrip(".").rpartition(" ")[2]
+        return Head(int(seq), str(told["digest"]))
+    except (KeyError, TypeError, ValueError):
+        return None

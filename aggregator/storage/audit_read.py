@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Select, Table, inspect, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, inspect, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aggregator.storage import sqlite
-from aggregator.storage.audit_chain import CALL
+from aggregator.storage.audit_chain import BEGUN, CALL, GENESIS, Head
 from aggregator.storage.engine import Engine
 from aggregator.storage.errors import StorageError
 from aggregator.storage.locate import full_url, sqlite_path
@@ -54,7 +54,8 @@ class LogRow:
 class Wanted:
     """Which rows; None does not choose. In `tool`, `*` and `?` stand for anything. Times are seconds since 1970.
 
-    Where a tool or a status is wanted, only calls have it.
+    Where a tool or a status is wanted, only calls have it. That a call begins is told only if `begun` is wanted: the
+    row of the call tells the same.
     """
 
     agent: str | None = None
@@ -63,20 +64,23 @@ class Wanted:
     status: str | None = None
     since: float | None = None
     until: float | None = None
+    begun: bool = False
 
 
-ALL: Final = Wanted()
+ALL: Final = Wanted(begun=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The record of where the log begins and ends: the newest row, and the newest that was removed for its age."""
+    """The record of where the log begins and ends: the newest row, and the newest that was removed for its age.
 
-    seq: int
-    digest: str
-    trimmed_seq: int
-    trimmed_digest: str
-    bytes: int
+    `key_id` tells which key the chain has, if any; `mac` proves the two rows with it.
+    """
+
+    head: Head
+    trimmed: Head
+    key_id: str | None = None
+    mac: str | None = None
 
 
 class AuditReader:
@@ -107,7 +111,17 @@ class AuditReader:
         """The number of the newest row."""
         async with self._engine.read() as connection:
             found = await ends(connection)
-        return found.seq if found is not None else 0
+        return found.head.seq if found is not None else 0
+
+    async def head(self) -> Head:
+        """The newest row, as the rows say."""
+        last = Head(0, GENESIS)
+        async with self._engine.read() as connection:
+            for table in (mcp_tool_call_log, audit_events):
+                query = select(table.c.seq, table.c.digest).order_by(table.c.seq.desc()).limit(1)
+                found = (await connection.execute(query)).first()
+                last = max(last, Head(*found)) if found is not None else last
+        return last
 
     async def find(self, reference: str) -> list[LogRow]:
         """The rows of a trace, named by its id or the beginning of it; or the row of this number."""
@@ -161,12 +175,19 @@ async def open_reader(url: str) -> AsyncIterator[AuditReader]:
         sqlite.only_look(engine.raw)
     try:
         async with engine.read() as connection:
-            there = await connection.run_sync(lambda sync: inspect(sync).has_table(mcp_tool_call_log.name))
-        if not there:
+            columns = await connection.run_sync(_columns_of_heads)
+        if not columns:
             raise StorageError("This database has no audit log: no gateway of this version has used it yet.")
+        if not columns >= set(audit_heads.c.keys()):
+            raise StorageError("An older version of aggregator made this audit log: start a gateway of this one first.")
         yield AuditReader(engine)
     finally:
         await engine.close()
+
+
+def _columns_of_heads(connection: Connection) -> set[str]:
+    found = inspect(connection)
+    return {one["name"] for one in found.get_columns(audit_heads.name)} if found.has_table(audit_heads.name) else set()
 
 
 async def ends(connection: AsyncConnection) -> Ends | None:
@@ -174,7 +195,7 @@ async def ends(connection: AsyncConnection) -> Ends | None:
     row = (await connection.execute(select(audit_heads))).first()
     if row is None or not isinstance(row.seq, int) or not isinstance(row.trimmed_seq, int):
         return None
-    return Ends(row.seq, row.digest, row.trimmed_seq, row.trimmed_digest, row.bytes)
+    return Ends(Head(row.seq, row.digest), Head(row.trimmed_seq, row.trimmed_digest), row.key_id, row.mac)
 
 
 async def next_rows(connection: AsyncConnection, seq: int, wanted: Wanted = ALL) -> list[LogRow]:
@@ -208,6 +229,8 @@ def _conditions(table: Table, wanted: Wanted) -> list[ColumnElement[bool]]:
     calls = table is mcp_tool_call_log
     at = table.c.started if calls else table.c.at
     found: list[ColumnElement[bool]] = []
+    if not calls and not wanted.begun:
+        found.append(table.c.kind != BEGUN)
     if wanted.agent is not None:
         found.append(table.c.agent_id == wanted.agent)
     if wanted.server is not None:

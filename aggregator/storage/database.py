@@ -11,15 +11,17 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def open_database(url: str) -> "AsyncIterator[Database]":
+async def open_database(url: str, chain_key: str | None = None) -> "AsyncIterator[Database]":
     """The database behind `url` (`sqlite+aiosqlite:///PATH`), checked and migrated; closed on the way out.
+
+    `chain_key` is the secret that the chain of the audit is made with, if it is (`audit.chain_key`).
 
     Raises:
         StorageError: it cannot be used; the message says what to do.
     """
-    opened: Callable[[str], Coroutine[Any, Any, Database]]
+    opened: Callable[[str, str | None], Coroutine[Any, Any, Database]]
     opened = await asyncio.to_thread(resolve_name, "aggregator.storage.opening:open_here")
-    database = await opened(url)
+    database = await opened(url, chain_key)
     try:
         yield database
     finally:

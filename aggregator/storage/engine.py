@@ -1,19 +1,19 @@
 """Transactions on the one database, whatever it is. Writers of this process queue here, so that none polls a lock."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, make_url, select, update
 from sqlalchemy import Engine as SyncEngine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from aggregator.storage import sqlite
+from aggregator.storage import postgres, sqlite
 from aggregator.storage.errors import StorageBusy, StorageError
 from aggregator.storage.files import identity, lost
 from aggregator.storage.tables import changes
@@ -34,7 +34,11 @@ class Engine:
         # Its own: however much is done in other threads, what is to be written has one.
         self._thread = ThreadPoolExecutor(1, "database")
         self._turn = asyncio.Lock()
+        self._renewing = asyncio.Lock()
         self._file = identity(path) if path else 0
+        # Makes a file that is another than before ready, or a new one; and who is told that it is another.
+        self.make: Callable[[], Awaitable[None]] | None = None
+        self.made_anew: Callable[[], None] = _nobody_hears
 
     def __repr__(self) -> str:
         return f"<Engine on {self.path or self._engine.dialect.name}>"
@@ -103,16 +107,31 @@ class Engine:
             StorageError: the database cannot be read.
         """
         if self.path is not None:
-            file = await asyncio.to_thread(identity, self.path)
-            if file == 0:
-                raise StorageError(lost(self.path))
-            if file != self._file:
-                # Another process set the file aside, or somebody put a copy back: our connections still read the old.
-                await self._dispose()
-                self._file = file
+            await self._keep_to(self.path)
         async with self.read() as connection:
             found = await connection.scalar(select(changes.c.version).where(changes.c.subject == subject))
         return self._file, found or 0
+
+    async def _keep_to(self, path: Path) -> None:
+        """Let go of a file that was deleted, or that another one has taken the place of, and use that.
+
+        Raises:
+            StorageError: there is none, and none can be made.
+        """
+        if await asyncio.to_thread(identity, path) == self._file:
+            return
+        async with self._renewing:
+            if await asyncio.to_thread(identity, path) == self._file:
+                return
+            # As long as we have the old one open, the new one has another identity.
+            if self.make is not None:
+                await self.make()
+                self.made_anew()
+            file = await asyncio.to_thread(identity, path)
+            await self._dispose()
+            if not file:
+                raise StorageError(lost(path))
+            self._file = file
 
     async def _dispose(self) -> None:
         await self._engine.dispose()
@@ -137,16 +156,20 @@ class Engine:
             yield
         except NoConnectionFree as error:
             raise StorageBusy("Every connection to the database is taken.") from error
-        except DBAPIError as error:
+        except (DBAPIError, OSError) as error:
             if (fault := self.fault(error)) is None:
                 raise
             raise fault from error
 
-    def fault(self, error: DBAPIError) -> StorageError | None:
+    def fault(self, error: BaseException) -> StorageError | None:
         """What an operator is told, where it is the database's fault."""
-        if self.path is not None:
-            return sqlite.translated(error, self.path)
-        return StorageError("The connection to the database was lost.") if error.connection_invalidated else None
+        if self.path is None:
+            return postgres.translated(error, self._engine.url)
+        return sqlite.translated(error, self.path) if isinstance(error, DBAPIError) else None
+
+
+def _nobody_hears() -> None:
+    """Nobody wants to know."""
 
 
 def _transaction(engine: SyncEngine, work: Callable[[Connection], T]) -> T:
@@ -157,11 +180,16 @@ def _transaction(engine: SyncEngine, work: Callable[[Connection], T]) -> T:
 def _made(url: str, path: Path | None) -> AsyncEngine:
     if path is not None:
         return sqlite.sqlite_engine(path)
-    options: dict[str, Any] = {"hide_parameters": True, "pool_pre_ping": True}
     try:
-        return create_async_engine(url, **options)
+        given = make_url(url)
+        connecting = postgres.connect_options(given)
+        return create_async_engine(given, hide_parameters=True, pool_pre_ping=True, connect_args=connecting)
     except ImportError as error:
-        raise StorageError(f"The storage URL needs a driver that is not installed: {error.name}.") from error
+        install = "pip install 'aggregator[postgres]'" if "postgresql" in url else "see its documentation"
+        raise StorageError(f"The storage URL needs {error.name}, which is not installed: {install}.") from error
+    except StorageError:
+        raise
     except Exception as error:
         # The URL may hold a password: it is not repeated.
-        raise StorageError("The storage URL cannot be used; sqlite+aiosqlite:///PATH can.") from error
+        known = "sqlite+aiosqlite:///PATH and postgresql://USER:PASSWORD@HOST/DATABASE can"
+        raise StorageError(f"The storage URL cannot be used; {known}.") from error

@@ -38,6 +38,18 @@ def make_file(path: Path) -> None:
         raise StorageError(f"The database {path} cannot be made: {error.strerror}.") from error
 
 
+def make_folder(path: Path) -> None:
+    """The folder that this file is to be in.
+
+    Raises:
+        StorageError: it cannot be made.
+    """
+    try:
+        _make_folder(path.parent)
+    except OSError as error:
+        raise StorageError(f"The folder of the database {path} cannot be made: {error.strerror}.") from error
+
+
 def _make_folder(folder: Path) -> None:
     missing = []
     while not folder.exists():

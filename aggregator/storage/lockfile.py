@@ -16,6 +16,7 @@ else:
     import fcntl
 
 _PAUSE: Final = 0.01
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
 
 
 @asynccontextmanager
@@ -27,7 +28,7 @@ async def locked(path: Path, patience: float) -> AsyncIterator[None]:
         StorageReadOnly: the lock file cannot be made.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        descriptor = os.open(path, _FLAGS, 0o600)
     except OSError as error:
         raise StorageReadOnly(f"{path} cannot be written ({error.strerror}); make its folder writable.") from error
     try:
@@ -39,6 +40,33 @@ async def locked(path: Path, patience: float) -> AsyncIterator[None]:
             held = f"{path} has been locked by another process for {patience:g} s; is one hanging?"
             raise StorageBusy(held) from None
         yield
+    finally:
+        os.close(descriptor)
+
+
+def hold(path: Path) -> int:
+    """Make a lock file and hold its lock until the descriptor that is returned is closed, or this process ends.
+
+    Raises:
+        OSError: it cannot be made, or is locked already.
+    """
+    descriptor = os.open(path, _FLAGS, 0o600)
+    if not _taken(descriptor):
+        os.close(descriptor)
+        raise OSError(f"{path} is locked by another process")
+    return descriptor
+
+
+def is_held(path: Path) -> bool | None:
+    """Whether a process holds the lock of this file; None where there is no file."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return True
+    try:
+        return not _taken(descriptor)
     finally:
         os.close(descriptor)
 

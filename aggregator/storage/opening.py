@@ -3,22 +3,23 @@
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final
 
 from sqlalchemy import Column, MetaData, String, Table, select
-from sqlalchemy.exc import DBAPIError
 
 from aggregator.storage import sqlite
 from aggregator.storage.approvals import Approvals
+from aggregator.storage.audit_chain import ChainKey
 from aggregator.storage.audit_log import AuditRows
 from aggregator.storage.catalogs import Catalogs
 from aggregator.storage.engine import Engine
 from aggregator.storage.errors import StorageDamaged, StorageError
-from aggregator.storage.files import is_empty, make_file, set_aside, set_aside_before, unmake
+from aggregator.storage.files import is_empty, make_file, make_folder, set_aside, set_aside_before, unmake
 from aggregator.storage.keys import ApiKeys
-from aggregator.storage.locate import full_url, sqlite_path
+from aggregator.storage.locate import SQLITE, full_url, sqlite_path
 from aggregator.storage.lockfile import locked
 from aggregator.storage.tables import REVISION, metadata
 
@@ -53,8 +54,8 @@ class Database:
         await self.engine.close()
 
 
-async def open_here(url: str) -> Database:
-    """The database behind `url`, ready for use.
+async def open_here(url: str, chain_key: str | None = None) -> Database:
+    """The database behind `url`, ready for use; `chain_key` is that of the audit.
 
     Raises:
         StorageError: it cannot be used; the message says what to do.
@@ -63,16 +64,37 @@ async def open_here(url: str) -> Database:
     path = sqlite_path(url)
     if path is None:
         engine = await _ready(url, None)
-        return _around(engine)
+        return _around(engine, chain_key)
     await asyncio.to_thread(make_file, path)
     async with locked(Path(f"{path}.lock"), _PATIENCE):
         engine = await _made_ready(url, path)
         lost = await asyncio.to_thread(set_aside_before, path)
-    return _around(engine, lost)
+    engine.make = partial(_make_anew, url, path)
+    return _around(engine, chain_key, lost)
 
 
-def _around(engine: Engine, lost: tuple[Path, ...] = ()) -> Database:
-    return Database(engine, ApiKeys(engine), Approvals(engine), Catalogs(engine), AuditRows(engine), lost)
+async def _make_anew(url: str, path: Path) -> None:
+    """Make the file that was deleted while it was open, or get ready what another process put in its place.
+
+    A new one is there whole or not at all: who opens it meanwhile finds no half of one.
+    """
+    await asyncio.to_thread(make_folder, path)
+    async with locked(Path(f"{path}.lock"), _PATIENCE):
+        if await asyncio.to_thread(path.exists):
+            engine = await _made_ready(url, path)
+            await engine.close()
+            return
+        new = Path(f"{path}.new")
+        await asyncio.to_thread(unmake, new)
+        engine = await _made_ready(f"{SQLITE}{new}", new)
+        await engine.close()
+        await asyncio.to_thread(new.rename, path)
+    log.error("The database %s was deleted: it was made anew, and what was in it is lost.", path)
+
+
+def _around(engine: Engine, chain_key: str | None, lost: tuple[Path, ...] = ()) -> Database:
+    audit = AuditRows(engine, ChainKey(chain_key) if chain_key is not None else None)
+    return Database(engine, ApiKeys(engine), Approvals(engine), Catalogs(engine), audit, lost)
 
 
 async def _made_ready(url: str, path: Path) -> Engine:
@@ -111,7 +133,7 @@ async def _ready(url: str, path: Path | None) -> Engine:
             await asyncio.to_thread(upgrade, url, path, stamp, REVISION)
     except BaseException as error:
         await engine.close()
-        fault = engine.fault(error) if isinstance(error, DBAPIError) else None
+        fault = engine.fault(error) if not isinstance(error, StorageError) else None
         if fault is not None:
             raise fault from error
         raise

@@ -6,6 +6,7 @@ Rule: SQL that only SQLite understands stands in this file and in no other.
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,8 @@ BEGIN: Final = "aggregator_begin"
 WRITING: Final = {BEGIN: "BEGIN IMMEDIATE"}
 _NONE: Final = {BEGIN: ""}
 BUSY_SECONDS: Final = 10.0
+# Of SQLite's virtual machine, after which it asks whether to stop.
+_STEPS: Final = 10_000
 
 
 class _Connection(sqlite3.Connection):
@@ -136,6 +139,27 @@ async def check(engine: AsyncEngine, tables: Iterable[str]) -> None:
             result = (await connection.exec_driver_sql(f"PRAGMA quick_check({table})")).scalars().all()
             if result != ["ok"]:
                 raise StorageDamaged(f"Its table {table} is damaged.")
+
+
+def damaged_table(path: Path, tables: Iterable[str], stop: Callable[[], bool]) -> str | None:
+    """The first of these tables that is damaged. It reads all of them, seconds per gigabyte, until `stop` says so: call
+    it in a thread.
+    """
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as connection:
+            connection.set_progress_handler(stop, _STEPS)
+            for table in tables:
+                try:
+                    found = connection.execute(f"PRAGMA quick_check({table})").fetchall()
+                except sqlite3.DatabaseError as error:
+                    if error.sqlite_errorname.startswith("SQLITE_CORRUPT"):
+                        return table
+                    raise
+                if found != [("ok",)]:
+                    return table
+    except sqlite3.Error:
+        return None  # locked, gone or stopped: that is told elsewhere
+    return None
 
 
 def _outside_transactions(engine: AsyncEngine) -> AsyncConnection:

@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 
 # The newest migration: a file that carries this stamp needs none.
-REVISION: Final = "0004"
+REVISION: Final = "0005"
 
 metadata: Final = MetaData(
     naming_convention={
@@ -164,6 +164,7 @@ mcp_tool_call_log: Final = Table(
     Column("error_message", Text),
     Column("rule", Text),
     Column("rule_source", Text),
+    Column("approved_by", Text),
     Column("retries", Integer, nullable=False),
     Column("arguments_bytes", Integer),
     Column("arguments_digest", String(64)),
@@ -173,7 +174,8 @@ mcp_tool_call_log: Final = Table(
     Column("result", Text),
     *_place(),
     CheckConstraint(
-        "status IN ('ok', 'error', 'timeout', 'denied', 'invalid', 'cancelled', 'unavailable', 'pending')",
+        "status IN ('ok', 'error', 'timeout', 'denied', 'invalid', 'cancelled', 'unavailable', 'pending', "
+        "'interrupted')",
         name="status",
     ),
     Index(None, "trace_id"),
@@ -193,7 +195,18 @@ audit_events: Final = Table(
     *_place(),
 )
 
-# One row: the newest row of the log, the newest that was removed because of its age, and what the rest takes.
+# Calls that were begun and have no row of their own yet: `seq` is that of the event, `owner` names the process.
+audit_under_way: Final = Table(
+    "audit_under_way",
+    metadata,
+    Column("trace_id", Text, primary_key=True),
+    Column("span_id", Text, primary_key=True),
+    Column("seq", _NUMBER, nullable=False),
+    Column("owner", String(32), nullable=False),
+)
+
+# One row: the newest row of the log, the newest that was removed because of its age, and what the rest takes. Where the
+# chain has a key, `key_id` tells which, and `mac` proves the rest of this row.
 audit_heads: Final = Table(
     "audit_heads",
     metadata,
@@ -203,4 +216,6 @@ audit_heads: Final = Table(
     Column("trimmed_seq", _NUMBER, nullable=False),
     Column("trimmed_digest", String(64), nullable=False),
     Column("bytes", _NUMBER, nullable=False),
+    Column("key_id", String(16)),
+    Column("mac", String(64)),
 )

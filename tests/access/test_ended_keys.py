@@ -218,7 +218,7 @@ async def test_reading_the_keys_anew_ends_nothing(
     door, held, refresh = room.app.access, list[tuple[bool, bool]](), Keyring.refresh
 
     async def refreshed(keyring: Keyring) -> bool:
-        door.locked = True
+        door.locked = "keys cannot be read"
         held.append((door.holds(Principal("one", key_id=key_id)), door.holds(LOCAL)))
         return await refresh(keyring)
 

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.audit.rows import row
-from aggregator.cli import audit, audit_shapes, audit_stats
+from aggregator.cli import audit, audit_proof, audit_shapes, audit_stats
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.trace import AuditEvent, CallRecord, TraceContext
 from aggregator.storage.audit_chain import Batch, Entry
@@ -99,6 +99,10 @@ def test_tail(log: str, capsys: pytest.CaptureFixture[str]) -> None:
         ({"status": "denied"}, [2]),
         ({"since": "2025-11-21T08:00:02.5"}, [3, 4, 5]),
         ({"since": "30m"}, []),
+        ({"until": "2025-11-21T08:00:02.5"}, [1, 2]),
+        ({"since": "2025-11-21 08:00:02", "until": "2025-11-21 08:00:04"}, [2, 3, 4]),
+        ({"until": "yesterday"}, [1, 2, 3, 4, 5]),
+        ({"since": "yesterday", "until": "now"}, []),
         ({"since": "36500d"}, [1, 2, 3, 4, 5]),
     ],
 )
@@ -120,6 +124,19 @@ def test_a_long_name_pushes_nothing_aside(url: str, capsys: pytest.CaptureFixtur
     assert f"desk   {'n' * 63}…  ffffffffffffffff" in line
     audit.show(url, "1")
     assert name in capsys.readouterr().out
+
+
+def test_who_agreed_is_told(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """E13: In the table, in `show` and in what is exported; whatever a host calls itself."""
+    append(url, [row(a_call(1, approved_by="cli:ada"), NOTHING), row(a_call(2, approved_by="host:\x1b[31m"), NOTHING)])
+    audit.tail(url)
+    _, one, other = lines(capsys)
+    assert one.endswith("  approved by cli:ada")
+    assert "\x1b" not in other
+    audit.show(url, "1")
+    assert "approved_by" in capsys.readouterr().out
+    audit.export(url)
+    assert json.loads(lines(capsys)[0])["approved_by"] == "cli:ada"
 
 
 def test_show(log: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,25 +207,25 @@ def test_a_percentile_is_a_time_that_was(seconds: list[float], percent: int) -> 
 
 def test_verify(log: str, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """D9: Good news and bad news, and how a program learns of them."""
-    assert audit.verify(log) == 0
+    assert audit_proof.verify(log) == 0
     first, newest, _ = lines(capsys)
     assert first == "5 rows, none missing, none changed."
     digest = newest.split()[-1]
     append(log, [row(a_call(6), NOTHING)])
-    assert audit.verify(log, digest) == 0
+    assert audit_proof.verify(log, digest) == 0
     Path(f"{path}.unwritten-1.jsonl").write_text("")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("UPDATE mcp_tool_call_log SET status = 'ok' WHERE seq = 2")
         connection.execute("DELETE FROM audit_events")
     capsys.readouterr()
-    assert audit.verify(log) == 1
+    assert audit_proof.verify(log) == 1
     assert lines(capsys) == [
         "row 2: It was changed.",
         "row 3: Row 3 is missing.",
         f"{path}.unwritten-1.jsonl holds rows that are not in the log yet.",
         "5 rows; the log is NOT whole.",
     ]
-    assert audit.verify(log, "0123", as_json=True) == 1
+    assert audit_proof.verify(log, "0123", as_json=True) == 1
     report = json.loads(capsys.readouterr().out)
     assert (report["whole"], report["fault_count"], report["head"]["seq"]) == (False, 3, 6)
 
@@ -223,7 +240,7 @@ def test_what_cannot_be_asked(url: str, path: Path) -> None:
         connection.execute("CREATE TABLE mine (a INTEGER)")
     before = path.read_bytes()
     with pytest.raises(OperatorError, match="has no audit log"):
-        audit.verify(url)
+        audit_proof.verify(url)
     assert path.read_bytes() == before
     path.write_bytes(b"This is no database. " * 500)
     with pytest.raises(OperatorError, match="is damaged"):
@@ -255,7 +272,7 @@ def test_a_row_that_was_tampered_with_can_be_looked_at(
     audit.show(log, "1")
     audit.export(log)
     audit.export(log, "csv")
-    assert audit.verify(log) == 1
+    assert audit_proof.verify(log) == 1
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     assert shown.encode()

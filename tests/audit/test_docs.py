@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from aggregator.audit.rows import row
-from aggregator.domain.trace import EventKind, Status
+from aggregator.domain.trace import EventKind, RowStatus
 from aggregator.storage.audit_chain import Batch
 from aggregator.storage.database import open_database
 from aggregator.storage.tables import audit_events, mcp_tool_call_log
@@ -21,10 +23,11 @@ def test_every_column_status_and_kind_has_its_place() -> None:
     """Proves: D9."""
     columns = {column.name for table in (mcp_tool_call_log, audit_events) for column in table.c}
     named = set(re.findall(r"`(\w+)`", PAGE))
-    assert columns | set(get_args(Status)) | set(get_args(EventKind)) <= named
+    assert columns | set(get_args(RowStatus)) | set(get_args(EventKind)) <= named
 
 
-def test_the_program_on_the_page_checks_a_log(made: Path, url: str) -> None:
+@pytest.mark.parametrize("key", [[], ["a chain key of more than 32 characters"]])
+def test_the_program_on_the_page_checks_a_log(made: Path, url: str, key: list[str]) -> None:
     """D9: Whoever does not trust this program can check its log with another."""
     strange = 'tab\t, bell\x07, delete\x7f, line\u2028, "quotes", \\, ümlaut, 地图, 😀'
     calls = [
@@ -34,12 +37,12 @@ def test_the_program_on_the_page_checks_a_log(made: Path, url: str) -> None:
     ]
 
     async def fill() -> None:
-        async with open_database(url) as database:
+        async with open_database(url, *key) as database:
             await database.audit.append(Batch([row(call, NOTHING) for call in calls]))
 
     asyncio.run(fill())
     (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     done = subprocess.run(
-        [sys.executable, "-c", program, made], capture_output=True, text=True, timeout=20, check=False
+        [sys.executable, "-c", program, made, *key], capture_output=True, text=True, timeout=20, check=False
     )
     assert (done.stdout, done.stderr) == ("1 ok\n2 ok\n3 ok\n", "")

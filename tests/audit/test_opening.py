@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.audit import writer
+from aggregator.audit.spill import Spill, waiting_beside
 from aggregator.domain.tasks import Tasks
 from aggregator.domain.trace import AuditEvent
 from aggregator.storage.audit_log import AuditRows
 from aggregator.storage.opening import Database
-from tests.audit.logs import a_call, a_log, rows, until
+from tests.audit.logs import a_call, a_log, numbers, rows, until, verdict_on
 
 _EVENTS = "SELECT summary FROM audit_events ORDER BY seq"
 
@@ -85,3 +87,61 @@ async def test_strict_calls_wait_for_no_start(database: Database) -> None:
         assert start.log.report()["written"] == 1
         await tasks.cancel()
         await start.log.close()
+
+
+async def test_what_is_answered_before_the_database_is_open_is_in_a_file(
+    database: Database, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D9: Where it is made first, that takes seconds; a process that is killed meanwhile has its rows beside it, also
+    those after which nothing more came, and the next start adds them in their order."""
+    monkeypatch.setattr(writer, "ASIDE_EVERY", writer.FIRST_ASIDE)
+    start, made = _Start(database), asyncio.Event()
+
+    async def slowly() -> AuditRows:
+        await made.wait()
+        return database.audit
+
+    start.log._writer._open_rows = slowly
+    async with Tasks("a test") as tasks:
+        tasks.start(start.log.run())
+        for number in range(1, 6):
+            start.log.record(a_call(number))
+            await until(lambda wanted=number: start.log.report()["put_aside"] == wanted)  # type: ignore[misc]
+        spill = Spill(path, 2**20)
+        kept = [batch.entries for file in waiting_beside(path) if (batch := spill.read(file)) is not None]
+        assert [one.values["trace_id"] for entries in kept for one in entries] == [f"{n:032x}" for n in range(1, 6)]
+        assert rows(path) == []
+        made.set()
+        start.log.record(a_call(6))
+        await until(lambda: len(numbers(path)) == 6)
+        await tasks.cancel()
+        await start.log.close()
+    assert numbers(path) == [1, 2, 3, 4, 5, 6]
+    assert (waiting_beside(path), (await verdict_on(path)).faults) == ([], ())
+
+
+async def test_nobody_is_answered_before_the_database_is_open_in_strict_mode(
+    database: Database, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D9: A file is not the database."""
+    monkeypatch.setattr(writer, "FIRST_ASIDE", 0.0)
+    start, made = _Start(database, strict=True), asyncio.Event()
+
+    async def slowly() -> AuditRows:
+        await made.wait()
+        return database.audit
+
+    start.log._writer._open_rows = slowly
+    async with Tasks("a test") as tasks, asyncio.timeout(20):
+        tasks.start(start.log.run())
+        start.log.record(a_call(1))
+        written = tasks.start(start.log.written(a_call(1)))
+        await until(lambda: len(start.log._writer) == 1)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (written.done(), waiting_beside(path)) == (False, [])
+        made.set()
+        await written
+        await tasks.cancel()
+        await start.log.close()
+    assert numbers(path) == [1]

@@ -203,8 +203,8 @@ def _digest(log: bytes, seq: int) -> str:
         (["UPDATE audit_heads SET seq = 10"], [11], "rows were added"),
         (["UPDATE audit_heads SET seq = 14"], [13], "Rows 13 to 14 are missing at the end."),
         (["UPDATE audit_heads SET digest = 'x'"], [12], "the record of the end was replaced"),
-        (["UPDATE audit_heads SET trimmed_digest = 'x'"], [1], "does not follow the record of what was removed"),
-        (["UPDATE audit_heads SET trimmed_seq = 2"], [1, 2, 3], "should have been removed"),
+        (["UPDATE audit_heads SET trimmed_digest = 'x'"], [1, 0], "does not follow the record of what was removed"),
+        (["UPDATE audit_heads SET trimmed_seq = 2"], [1, 2, 3, 2], "should have been removed"),
         (["UPDATE audit_heads SET seq = 'x'"], [12], "record of where the log ends is missing"),
         (["DELETE FROM audit_heads"], [12], "record of where the log ends is missing"),
         (

@@ -2,7 +2,10 @@
 
 import asyncio
 import logging
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic import command
@@ -10,8 +13,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, event, inspect, text
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from aggregator.storage import engine as engine_module
 from aggregator.storage import migrate
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import Engine
@@ -78,3 +83,56 @@ async def test_migrating_is_quiet(url: str, caplog: pytest.LogCaptureFixture) ->
     async with open_database(url):
         pass
     assert caplog.text == ""
+
+
+def _status(path: Path, status: str) -> None:
+    """Write a row of the log with this status, and read the table whole."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        info = connection.execute("PRAGMA table_info(mcp_tool_call_log)").fetchall()
+        needed = {name: 0 for _, name, _, required, _, _ in info if required}
+        (seq,) = connection.execute("SELECT 1 + count(*) FROM mcp_tool_call_log").fetchone()
+        values = {**needed, "status": status, "seq": seq}
+        names, marks = ", ".join(values), ", ".join("?" * len(values))
+        connection.execute(f"INSERT INTO mcp_tool_call_log ({names}) VALUES ({marks})", [*values.values()])  # noqa: S608
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def _forbid(connection: Any, _: object) -> None:
+    """As some builds of SQLite do: nobody writes the text of the schema."""
+
+    def ruling(action: int, *names: str | None) -> int:
+        forbidden = action == sqlite3.SQLITE_PRAGMA and names[:2] == ("writable_schema", "ON")
+        return sqlite3.SQLITE_DENY if forbidden else sqlite3.SQLITE_OK
+
+    connection.driver_connection._conn.set_authorizer(ruling)
+
+
+@pytest.mark.parametrize("forbidden", [False, True])
+async def test_a_status_more_leaves_the_rows_where_they_are(
+    path: Path, url: str, forbidden: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log may be large: its table is copied only where SQLite lets nobody change the text of a constraint."""
+    make_file(path)
+    await asyncio.to_thread(migrate.upgrade, url, path, None, "0004")
+    _status(path, "ok")
+    with pytest.raises(sqlite3.IntegrityError):
+        _status(path, "interrupted")
+    if forbidden:
+        made = engine_module._made
+
+        def forbidding(*given: Any) -> AsyncEngine:
+            engine = made(*given)
+            event.listen(engine.sync_engine, "connect", _forbid)
+            return engine
+
+        monkeypatch.setattr(engine_module, "_made", forbidding)
+    async with open_database(url) as database, database.engine.read() as connection:
+        assert await connection.run_sync(_differences) == []
+    _status(path, "interrupted")
+    with pytest.raises(sqlite3.IntegrityError):
+        _status(path, "nonsense")
+    with closing(sqlite3.connect(path)) as read:
+        assert read.execute("SELECT status FROM mcp_tool_call_log ORDER BY seq").fetchall() == [
+            ("ok",),
+            ("interrupted",),
+        ]

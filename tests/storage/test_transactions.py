@@ -119,14 +119,31 @@ async def test_a_lock_that_is_never_freed(url: str, database: Database, monkeypa
         await second.keys.add(key("k"))
 
 
-async def test_a_file_that_is_lost(path: Path, database: Database) -> None:
+async def test_a_file_that_is_deleted_is_made_anew(
+    path: Path, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, whoever notices it first, with its folder; and it is told, since its keys are lost."""
+    told: list[bool] = []
+    database.engine.made_anew = lambda: told.append(path.exists())
     await database.keys.add(key("k"))
+    before = await database.keys.version()
     for file in list(path.parent.iterdir()):
         file.unlink()
-    for _ in range(2):
-        with pytest.raises(StorageError, match="still there"):
-            await database.keys.version()
-    assert list(path.parent.iterdir()) == []
+    path.parent.rmdir()
+    assert await database.keys.version() != before
+    assert (await _ids(database), told) == ([], [True])
+    await database.keys.add(key("after"))
+    assert (await _ids(database), told) == (["after"], [True])
+    assert caplog.text.count("was deleted: it was made anew") == 1
+
+
+async def test_a_file_that_cannot_be_made_anew(path: Path, database: Database) -> None:
+    for file in list(path.parent.iterdir()):
+        file.unlink()
+    path.parent.rmdir()
+    path.parent.write_text("no folder")
+    with pytest.raises(StorageError):
+        await database.keys.version()
 
 
 async def test_a_full_disk(database: Database) -> None:

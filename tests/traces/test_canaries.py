@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from aggregator.adapters.inprocess import open_inside
-from aggregator.cli import approvals, audit, keys
+from aggregator.cli import approvals, audit, audit_proof, keys
 from aggregator.domain.errors import RpcError
 from aggregator.identity.keys import new_key, policy_line
 from tests.faults.raw_http import RawHttp, Reply, Seen, raw_http
@@ -274,7 +274,7 @@ def by_commands(url: str, canaries: Canaries) -> Iterator[str]:
         audit.export(url)
         audit.export(url, "csv")
         audit.stats(url, "tool")
-        assert audit.verify(url) == 0
+        assert audit_proof.verify(url) == 0
     return iter([out.getvalue()])
 
 

@@ -170,6 +170,33 @@ async def test_killed_in_strict_mode_it_loses_nothing_it_has_answered(tmp_path: 
     assert (await verdict_on(database)).faults == ()
 
 
+async def test_killed_in_strict_mode_it_knows_what_it_had_begun(tmp_path: Path, slow: Slow) -> None:
+    """D9: Calls that reached their server, and were not answered, are on record once: as interrupted, by the next
+    start, whatever its mode. Nothing reached the server that is not on record."""
+    config, database = configured(tmp_path, slow, durability="strict")
+    async with serving(config) as served, over_http(served.url, MODERN) as host:
+        await host.named("slow.echo")
+        await host.call("slow.echo", {}, **numbered(400)).result()
+        slow.may.clear()
+        calls = [host.call("slow.echo", {}, **numbered(number)) for number in range(401, 411)]
+        await until(lambda: slow.waiting == 11)
+        assert on_record(database) == [400]
+        served.process.kill()
+        await served.process.wait()
+        ended = await asyncio.gather(*(call.result() for call in calls), return_exceptions=True)
+    assert all(isinstance(one, Exception) for one in ended), "they were cut off"
+    slow.may.set()
+    again = json.loads(config.read_text())
+    config.write_text(json.dumps({**again, "audit": {"durability": "default"}}))
+    for _ in range(2):
+        async with open_inside(config, "shop", "canonical") as after:
+            await after.call("slow.echo", {})
+            await until(lambda: len(on_record(database)) > 11)
+    found = [row["status"] for row in calls_in(database) if 400 <= int(row["trace_id"], 16) & 0xFFFFFFFF < 411]
+    assert sorted(found) == ["interrupted"] * 10 + ["ok"]
+    assert (await verdict_on(database)).faults == ()
+
+
 async def message_of(host: Host, name: str, number: int) -> Json:
     message: Json = await host.call(name, {}, **numbered(number)).message()
     return message

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from typer.testing import CliRunner
 
-from aggregator.cli import approvals, audit, call, keys
+from aggregator.cli import approvals, audit, audit_proof, call, keys
 from aggregator.cli.commands import app as commands
 from aggregator.config.load import load
 from aggregator.domain.errors import UnknownTool
@@ -177,12 +177,14 @@ async def test_what_admins_do_stands_between_the_calls(
     asked, again, done = scene.rows("c")
     assert (asked["status"], again["status"], done["status"]) == ("pending", "pending", "ok")
     assert {row["details"]["approval"] for row in (queued, granted)} == {waits["approval"]}
+    assert [row.get("approved_by") for row in (asked, again, done)] == [None, None, "ada"]
     assert (queued["details"]["answer"], queued["agent_id"]) == ("pending", "shop")
     assert (granted["details"]["answer"], granted["details"]["by"]) == ("granted", "ada")
     assert len({row["arguments_digest"] for row in (queued["details"], granted["details"], asked, again, done)}) == 1
     assert queued["seq"] < asked["seq"] < changes[0]["seq"] < granted["seq"] < done["seq"]
     assert await asyncio.to_thread(audit.tail, url, 100) == 0
     shown = capsys.readouterr().out
+    assert "approved by ada" in shown
     assert await asyncio.to_thread(audit.export, url) == 0
     exported = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     for kind in ("key_changed", "approval", "upstream_state"):
@@ -190,7 +192,7 @@ async def test_what_admins_do_stands_between_the_calls(
         assert kind in {row["kind"] for row in exported}
     assert [row["seq"] for row in exported] == list(range(1, len(exported) + 1))
     assert secret not in shown + json.dumps(exported)
-    assert await asyncio.to_thread(audit.verify, url) == 0
+    assert await asyncio.to_thread(audit_proof.verify, url) == 0
 
 
 def test_without_an_audit_log_nothing_is_written_there(tmp_path: Path) -> None:

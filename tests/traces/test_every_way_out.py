@@ -8,6 +8,8 @@ from typing import Final
 
 import pytest
 
+from aggregator.domain.errors import NotRecorded
+from aggregator.domain.trace import CallRecord
 from aggregator.domain.versions import META_SERVER_INFO
 from aggregator.storage.digest import argument_digest
 from aggregator.wire.codec import encode
@@ -31,6 +33,26 @@ ROADS: Final = [*((way, "") for way in WAYS), *((way, "call_tool") for way in (W
 def scene(background: Background, receiver: Receiver, tmp_path_factory: pytest.TempPathFactory) -> Scene:
     folder = tmp_path_factory.mktemp("scene")
     return Scene(background, folder, receiver, servers(CRM, folder), POLICY, ["shop"])
+
+
+async def test_nothing_is_sent_that_is_not_on_record_as_begun(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: D9. Whatever reaches a server is told first, and is not sent where that cannot be written."""
+    begun: list[CallRecord] = []
+
+    async def begins(record: CallRecord) -> None:
+        begun.append(record)
+        raise NotRecorded(record.asked_name, "It was not called.")
+
+    monkeypatch.setattr(scene.app.gateway.journal, "begun", begins)
+    sent = {name: case for name, case in CASES.items() if case.sent}
+    async with visiting(scene, ("http", MODERN), "shop") as visitor:
+        for name, case in sent.items():
+            await visitor.call(case.called, dict(case.arguments), meta_for(f"begun {name}", next(NUMBERS)))
+    await scene.settle()
+    assert [one.tool for one in begun] == [case.called for case in sent.values()]
+    for name in sent:
+        (row,) = scene.rows(f"begun {name}")
+        assert (row["error_code"], row["upstream_seconds"]) == ("audit_unavailable", 0), name
 
 
 @pytest.mark.parametrize(("way", "through"), ROADS, ids=lambda one: one if isinstance(one, str) else "-".join(one))

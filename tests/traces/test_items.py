@@ -278,6 +278,28 @@ async def test_one_that_cannot_be_recorded_is_withheld(scene: Scene, monkeypatch
         assert "Unknown prompt" in error["message"]
 
 
+async def test_nothing_is_sent_that_is_not_on_record_as_begun(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: D9. Whatever reaches a server is told first, and is not sent where that cannot be written."""
+    begun: list[CallRecord] = []
+
+    async def begins(record: CallRecord) -> None:
+        begun.append(record)
+        raise NotRecorded(record.asked_name, "It was not called.")
+
+    monkeypatch.setattr(scene.app.gateway.journal, "begun", begins)
+    async with scene.guest(("http", MODERN), "shop") as host:
+        sent = {name: ask for name, ask in ASKS.items() if ask.sent}
+        for name, ask in sent.items():
+            error = await host.ask(ask.method, ask.params, {CONVERSATION: f"begun {name}"}).error()
+            assert error["data"]["code"] == "audit_unavailable", name
+    await scene.settle()
+    assert [one.method for one in begun] == [ask.method for ask in sent.values()]
+    assert all(one.server for one in begun)
+    for name in sent:
+        (row,) = scene.rows(f"begun {name}")
+        assert (row["status"], row["upstream_seconds"]) == ("unavailable", 0), name
+
+
 async def test_what_was_given_is_not_in_what_the_server_says_of_it(
     background: Background, receiver: Receiver, tmp_path: Path
 ) -> None:
