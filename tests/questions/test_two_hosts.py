@@ -184,6 +184,35 @@ async def test_the_question_of_a_call_that_was_given_up_is_nobody_elses(
         assert not [message for message in here.inbox.messages if is_question(message)]
 
 
+async def test_the_question_of_a_call_that_timed_out_is_nobody_elses(open_house: OpenHouse, key: str) -> None:
+    """As long as the server may still work on it, its question does not reach the host that calls by then."""
+    house = open_house({"one": stdio_asker("legacy", tools={"timeout": {"late": "2s"}})})
+    async with (
+        house.host("sse", VERSION, capabilities=ABLE) as gone,
+        house.host("sse", VERSION, capabilities=ABLE) as here,
+    ):
+        assert (await gone.call("one.late", {"key": key}).result())["isError"] is True
+        await here.call("one.note", {"entry": f"ask late {key}"}).result()
+        await here.call("one.witness", {"entry": f"late {key}: error"}).result()
+        assert not [message for message in here.inbox.messages if is_question(message)]
+
+
+async def test_the_question_of_a_request_without_a_host_is_nobodys(
+    open_house: OpenHouse, own_background: Background, key: str
+) -> None:
+    """A request that no host is behind may be what a server asks about, though one host calls it too."""
+    house = open_house({"one": stdio_asker("legacy")})
+    async with house.host("sse", VERSION, capabilities=ABLE) as host:
+        held = host.call("one.hold", {"key": key})
+        await host.call("one.witness", {"entry": f"started {key}"}).result()
+        asks = {"name": "aside", "arguments": FORM}
+        result = await own_background.elsewhere(house.app.links["one"].call("tools/call", asks, 10))
+        assert "error" in words(result)
+        assert not [message for message in host.inbox.messages if is_question(message)]
+        await host.call("one.release", {"key": key}).result()
+        assert (await held.result())["content"][0]["text"] == key
+
+
 async def test_a_cancelled_call_is_doubted_for_a_moment_only(
     open_house: OpenHouse, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
