@@ -3,6 +3,7 @@
 A call goes the aggregator's whole road; the SDK itself checks nothing, since the schema is given as it is.
 """
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -92,6 +93,8 @@ class _Call:
         """Call the tool with a model's arguments. What fails becomes an output that the model can act on."""
         try:
             arguments = decode(text.encode() or b"{}")
+            # NaN and numbers without end have no way of their own over the wire.
+            json.dumps(arguments, allow_nan=False)
         except (ValueError, RecursionError) as error:
             return f"The arguments are not JSON ({error}); nothing was done. Send one JSON object."
         if not isinstance(arguments, dict):

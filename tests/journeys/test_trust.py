@@ -173,9 +173,9 @@ async def test_an_edit_under_a_running_program_waits_for_trust(home: Home) -> No
     """Proves: C2, D11. The program goes on with what it has, and takes the file once it is trusted again."""
     config = home.clone()
     await home.run("trust")
-    async with home.serving("--log-level", "warning") as serving:
+    async with home.serving() as serving:
         await logged(serving, f"configuration: {config} (of this folder, which is trusted)")
-        await logged(serving, "there are no policy files")
+        await logged(serving, "SSE at")
         written(home.cloned, {"two": {"command": "no-such-program-anywhere"}})
         await logged(serving, "was changed since it was trusted")
         await logged(serving, "the one in force stays")
@@ -198,6 +198,8 @@ async def test_no_program_starts_with_a_misspelt_root(tmp_path: Path, text: str,
     config.write_text(text)
     commands = (("serve", "--port", "0"), ("stdio",), ("keys", "list"))
     ended = await asyncio.gather(*(run(*command, "--config", str(config)) for command in commands))
+    quiet = await run("stdio", "--log-level", "error", "--config", str(config))
+    assert f"configuration: {config} (named with --config)" in quiet.err, "told at any level"
     for one in ended:
         assert one.code == 2, one
         assert meant in one.err
