@@ -70,7 +70,7 @@ KEPT: dict[str, Any] = {
     "strange fields": tool(title=7, description=["x"], annotations="no", icons=None, execution=1, future={"a": 1}),
     "300 characters": tool("n" * 300),
     "5000 characters": tool("n" * 5000),
-    "strange characters": tool("a b/c:d?é中\t\n\0\x1b[31m"),
+    "strange characters": tool("a b/c:d?é中\t\n"),
     "dots only": tool("..."),
     "a lone surrogate": tool("a\ud800b"),
     "schema of 2 MB": tool(schema=OBJECT | {"description": "x" * 2_000_000}),

@@ -10,6 +10,8 @@ from aggregator.catalog.vet import vet
 from aggregator.cli.call import _parse_json, _parse_pairs
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.unseen import may_hide
+from aggregator.wire.codec import encode
 
 from .strategies import json_values, server, tool
 
@@ -67,7 +69,8 @@ def test_a_schema_nobody_can_read_is_no_obstacle(properties: Any) -> None:
     assert _parse_pairs(["key=1"], _tool(properties)) == {"key": 1}
 
 
-@given(json_values(), st.text(max_size=20))
+# Where names have characters that nobody sees, a tool is left out.
+@given(json_values().filter(lambda value: not may_hide(encode(value))), st.text(max_size=20))
 def test_any_schema_and_any_text(properties: Any, text: str) -> None:
     assert set(_parse_pairs([f"key={text}"], _tool(properties))) == {"key"}
 
