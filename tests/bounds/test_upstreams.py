@@ -186,8 +186,9 @@ async def test_a_flood_of_notifications_is_read_at_a_rate(kind: str, monkeypatch
             await until(lambda: written[0] > 100, "the flood has begun")
             for _ in range(20):
                 await stage.say("good.echo")
-            # What is not read stays in the buffers of the two sockets: some hundred kilobytes each.
-            assert written[0] < 100_000
+            # What is not read stays in the buffers of the sockets, some hundred kilobytes each; a handshake server over
+            # HTTP has two sessions with a standing stream each.
+            assert written[0] < 200_000
             assert (await calling).get("isError") or kind == "standing"
 
 
