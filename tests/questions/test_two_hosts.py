@@ -179,8 +179,9 @@ async def test_the_question_of_a_call_that_was_given_up_is_nobody_elses(
         doomed = gone.call("one.late", {"key": key})
         await here.call("one.witness", {"entry": f"started {key}"}).result()
         await gone.wire.cancel(doomed)
+        running = here.call("one.witness", {"entry": f"late {key}: error"})
         await here.call("one.note", {"entry": f"ask late {key}"}).result()
-        await here.call("one.witness", {"entry": f"late {key}: error"}).result()
+        await running.result()
         assert not [message for message in here.inbox.messages if is_question(message)]
 
 
@@ -192,8 +193,9 @@ async def test_the_question_of_a_call_that_timed_out_is_nobody_elses(open_house:
         house.host("sse", VERSION, capabilities=ABLE) as here,
     ):
         assert (await gone.call("one.late", {"key": key}).result())["isError"] is True
+        running = here.call("one.witness", {"entry": f"late {key}: error"})
         await here.call("one.note", {"entry": f"ask late {key}"}).result()
-        await here.call("one.witness", {"entry": f"late {key}: error"}).result()
+        await running.result()
         assert not [message for message in here.inbox.messages if is_question(message)]
 
 
