@@ -9,6 +9,8 @@ MARK: Final = "…"
 
 _CLAUSE: Final = re.compile(r"[,;:](?=\s)|\s[-–—](?=\s)|—|[，；：。！？]|[.!?](?=\s)|\s(?=[(（])|(?=（)")
 _ASIDE: Final = re.compile(r"\s*(?:\([^()]{0,400}\)|（[^（）]{0,400}）)")
+# What an aside that stood first leaves in front, and would read as Markdown there.
+_LEADING: Final = re.compile(r"[\s#>|*-]+")
 _DANGLING: Final = re.compile(
     r"(?:\s(?:an?|the|and|or|of|in|on|at|to|for|from|with|by|as|is|are|be|that|which|who|if|when|while|where|using|via"
     r"|into|its?|your|their|this|these|any|all|one|more|such|like|including|based|e\.g\.?|i\.e\.?|not|but|can|will"
@@ -36,7 +38,10 @@ _FILLERS: Final = (
 
 def without_asides(text: str) -> str:
     """The text without what stands in parentheses, unless that is all there is."""
-    return _ASIDE.sub("", text).strip() or text
+    short = _ASIDE.sub("", text).strip()
+    if short and not text.startswith(short[0]):
+        short = _LEADING.sub("", short, 1) if _LEADING.match(short) else short
+    return short or text
 
 
 def cut(text: str, room: int) -> str:

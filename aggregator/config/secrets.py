@@ -85,7 +85,8 @@ def _in_arguments(args: Iterable[str]) -> Iterator[str]:
     flag = ""
     for arg in args:
         assigned = _ASSIGNED.fullmatch(arg)
-        if _TELLING.search(flag) and not _FLAG.match(arg):
+        # A key may begin with a dash; a flag is made of words.
+        if _TELLING.search(flag) and (not _FLAG.match(arg) or (is_opaque(arg) and not assigned)):
             yield arg
         elif assigned is not None and _TELLING.search(assigned[1]):
             yield from _in_header(assigned[1], assigned[2])

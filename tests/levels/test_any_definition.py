@@ -4,7 +4,7 @@ import json
 import unicodedata
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from aggregator.catalog.cut import cut
@@ -42,6 +42,7 @@ def test_any_tool_has_three_levels(definition: dict[str, Any], length: int) -> N
 
 @_slowly
 @given(DESCRIPTIONS, st.integers(1, 80))
+@example("（备注）# Heading\n", 2)
 def test_any_description_gives_one_clean_line(description: str, room: int) -> None:
     line = one_line({"name": "get", "description": description}, room)
     assert columns(line) <= room

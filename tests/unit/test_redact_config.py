@@ -31,6 +31,7 @@ LOGIN = b64encode(b"me:correct horse").decode()
             {"args": ["--api-key", "one", "--verbose", "--token=two", "DB_PASSWORD=three", "-y", "four"]},
             {"one", "two", "three"},
         ),
+        ({"args": ["--key", "-x9Kd83hfKQ_pL", "--secret", "--read-only", "--token", "-v"]}, {"-x9Kd83hfKQ_pL"}),
         ({"args": ["--header", "Authorization: Bearer abc", "-H", "X-Any: b"]}, {"Bearer abc", "abc"}),
         ({"args": ["--auth", "--db=redis://:pw@h/0", "https://e.com/?token=t&q=cats"]}, {"pw", "t"}),
         (
