@@ -3,12 +3,18 @@
 The server below has no bound for any of it: a head that trickles or has no end, a body that trickles, and an answer
 that nobody reads. And where requests wait for the answer to an earlier one (RFC 9112, 9.3.2), it forgets that one when
 the host leaves.
+
+Rule: where a request ends, and for whom it is, is read as every proxy reads it. The server below takes the body of a
+request that asks for another protocol for the next request, fields behind a body for headers, and leaves the host that
+an absolute target names unread.
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEAD_LIMIT: Final = 64 * 1024
@@ -17,6 +23,10 @@ LEAST_RATE: Final = 1024
 LEAST_BODY_RATE: Final = 4096
 # Bytes that are read ahead of an answer: who is read from is seen to leave.
 READ_AHEAD: Final = 1024 * 1024
+
+# What an absolute target names (RFC 9112, section 3.2.2).
+_AUTHORITY: Final = re.compile(rb"[^/?#]*://([^/?#]*)")
+_CONNECT: Final = b"CONNECT"
 
 
 def _answer(status: bytes, said: bytes) -> bytes:
@@ -66,7 +76,8 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._blind += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._read(data)
         self._ahead = self._ahead + len(data) if self.pipeline else 0
         if self.pipeline and self._ahead <= READ_AHEAD and not self.transport.is_closing():
             self.flow.resume_reading()
@@ -83,9 +94,53 @@ class Connection(HttpToolsProtocol):
             # Not what is left of a body whose request was answered before it came.
             self._wait_for_head()
 
+    def _read(self, data: bytes) -> None:
+        """Read requests. One that asks for another protocol is one like all others (RFC 9110, section 7.8).
+
+        The parser stops behind the head of such a request, whether a body follows or not: it reads that head again,
+        without the question.
+        """
+        pieces: list[bytes | memoryview] = [data]
+        while pieces:
+            piece = pieces.pop()
+            try:
+                self.parser.feed_data(piece)
+            except httptools.HttpParserUpgrade as asked:
+                if self.parser.get_method() == _CONNECT:
+                    self._refuse_unread()
+                    return
+                pieces += [memoryview(piece)[asked.args[0] :], self._head_without_upgrade()]
+            except httptools.HttpParserError:
+                self._refuse_unread()
+                return
+
+    def _head_without_upgrade(self) -> bytes:
+        """The head that was read last."""
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % line for line in self.headers if line[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
+
+    def _refuse_unread(self) -> None:
+        said = "Invalid HTTP request received."
+        self.logger.warning(said)
+        self.send_400_response(said)
+
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._blind = self._body_size = 0
+        if not self.url.startswith(b"/"):
+            self._take_authority()
         super().on_headers_complete()
+        # Trailer fields are none of the headers (RFC 9110, section 6.5.1), and nobody asks for them.
+        self.headers = []
+
+    def _take_authority(self) -> None:
+        """Let the host that the target names count as one more `Host`: a request with two of them is refused."""
+        absolute = _AUTHORITY.match(self.url)
+        if absolute is not None and (b"host", absolute[1]) not in self.headers:
+            self.headers.append((b"host", absolute[1]))
 
     def on_body(self, body: bytes) -> None:
         self._blind = 0
@@ -93,6 +148,8 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._blind = 0
         if self._body is not None:
             self._body.cancel()
