@@ -7,6 +7,7 @@ about one and the server would do the other.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from aggregator.domain.caseless import caseless
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 
 _MEMBERS: Final = frozenset(
@@ -32,10 +33,10 @@ def refuse_look_alikes(params: Mapping[str, Any]) -> None:
 
 def _look(holder: Mapping[str, Any], members: frozenset[str]) -> None:
     for name in holder.keys() - members:
-        meant = _BY_FOLD.get(name.casefold())
+        meant = _BY_FOLD.get(caseless(name))
         if meant in members:
             said = f"Some servers take {name!a:.80} for `{meant}`: leave it out, or write `{meant}`."
             raise HostError(INVALID_PARAMS, said)
 
 
-_BY_FOLD: Final = {name.casefold(): name for name in _MEMBERS | _OF_META}
+_BY_FOLD: Final = {caseless(name): name for name in _MEMBERS | _OF_META}
