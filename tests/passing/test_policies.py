@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from aggregator.config.model import Config
 from aggregator.domain.uris import aliased, wrapped
 from aggregator.gateway.host import Host
 from aggregator.upstream.negotiate import Greeting
@@ -69,8 +70,9 @@ class Reader:
 class Counter(Desk):
     """A desk whose upstreams have resources and prompts, and no tools."""
 
-    def __init__(self, folder: Path, world: World, policies: object) -> None:
-        super().__init__(configured(folder, {name: {"command": "played"} for name in SERVERS}), {}, policies)
+    def __init__(self, folder: Path, world: World, policies: object, config: Config | None = None) -> None:
+        config = config or configured(folder, {name: {"command": "played"} for name in SERVERS})
+        super().__init__(config, {}, policies)
         greeting = Greeting(LEGACY, {}, {"resources": {}, "prompts": {}}, None)
         for server, link in self.app.links.items():
             uris, names = world.get(server, ([], []))
