@@ -13,6 +13,8 @@ from urllib.parse import unquote
 from aggregator.domain.uri_host import host_key, port_key
 
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+# An escape of an escape, however often: for servers that decode what was decoded before.
+_ESCAPED_AGAIN: Final = re.compile(r"%(?:25)+(?=[0-9A-Fa-f]{2})")
 _STRAY: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
@@ -69,6 +71,7 @@ def fault(uri: str) -> str | None:
     if scheme is not None and scheme[1] != scheme[1].lower():
         return f"its scheme is in upper case: write {scheme[1].lower()}:"
     path = re.split("[?#]", uri[scheme.end() :] if scheme is not None else uri, maxsplit=1)[0]
+    path = canonical(_ESCAPED_AGAIN.sub("%", path))
     if not _DOTS.isdisjoint(_SEPARATOR.split(path)):
         return "its path holds `.` or `..`: write the path that is meant"
     return None
@@ -84,6 +87,8 @@ def spellings(uri: str) -> Spellings:
 def _spellings(uri: str) -> Spellings:
     written, decoded, whole = canonical(uri), unquote(uri), resolved(uri)
     forms = [uri, written, decoded, whole, *_shortened(whole)]
+    if "%25" in uri:
+        forms += _shortened(resolved(_ESCAPED_AGAIN.sub("%", uri)))
     return Spellings(written, decoded, tuple(dict.fromkeys(forms)))
 
 

@@ -16,6 +16,7 @@ from aggregator.policy.rulebook import Tightening
 from aggregator.schemas.checks import ENGINE, Checks, Unread
 from aggregator.schemas.coerce import coerce
 from aggregator.schemas.fault import Fault, UnusableSchema
+from aggregator.schemas.look_alikes import AT_ONCE, look_alikes
 from aggregator.schemas.output import known_faults
 from aggregator.schemas.refusal import input_refusal, output_refusal, output_unchecked, with_note
 from aggregator.schemas.workers import CutShort, Workers
@@ -62,6 +63,8 @@ class Checker:
         try:
             check = self._checks.get(tool, [rule.schema for rule in rules] if rules else ())
             faults = await self._faults(check, given, tool, agent)
+            if rules and not faults:
+                faults = await _look_alikes(schema, given, rules)
         except UnusableSchema as problem:
             raise Unverifiable(
                 tool.name, f"{tool.name} was not called: its arguments cannot be checked ({problem})."
@@ -80,7 +83,8 @@ class Checker:
         with suppress(UnusableSchema, CutShort):
             if rules and not await self._faults(self._checks.get(tool), given, tool, agent):
                 for rule in rules:
-                    if await self._faults(self._checks.get(tool, [rule.schema]), given, tool, agent):
+                    found = await self._faults(self._checks.get(tool, [rule.schema]), given, tool, agent)
+                    if found or await _look_alikes(tool.definition["inputSchema"], given, (rule,)):
                         return Blame(rule.rule, rule.source)
         return None
 
@@ -129,3 +133,14 @@ class Checker:
         if (tool, what) not in self._warned and len(self._warned) < _WARNINGS:
             self._warned.add((tool, what))
             log.warning("%s: %s", tool, what)
+
+
+async def _look_alikes(
+    schema: Mapping[str, Any], given: Mapping[str, Any], rules: tuple[Tightening, ...]
+) -> tuple[Fault, ...]:
+    """The names of arguments that a server could take for one that a policy speaks of."""
+    tightening = [rule.schema for rule in rules]
+    found = look_alikes(tightening, schema, given, AT_ONCE)
+    if found is None:
+        found = await asyncio.to_thread(look_alikes, tightening, schema, given)
+    return found or ()

@@ -38,6 +38,7 @@ from aggregator.gateway.inquiry import Inquiries
 from aggregator.gateway.instructions import instructions
 from aggregator.gateway.journal import Journal, Trail
 from aggregator.gateway.listening import Listening
+from aggregator.gateway.members import refuse_look_alikes
 from aggregator.gateway.meta.all import META_TOOLS, READ_TOOL, MetaTools
 from aggregator.gateway.offers import Offers
 from aggregator.gateway.permission import Permission
@@ -322,6 +323,7 @@ class Gateway:
         async def travel(trail: Trail) -> dict[str, Any]:
             if self.closing.begun:
                 raise self.closing.refusal()
+            refuse_look_alikes(question.params)
             return await answer(question._replace(trail=trail))
 
         return await self.journal.attend(method, question.asked(), question.host, travel)

@@ -42,6 +42,7 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.inquiry import Back, Inquiries, Matter
 from aggregator.gateway.journal import Journal, name_tool, timed
 from aggregator.gateway.limits import Ledger
+from aggregator.gateway.members import refuse_look_alikes
 from aggregator.gateway.offers import Offers
 from aggregator.gateway.progress import Progress
 from aggregator.gateway.resolver import Resolver
@@ -241,6 +242,7 @@ class Pipeline:
         return Checked(Permitted(Resolved(first.resolved.asked, tool), ruling, first.record), arguments)
 
     async def _permit(self, asked: Asked, view: View, record: CallRecord) -> Permitted:
+        refuse_look_alikes(asked.params)
         tool = await self._resolver.find(view, asked.name, asked.style)
         name_tool(record, tool)
         if tool.only_for_apps and (asked.via is not None or record.door == "v1"):

@@ -64,13 +64,16 @@ class Prompts:
             return found
         named = ((self._by_prefix[prefix], own) for prefix, own in spellings(name) if prefix in self._by_prefix)
         link, own = next(named, (self._by_prefix.get(""), name))
-        if link is None:
-            await self._offers.settled()
-        else:
-            if link.greeting is None and view.decide("prompt", link.config, own).visible:
+        decision = view.decide("prompt", link.config, own) if link is not None else None
+        if link is not None and decision is not None and not decision.hidden:
+            if link.greeting is None and decision.visible:
                 link.wake()
             await self._supervisor.tried(link, link.config.timeout)
         found = self._seen(view, name)
+        if found is None and (decision is None or not view.open):
+            # What is hidden is looked for like what is absent.
+            await self._offers.settled()
+            found = self._seen(view, name)
         if found is not None:
             return found
         nearest = self._offers.of(view).prompts.nearest(name, view.style(question.host.style))
@@ -81,7 +84,7 @@ class Prompts:
                 self._permission.check(Found("prompt", self._links[record.server], record.own_name, name), view)
             except UnknownPrompt as hidden:
                 raise UnknownPrompt(name, nearest, hidden.blame) from None
-        if link is not None and not link.shown and view.decide("prompt", link.config, own).visible:
+        if link is not None and decision is not None and not link.shown and decision.visible:
             raise link.away()
         raise UnknownPrompt(name, nearest)
 

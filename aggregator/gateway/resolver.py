@@ -47,8 +47,8 @@ class Resolver:
         if visible is not None and not (to_call and self._is_only_remembered(visible)):
             return visible
         link = self._links[visible.server] if visible is not None else self._named(view, name)
-        if link is None:
-            # A shortened name does not say which server it is of.
+        if link is None or (visible is None and _hides(view, link, name)):
+            # A shortened name does not say which server it is of, and what is hidden is looked for like what is absent.
             await self._supervisor.all_tried(self.patience)
         else:
             if visible is not None or (not link.shown and _might_call(view, link, name)):
@@ -73,6 +73,7 @@ class Resolver:
                 raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.", blame=blame, meant=tool)
         nearest = self._views.listing(view, self.catalog).nearest(name, style)
         if not view.open:
+            await self._supervisor.all_tried(began + self.patience - asyncio.get_running_loop().time())
             await evenly(began)
         raise UnknownTool(name, nearest, blame, meant)
 
@@ -114,5 +115,14 @@ class Resolver:
 
 def _might_call(view: View, link: Link, name: str) -> bool:
     """Whether this agent could call that name if its server were there: else it must not learn of the server."""
+    return view.supposed(link.config, _own_name(link, name)).visible
+
+
+def _hides(view: View, link: Link, name: str) -> bool:
+    """Whether a denial of that name would be hidden from this agent."""
+    return view.supposed(link.config, _own_name(link, name)).hidden
+
+
+def _own_name(link: Link, name: str) -> str:
     prefix = link.config.prefix
-    return view.might_use(link.config, next((tool for known, tool in spellings(name) if known == prefix), name))
+    return next((tool for known, tool in spellings(name) if known == prefix), name)

@@ -83,7 +83,8 @@ class Resources:
             OddSpelling: it could be taken for another URI.
         """
         found = self.place(view, uri)
-        if found is None:
+        if found is None or decided(found, view).hidden:
+            # What is hidden is looked for like what is absent.
             await self._offers.settled()
             found = self.place(view, uri)
         if found is None or not _reads(found.link):

@@ -102,7 +102,11 @@ class View:
 
     def might_use(self, server: ServerConfig, own_name: str = "?") -> bool:
         """Whether a server that is not there yet may be named to this agent: it could call whatever has that name."""
-        return self.sees(ToolRecord(server.id, server.prefix, own_name, {}, {}, server.timeout))
+        return self.supposed(server, own_name).visible
+
+    def supposed(self, server: ServerConfig, own_name: str) -> Decision:
+        """What would be decided about a tool of that name, whether or not there is one."""
+        return self.ruling(ToolRecord(server.id, server.prefix, own_name, {}, {}, server.timeout)).decision
 
     def read_only(self, tool: ToolRecord) -> bool:
         """Whether a word that counts says that the tool only reads: the admin's, or a trusted server's."""

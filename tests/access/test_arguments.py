@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from aggregator.catalog.vet import vet
 from tests.access.conftest import Configured
-from tests.access.desk import FORMS, MODERN, Desk, Way, of_kind, tool
+from tests.access.desk import FORMS, LEGACY, MODERN, Desk, Way, of_kind, tool
 from tests.access.loops import desk_for
 from tests.access.played import Box
 from tests.access.rooms import WAYS, OpenRoom
@@ -229,3 +229,38 @@ async def test_a_result_without_structure_where_it_is_promised(config: Configure
     result = (await desk.call(desk.host("local"), "crm.measure"))["result"]
     assert result["_meta"]["aggregator/error"]["code"] == "invalid_output"
     assert "did measure" in json.dumps(result["content"])
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+@pytest.mark.parametrize(
+    "name", ["Limit", "LIMIT", "l_imit", "li-mit", "l\u0131mit", "lim\u0130t", "limit_"], ids=ascii
+)
+async def test_another_spelling_of_a_tightened_name(config: Configured, version: str, name: str) -> None:
+    """Servers that read names in any case, or `maxItems` for `max_items`, would get past the rule.
+
+    Proves: F3
+    """
+    desk = Desk(config("crm"), {"crm": [ORDERS]}, POLICIES)
+    for arguments in ({"limit": 5, name: 500}, {"limit": 5, "city": "x", "more": [{"deep": {name: 500}}]}):
+        error = of_kind(await desk.call(desk.host("one", version), "crm.orders", arguments))
+        assert error["code"] == "invalid_arguments"
+        (problem,) = error["problems"]
+        assert problem["pointer"].endswith(f"/{name}")
+        assert problem["expected"] == "the name 'limit'"
+    assert desk.sent == []
+    assert "isError" not in (await desk.call(desk.host("two", version), "crm.orders", {name: 500}))["result"]
+
+
+async def test_a_name_that_the_tool_itself_declares_is_its_own(config: Configured) -> None:
+    """A tool may tell `limit` from `LIMIT`; large arguments are looked through all the same.
+
+    Proves: D6
+    """
+    orders = tool("orders", {"limit": {"type": "integer"}, "LIMIT": {"type": "integer"}, "ids": {"type": "array"}})
+    desk = Desk(config("crm"), {"crm": [orders]}, POLICIES)
+    host = desk.host("one")
+    assert "isError" not in (await desk.call(host, "crm.orders", {"limit": 5, "LIMIT": 500}))["result"]
+    many = [{"id": at} for at in range(2_000)]
+    assert "isError" not in (await desk.call(host, "crm.orders", {"limit": 5, "ids": many}))["result"]
+    refused = await desk.call(host, "crm.orders", {"limit": 5, "ids": [*many, {"Limit": 7}]})
+    assert of_kind(refused)["problems"][0]["pointer"] == "/ids/2000/Limit"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aggregator.identity.throttle import Throttle
 from tests.access.conftest import Configured
-from tests.access.desk import Desk, of_kind, tool
+from tests.access.desk import LEGACY, MODERN, Desk, of_kind, tool
 from tests.access.loops import desk_for
 from tests.access.played import Box
 from tests.access.rooms import WAYS, OpenRoom
@@ -70,6 +70,26 @@ async def test_what_is_no_name(config: Configured, name: object) -> None:
     answer = await desk.ask(desk.host("one"), "tools/call", {"name": name})
     assert answer["error"]["code"] == -32602
     assert desk.sent == []
+
+
+@pytest.mark.parametrize(
+    "member", ["Name", "NAME", "Arguments", "argument\u017f", "_Meta", "RequestState", "INPUTRESPONSES"]
+)
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+async def test_a_member_in_another_case_goes_nowhere(config: Configured, version: str, member: str) -> None:
+    """Servers that read names in any case (Go) would take it for the one that was decided about.
+
+    Proves: D4, F3
+    """
+    desk = Desk(config("shop"), {"shop": SHOP}, POLICIES)
+    host = desk.host("one", version)
+    for named, arguments in (("shop.get", {"a": 1}), ("call_tool", {"name": "shop.get", "arguments": {"a": 1}})):
+        answer = await desk.ask(host, "tools/call", {"name": named, "arguments": arguments, member: "wipe"})
+        assert answer["error"]["code"] == -32602
+        assert ascii(member) in answer["error"]["message"]
+    assert desk.sent == []
+    assert "result" in await desk.call(host, "shop.get", {"Name": 1}, vendor="kept")
+    assert desk.played["shop"].calls[0]["vendor"] == "kept"
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -8,7 +8,9 @@ from typing import Any, Final
 import pytest
 
 from aggregator.gateway.evenly import EVEN, evenly
-from tests.access.desk import LEGACY, MODERN
+from aggregator.gateway.host import Host
+from aggregator.upstream.states import Condition
+from tests.access.desk import LEGACY, MODERN, configured
 from tests.passing.test_policies import Counter
 from tests.peers.toolbox import Json
 from tests.supervision.virtual import VirtualLoop
@@ -31,17 +33,19 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualLoop]:
 
 
 def asked(name: str) -> list[tuple[str, Json]]:
-    """Everything that can be asked for by a name."""
-    uri = {"uri": f"demo://a/{name}"}
+    """Everything that can be asked for by a name of `a`, or of another server as `server/name`."""
+    server, _, name = name.rpartition("/")
+    server = server or "a"
+    uri = {"uri": f"demo://{server}/{name}"}
     argument = {"argument": {"name": "x", "value": ""}}
     return [
-        ("tools/call", {"name": f"a.{name}"}),
-        ("tools/call", {"name": "call_tool", "arguments": {"name": f"a.{name}"}}),
-        ("tools/call", {"name": "describe_tools", "arguments": {"names": [f"a.{name}"]}}),
+        ("tools/call", {"name": f"{server}.{name}"}),
+        ("tools/call", {"name": "call_tool", "arguments": {"name": f"{server}.{name}"}}),
+        ("tools/call", {"name": "describe_tools", "arguments": {"names": [f"{server}.{name}"]}}),
         ("resources/read", uri),
         ("resources/subscribe", uri),
-        ("prompts/get", {"name": f"a.{name}"}),
-        ("completion/complete", {"ref": {"type": "ref/prompt", "name": f"a.{name}"}, **argument}),
+        ("prompts/get", {"name": f"{server}.{name}"}),
+        ("completion/complete", {"ref": {"type": "ref/prompt", "name": f"{server}.{name}"}, **argument}),
         ("completion/complete", {"ref": {"type": "ref/resource", **uri}, **argument}),
     ]
 
@@ -79,6 +83,50 @@ def test_hidden_and_absent_take_the_same_time(loop: VirtualLoop, tmp_path: Path,
     seen = loop.create_task(counter.ask(host, "resources/read", {"uri": "demo://a/seen"}))
     loop.settle()
     assert "result" in seen.result()
+
+
+async def timed(counter: Counter, host: Host, method: str, params: Json) -> tuple[float, str]:
+    """How long an answer took, and what it was."""
+    began = asyncio.get_running_loop().time()
+    answer = await counter.ask(host, method, params)
+    return round(asyncio.get_running_loop().time() - began, 3), str(answer)
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+@pytest.mark.parametrize("place", ["a/{}", "c/{}", "d/{}"])
+def test_hidden_and_absent_wait_alike_for_a_server_that_starts(
+    loop: VirtualLoop, tmp_path: Path, version: str, place: str
+) -> None:
+    """An agent that can make a server start would else find the servers that are hidden from it: here `c`."""
+
+    async def made() -> Counter:
+        world = {name: (["demo://hidden", "demo://seen"], ["hidden", "seen"]) for name in ("a", "c")}
+        config = configured(tmp_path, {name: {"command": "played"} for name in ("a", "b", "c")}, startup_wait=3)
+        counter = Counter(tmp_path, world, POLICIES, config)
+        for server in ("a", "c"):
+            counter.app.links[server].definitions = [
+                {"name": name, "inputSchema": {"type": "object"}} for name in ("hidden", "seen")
+            ]
+        counter.app.links["b"].life.condition = Condition("starting", since=0.0)
+        counter.app.gateway.restock()
+        return counter
+
+    counter = loop.run_until_complete(made())
+    host, answers = counter.host("one", version), []
+    for name in ("hidden", "hiddem"):
+        for method, params in asked(place.format(name)):
+            if method == "resources/subscribe" and version == MODERN:
+                continue
+            answer = loop.create_task(timed(counter, host, method, params))
+            loop.settle()
+            loop.pass_time(1.0)
+            assert not answer.done(), (method, params)
+            loop.pass_time(8.0)
+            took, said = answer.result()
+            answers.append((took, said.replace(name, "NAME")))
+    half = len(answers) // 2
+    assert answers[:half] == answers[half:]
+    assert counter.sent == []
 
 
 def test_a_wait_that_is_over_is_none(loop: VirtualLoop) -> None:

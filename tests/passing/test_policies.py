@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from aggregator.config.model import Config
 from aggregator.domain.uris import aliased, wrapped
 from aggregator.gateway.host import Host
 from aggregator.upstream.negotiate import Greeting
@@ -69,8 +70,9 @@ class Reader:
 class Counter(Desk):
     """A desk whose upstreams have resources and prompts, and no tools."""
 
-    def __init__(self, folder: Path, world: World, policies: object) -> None:
-        super().__init__(configured(folder, {name: {"command": "played"} for name in SERVERS}), {}, policies)
+    def __init__(self, folder: Path, world: World, policies: object, config: Config | None = None) -> None:
+        config = config or configured(folder, {name: {"command": "played"} for name in SERVERS})
+        super().__init__(config, {}, policies)
         greeting = Greeting(LEGACY, {}, {"resources": {}, "prompts": {}}, None)
         for server, link in self.app.links.items():
             uris, names = world.get(server, ([], []))
@@ -289,3 +291,28 @@ async def test_a_person_agrees_to_a_read(tmp_path: Path) -> None:
     assert "result" in await counter.ask(modern, "prompts/get", back)
     assert counter.sent == [("a", "file:///get"), ("a", "get")]
     assert "resource:a.file:///get" in asked[0]["message"]
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+async def test_a_member_in_another_case_goes_nowhere(tmp_path: Path, version: str) -> None:
+    """Servers that read names in any case (Go) would read, get or complete what the second one says.
+
+    Proves: D4
+    """
+    rules = {"agents": {"one": {"allow": ["resource:*open*", "prompt:*open*"], "deny": ["*secret*"]}}}
+    desk = Counter(tmp_path, {"a": (["x://open", "x://secret"], ["open", "secret"])}, rules)
+    host = desk.host("one", version)
+    uri, argument = wrapped("a", "x://open"), {"name": "a", "value": ""}
+    for method, params in (
+        ("resources/read", {"uri": uri, "URI": "x://secret"}),
+        ("resources/read", {"uri": uri, "_meta": {"ProgressToken": 1}}),
+        ("prompts/get", {"name": "a.open", "Name": "secret"}),
+        ("prompts/get", {"name": "a.open", "ARGUMENTS": {}}),
+        ("completion/complete", {"ref": {"type": "ref/prompt", "name": "a.open", "Name": "x"}, "argument": argument}),
+        ("completion/complete", {"ref": {"type": "ref/prompt", "name": "a.open"}, "argument": argument, "Ref": {}}),
+    ):
+        answer = await desk.ask(host, method, params)
+        assert answer["error"]["code"] == -32602, params
+        assert "leave it out" in answer["error"]["message"]
+    assert desk.sent == []
+    assert "result" in await desk.ask(host, "resources/read", {"uri": uri})

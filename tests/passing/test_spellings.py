@@ -174,6 +174,29 @@ def test_an_allowed_prefix_is_a_fence(desk: Any, uris: list[str]) -> None:
             assert all(one is None or one.startswith(ALLOWED) for one in readings), (asked, sent)
 
 
+@pytest.mark.parametrize("times", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("agent", "uri"),
+    [
+        ("all_but", "demo://resource/%73tatic/a"),
+        ("all_but", "demo://resource/x%2f%2e%2E%2Fstatic/a"),
+        ("all_but", "file:///etc%2fd"),
+        ("all_but", "notes:///%C3%A9%20f"),
+        ("only", f"{ALLOWED}%2e%2e/x"),
+        ("only", f"{ALLOWED}x/..%5c..%5Cy"),
+    ],
+)
+def test_escapes_of_escapes_are_seen_through(desk: Any, agent: str, uri: str, times: int) -> None:
+    """Servers that decode what was decoded before get past neither a denial nor an allowed prefix.
+
+    Proves: D4
+    """
+    for _ in range(times):
+        uri = uri.replace("%", "%25")
+    assert [one for one in desk(agent, MODERN, [uri]) if one[1] is not None] == []
+    assert desk(agent, MODERN, [f"{ALLOWED}100%25"])[0][1] == ("a", f"{ALLOWED}100%25")
+
+
 ODD: Final = (
     "DEMO://Odd/../x y",
     "demo://h/b%2fc",

@@ -1,0 +1,58 @@
+"""Names of arguments that some servers take for another: `Limit` or `LIMIT` for `limit`, `maxItems` for `max_items`.
+
+A schema says nothing of them, so that what tightens `limit` would not hold for a server that reads `Limit` as the same.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from aggregator.domain.caseless import caseless
+from aggregator.domain.schema_walk import positions
+from aggregator.schemas.fault import Fault, step
+
+# So many values are looked through at once, without anybody waiting for it.
+AT_ONCE: Final = 1_000
+
+Schema = Mapping[str, Any]
+
+
+def look_alikes(rules: Sequence[Schema], own: Schema, given: Any, most: int | None = None) -> tuple[Fault, ...] | None:
+    """Return the names in `given` that pass for one that `rules` speak of and that the tool's `own` schema has not.
+
+    None where there are more than `most` values to look through.
+    """
+    spoken = {name for rule in rules for name in _names(rule)}
+    meant = {_plain(name): name for name in spoken}
+    found = []
+    stack: list[tuple[str, Any]] = [("", given)]
+    seen = 0
+    while stack:
+        at, value = stack.pop()
+        if not isinstance(value, dict | list):
+            continue
+        seen += len(value)
+        if most is not None and seen > most:
+            return None
+        if isinstance(value, list):
+            stack += ((step(at, number), item) for number, item in enumerate(value))
+            continue
+        for name, item in value.items():
+            stack.append((step(at, name), item))
+            if name not in spoken and (other := meant.get(_plain(name))) is not None:
+                found.append((name, Fault(step(at, name), f"the name {other!r}", f"{name!a}", "properties")))
+    if not found:
+        return ()
+    declared = set(_names(own))
+    return tuple(fault for name, fault in found if name not in declared)
+
+
+def _names(schema: Schema) -> Iterator[str]:
+    for _, node in positions(schema):
+        for keyword in ("properties", "dependentSchemas", "required"):
+            names = node.get(keyword)
+            if isinstance(names, Mapping | list):
+                yield from (name for name in names if isinstance(name, str))
+
+
+def _plain(name: str) -> str:
+    return caseless(name).replace("_", "").replace("-", "")
