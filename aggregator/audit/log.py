@@ -190,7 +190,7 @@ class AuditLog:
         try:
             async with asyncio.timeout(bound):
                 await self._make()
-                while len(self._writer):
+                while self._writer.unfinished:
                     await self._writer.step()
         except Exception as error:  # whatever it is, what waits must not be lost
             reason = str(error) or type(error).__name__

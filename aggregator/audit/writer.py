@@ -115,6 +115,11 @@ class Writer:
         """Whether no more rows should come, where `besides` wait elsewhere."""
         return len(self) + besides >= ROWS_AT_MOST or self._bytes >= BYTES_AT_MOST
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether rows wait here, or in files because the database was not open yet."""
+        return bool(len(self)) or (self._recover and self.spilled > 0 and self.problem is None)
+
     def add(self, entries: Iterable[Entry]) -> None:
         """Queue rows."""
         for one in entries:
@@ -252,7 +257,11 @@ class Writer:
     async def _catch_up(self, rows: "AuditRows") -> None:
         """Write what processes before this one could not."""
         self._recover = False
-        await self._take_back(rows)
+        try:
+            await self._take_back(rows)
+        except asyncio.CancelledError:
+            self._recover = True
+            raise
         await self._close_for_others(rows)
 
     async def _take_back(self, rows: "AuditRows") -> None:

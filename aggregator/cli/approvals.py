@@ -4,11 +4,12 @@ import json
 import os
 import time
 from dataclasses import asdict
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from aggregator.cli.noting import noted, operator
 from aggregator.cli.printing import minute, one_line, print_rows
 from aggregator.cli.setup import run_loop
+from aggregator.domain.errors import OperatorError
 from aggregator.domain.unseen import escaped
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import default_url
@@ -19,7 +20,13 @@ Answer = Literal["grant", "deny"]
 
 
 def listed(storage: str | None, status: ApprovalStatus | None = "pending", as_json: bool = False) -> int:
-    """Print the approvals of one status, or all of them with None."""
+    """Print the approvals of one status, or all of them with None.
+
+    Raises:
+        OperatorError: there is no such status.
+    """
+    if status is not None and status not in get_args(ApprovalStatus):
+        raise OperatorError(f"There is no status {status!r:.20}; there are {', '.join(get_args(ApprovalStatus))}, all.")
     found = run_loop(_list(_url(storage), status))
     if as_json:
         print(json.dumps([_plain(approval) for approval in found], ensure_ascii=False, indent=2))

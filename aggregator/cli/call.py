@@ -17,6 +17,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import LATEST_LEGACY
 from aggregator.gateway.host import Host
 from aggregator.identity.identify import launch_agent
+from aggregator.wire.codec import decode
 from aggregator.wire.peer import NoWayBack
 
 
@@ -71,7 +72,7 @@ class _Silent:
 
 def _parse_json(text: str) -> dict[str, Any]:
     try:
-        arguments = json.loads(text)
+        arguments = decode(text.encode())
     except ValueError as error:
         raise OperatorError(f"--json is not JSON: {error}.") from error
     if not isinstance(arguments, dict):
@@ -107,6 +108,6 @@ def _listed(value: Any) -> list[Any]:
 
 def _as_json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return decode(text.encode())
     except ValueError:
         return text

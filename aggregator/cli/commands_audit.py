@@ -18,7 +18,7 @@ Until = Annotated[str | None, typer.Option(help="Only before then, written likew
 
 @audit_app.command("tail")
 def audit_tail(
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many.")] = 20,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1_000_000, help="How many.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl+C.")] = False,
     agent: Annotated[str | None, typer.Option(help="Only this agent's.", show_default=False)] = None,
     server: Annotated[str | None, typer.Option(help="Only this server's.", show_default=False)] = None,

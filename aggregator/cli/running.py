@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from aggregator.domain.errors import OperatorError
+
 Config = Annotated[
     Path | None,
     typer.Option(
@@ -20,7 +22,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def run(what: str, *arguments: Any, **options: Any) -> None:
-    """Run the command `module:function`; what it returns is the exit code."""
+    """Run the command `module:function`; what it returns is the exit code.
+
+    Raises:
+        OperatorError: an argument is no text, or whatever the command raises.
+    """
+    for given in (*arguments, *options.values()):
+        for text in given if isinstance(given, list) else [given]:
+            if isinstance(text, str) and not _is_text(text):
+                raise OperatorError(f"{text!r:.60} is not UTF-8 text. Write it as UTF-8.")
     command: Callable[..., int] = resolve_name(what)
     status = command(*arguments, **options)
     if status:
@@ -43,6 +53,15 @@ def run_change(what: str, config: Path | None, *arguments: Any) -> None:
     """The same for a command that changes something, which the audit log is told of, if one is wanted."""
     storage, audited, chain_key = _configured(config)
     run(what, storage, *arguments, audited=audited, chain_key=chain_key)
+
+
+def _is_text(given: str) -> bool:
+    """Whether what was typed was UTF-8: Python hands over other bytes as what no text can hold."""
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _configured(config: Path | None) -> tuple[str | None, bool, str | None]:

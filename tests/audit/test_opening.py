@@ -1,6 +1,7 @@
 """When the log opens the database: not while the program starts, unless there is a call to write."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from aggregator.audit import writer
 from aggregator.audit.spill import Spill, waiting_beside
 from aggregator.domain.tasks import Tasks
 from aggregator.domain.trace import AuditEvent
+from aggregator.storage.audit_chain import Batch
 from aggregator.storage.audit_log import AuditRows
 from aggregator.storage.opening import Database
 from tests.audit.logs import a_call, a_log, numbers, rows, until, verdict_on
@@ -118,6 +120,41 @@ async def test_what_is_answered_before_the_database_is_open_is_in_a_file(
         await start.log.close()
     assert numbers(path) == [1, 2, 3, 4, 5, 6]
     assert (waiting_beside(path), (await verdict_on(path)).faults) == ([], ())
+
+
+@pytest.mark.parametrize("ends", ["while it is opened", "while the file is taken back"])
+async def test_a_program_that_ends_before_the_database_is_open_leaves_no_file(
+    database: Database, path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """D9: A command such as `aggregator call` lives about as long as that takes; its row is in the log when it ends."""
+    monkeypatch.setattr(writer, "FIRST_ASIDE", 0.0)
+    start, made = _Start(database), asyncio.Event()
+    reading, go_on = threading.Event(), threading.Event()
+    read = Spill.read
+
+    def slowly_read(self: Spill, file: Path) -> Batch | None:
+        reading.set()
+        go_on.wait(20)
+        return read(self, file)
+
+    async def slowly() -> AuditRows:
+        await made.wait()
+        return database.audit
+
+    monkeypatch.setattr(Spill, "read", slowly_read)
+    start.log._writer._open_rows = slowly
+    async with Tasks("a test") as tasks:
+        tasks.start(start.log.run())
+        start.log.record(a_call(1))
+        await until(lambda: start.log.report()["put_aside"] == 1)
+        if ends == "while the file is taken back":
+            made.set()
+            await until(reading.is_set)
+        await tasks.cancel()
+        made.set()
+        go_on.set()
+        await start.log.close()
+    assert (numbers(path), waiting_beside(path)) == ([1], [])
 
 
 async def test_nobody_is_answered_before_the_database_is_open_in_strict_mode(

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from aggregator import __version__
+from aggregator.cli.commands import app
+from aggregator.domain.errors import OperatorError
 from tests.journeys.house import local_peer, raw_peer, written
 from tests.journeys.programs import run
 from tests.peers.toolbox import DEFINITIONS
@@ -16,6 +18,35 @@ from tests.peers.toolbox import DEFINITIONS
 def one(tmp_path: Path) -> str:
     """A configuration with one good server."""
     return str(written(tmp_path, {"box": raw_peer()}))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "keys new {}",
+        "keys revoke {}",
+        "keys expire {} 1d",
+        "approvals show {}",
+        "audit show {}",
+        "audit tail --agent {}",
+        "audit tail --tool {}",
+        "policy explain a {}",
+        "call box.echo text={}",
+        "tools {}",
+        "status --url {}",
+    ],
+)
+def test_an_argument_that_is_no_text(command: str) -> None:
+    """F8: What was typed in another encoding is refused by name, whatever the command does with it."""
+    with pytest.raises(OperatorError, match=r"udcff' is not UTF-8 text"):
+        app(command.format("\udcff").split(), standalone_mode=False)
+
+
+async def test_more_lines_than_a_database_can_count(tmp_path: Path) -> None:
+    """F8: A number has a bound that is told."""
+    ended = await run("audit", "tail", "-n", "99999999999999999999", "--config", str(written(tmp_path, {})))
+    assert ended.code == 2
+    assert "less than or equal to 1000000" in ended.err
 
 
 @pytest.fixture

@@ -64,3 +64,8 @@ def test_an_id_that_nobody_has(url: str) -> None:
     for act in (approvals.show, approvals.grant, approvals.deny):
         with pytest.raises(OperatorError, match="no approval 'apr_x'"):
             act(url, "apr_x")
+
+
+def test_a_status_that_is_none(url: str) -> None:
+    with pytest.raises(OperatorError, match=r"no status 'open'; there are pending, .*, all\."):
+        approvals.listed(url, "open")  # type: ignore[arg-type]

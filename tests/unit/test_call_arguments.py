@@ -37,6 +37,8 @@ CASES: list[tuple[Any, str, Any]] = [
     ({"type": "object"}, '{"a": 1}', {"a": 1}),
     ({"type": "integer"}, "many", "many"),
     ({"type": "integer"}, "9" * 5_000, "9" * 5_000),
+    ({"type": "number"}, "1e999", "1e999"),
+    ({}, "NaN", "NaN"),
     ({}, "42", 42),
     ({}, "plain text", "plain text"),
     ({}, "null", None),
@@ -80,7 +82,16 @@ def test_json_arguments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("", "not JSON"), ("{", "not JSON"), ("[1]", "must be an object"), ("null", "must be an object")]
+    ("text", "says"),
+    [
+        ("", "not JSON"),
+        ("{", "not JSON"),
+        ("[1]", "must be an object"),
+        ("null", "must be an object"),
+        ('{"n": 1e999}', "not JSON: 1e999 is no number"),
+        ('{"n": NaN}', "not JSON: NaN is no number"),
+        ('{"n": ' + "[" * 100_000 + "]" * 100_000 + "}", "not JSON: nested too deeply"),
+    ],
 )
 def test_json_arguments_that_are_none(text: str, says: str) -> None:
     with pytest.raises(OperatorError, match=says):
