@@ -4,7 +4,6 @@ Rule: nobody waits for this. Whatever the database does, lists and calls go on w
 """
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -25,7 +24,7 @@ from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, Serve
 from aggregator.upstream.link import Link
 from aggregator.upstream.negotiate import Greeting
 from aggregator.upstream.supervisor import Supervisor
-from aggregator.wire.codec import decode
+from aggregator.wire.codec import TooDeep, decode, encode
 
 if TYPE_CHECKING:
     from aggregator.storage.catalogs import Catalogs
@@ -236,16 +235,11 @@ def lists_of(kept: Mapping[str, KeptTools]) -> dict[str, list[Any]]:
 
 
 def _text(value: Any) -> str:
-    """JSON that reads back as the very same; what is nested too deeply for it, and so for every host, is null."""
+    """JSON that reads back as what hosts are sent; what is nested too deeply for it, and so for every host, is null."""
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        text.encode()
-    except UnicodeEncodeError:
-        # Some servers send halves of characters, which no database takes as they are.
-        return json.dumps(value, separators=(",", ":"))
-    except RecursionError:
+        return encode(value).decode()
+    except TooDeep:
         return "null"
-    return text
 
 
 def _own_name(definition: Any) -> str:

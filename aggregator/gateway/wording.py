@@ -25,6 +25,11 @@ _SECRET: Final = re.compile(
     r"|mot de passe|passwort|contraseñ|парол",
     re.IGNORECASE,
 )
+# A description that tells a person to keep a secret out of a field is no question for one.
+_WARNED: Final = re.compile(
+    r"\b(?:do not|don['’]t|never) (?:enter|put|type|give|provide|send|share|write|include|use)\b[^.!?;:()]*",
+    re.IGNORECASE,
+)
 # Where the words of a name meet.
 _JOINT: Final = re.compile(r"[_-]+|(?<=[a-z0-9])(?=[A-Z])")
 # Of the fields of a form: how many are looked at, and how much of each text.
@@ -56,7 +61,8 @@ def _mark(server: str, asked: Mapping[str, Any]) -> str:
     for name, field in islice(fields.items(), _FIELDS) if isinstance(fields, Mapping) else ():
         about = field if isinstance(field, Mapping) else {}
         texts = (name, about.get("title"), about.get("description"))
-        said = _JOINT.sub(" ", " ".join(text[:_LOOKED_AT] for text in texts if isinstance(text, str)))
+        told = " . ".join(text[:_LOOKED_AT] for text in texts if isinstance(text, str))
+        said = _JOINT.sub(" ", _WARNED.sub("", told))
         if about.get("format") == "password" or _SECRET.search(said) is not None:
             return (
                 f"(Careful: {escaped(repr(name[:80]))} looks like a password or key. Servers must not ask for these in "

@@ -168,10 +168,14 @@ SECRETS: Final[list[Json]] = [
     {"x": {"format": "password"}},
     {"口令": {}},
     {"n": {"type": "number"}, "client_secret": {"type": "string"}},
+    {"x": {"description": "Do not share it with others. Your password"}},
+    {"never enter": {"title": "Your password"}},
 ]
 HARMLESS: Final[list[Json]] = [
     {}, {"name": {}}, {"max_tokens_per_page": {}}, {"monkey": {}}, {"keyboard": {"title": "Key layout"}},
     {"opinion": {"description": "Your opinion"}}, {"city": "not a schema"}, {"secretary": {}},
+    {"integer": {"description": "Your favorite integer (do not give us your phone number, pin, or such)"}},
+    {"name": {"description": "Never put a password here."}},
 ]  # fmt: skip
 
 

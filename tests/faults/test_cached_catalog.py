@@ -131,6 +131,22 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [line for line in caplog.records if line.levelname == "ERROR" and line.name.startswith(ours)]
 
 
+async def test_a_number_that_no_host_can_read_does_not_cost_the_restart(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: F4, C5. A list with NaN in it is kept and shown like any other; nobody is told of a change."""
+    shop.has("echo", {"name": "odd", "inputSchema": {"type": "object", "default": float("nan")}})
+    await seen_once(shop)
+    async with running(shop) as stage:
+        heard = told(stage)
+        assert await listed(stage) == ["shop.echo", "shop.odd"]
+        shop.open()
+        await until(lambda: stage.link("shop").state == "ready", "it is there")
+        assert await listed(stage) == ["shop.echo", "shop.odd"]
+        assert heard == []
+    assert "other tools than before" not in caplog.text
+
+
 async def test_a_restart_shows_what_they_had_at_once(shop: Shop) -> None:
     """Proves: F4, D2, A1. A call waits for its server; nobody is told of a change, for there is none."""
     await seen_once(shop)

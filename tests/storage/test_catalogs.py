@@ -106,13 +106,13 @@ def _sorted(value: Any) -> Any:
 
 
 def test_what_is_no_json_and_what_has_no_bottom(tmp_path: Path) -> None:
-    """Proves: F4. Numbers that some servers send and no one can write, and depths that no host is shown."""
+    """Proves: F4. Numbers that some servers send and no one can write, and depths that no host is shown: both null."""
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
     catalog = catalog_of("srv", "f", "stdio", Greeting("2025-11-25"), [{"name": "t", "default": float("inf")}, deep])
     lists = lists_of({"f": KeptTools(1.0, catalog.tools)})
-    assert lists == {"f": [{"name": "t", "default": float("inf")}, None]}
+    assert lists == {"f": [{"name": "t", "default": None}, None]}
     spoiled = Definition("t", "d", '{"name":')
     assert lists_of({"f": KeptTools(1.0, (spoiled,)), "g": KeptTools(1.0, ())}) == {"g": []}
 

@@ -33,14 +33,17 @@ async def sleeper() -> AsyncIterator[asyncio.subprocess.Process]:
         await started.wait()
 
 
-def ignores(pid: int, number: signal.Signals) -> bool:
-    """Whether a process has come so far as to ignore a signal."""
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def ignores_all(pid: int) -> bool:
+    """Whether a process has come so far as to ignore every one of them; one or two it may have been started with."""
     status = Path(f"/proc/{pid}/status").read_text()
     mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:"))
-    return bool(int(mask, 16) >> (number - 1) & 1)
+    return all(int(mask, 16) >> (number - 1) & 1 for number in SIGNALS)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", SIGNALS)
 async def test_a_signal_to_everything_does_not_end_it_before_its_work_is_done(number: signal.Signals) -> None:
     """Proves: C3. A service manager signals every process of a unit; the servers must still be ended afterwards."""
     reaper = await asyncio.create_subprocess_exec(
@@ -49,7 +52,7 @@ async def test_a_signal_to_everything_does_not_end_it_before_its_work_is_done(nu
     assert reaper.stdin is not None
     async with sleeper() as group:
         reaper.stdin.write(f"+{group.pid}\n".encode())
-        await until(lambda: ignores(reaper.pid, signal.SIGHUP), "it has begun")
+        await until(lambda: ignores_all(reaper.pid), "it has begun")
         reaper.send_signal(number)
         reaper.stdin.close()
         async with asyncio.timeout(BOUND):
