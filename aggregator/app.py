@@ -118,7 +118,9 @@ class App:
             self._reconfigure(found)
             applied(found.config)
 
-        self._config_watch = ConfigWatch(loaded, read, self._redactor, apply, self._events.config_read)
+        self._config_watch = ConfigWatch(
+            loaded, read, self._redactor, self.gateway.prepare, apply, self._events.config_read
+        )
 
     def reload(self) -> None:
         """Read the configuration again now, if it is kept up with."""

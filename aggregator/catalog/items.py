@@ -15,6 +15,7 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ItemKind, ItemRecord
 from aggregator.domain.schema_walk import deeper_than
+from aggregator.domain.slices import Steps, at_once
 from aggregator.domain.uri_spelling import LONGEST, is_plain, resolved
 from aggregator.domain.uris import wrapped
 
@@ -31,14 +32,30 @@ def items(
 
     `ambiguous` and `name_limit` are for the names of prompts, which are made like those of tools.
     """
+    return at_once(item_steps(server, kind, definitions, ambiguous=ambiguous, name_limit=name_limit))
+
+
+def item_steps(
+    server: ServerConfig, kind: ItemKind, definitions: Iterable[Any], *, ambiguous: bool, name_limit: int
+) -> Steps[tuple[tuple[ItemRecord, ...], list[str]]]:
+    """Do what `items` does, one definition in a step."""
     key = NAMED_BY[kind]
     records: dict[str, ItemRecord] = {}
     warnings: list[str] = []
     taken: set[str] = set()
-    known = [(one.get(key) if isinstance(one, dict) else None, one) for one in definitions]
-    readings = Counter(folded(own) for own in {own for own, _ in known if isinstance(own, str)})
+    known: list[tuple[Any, Any]] = []
+    names: set[str] = set()
+    readings: Counter[str] = Counter()
+    for one in definitions:
+        yield
+        own = one.get(key) if isinstance(one, dict) else None
+        known.append((own, one))
+        if isinstance(own, str) and own not in names:
+            names.add(own)
+            readings[folded(own)] += 1
     cleaning = Cleaning(server, kind)
     for own, definition in known:
+        yield
         if not isinstance(own, str) or not own:
             warnings.append(f"{server.id}: a {kind} is left out: it has no {key}")
             continue

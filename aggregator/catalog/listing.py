@@ -1,9 +1,10 @@
 """Tools in the order they are shown. A listing is frozen: another list is another listing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from aggregator.catalog.pages import Pages
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.slices import Steps
 
 
 class Listing(Pages[ToolRecord]):
@@ -11,8 +12,19 @@ class Listing(Pages[ToolRecord]):
 
     def __init__(self, tools: Iterable[ToolRecord] = ()) -> None:
         super().__init__(tools)
+        self._by_name: Mapping[str, ToolRecord] | None = None
 
     @property
     def tools(self) -> tuple[ToolRecord, ...]:
         """In config order of servers, then in each server's own order."""
         return self.records
+
+    def name_steps(self) -> Steps[Mapping[str, ToolRecord]]:
+        """Return the tools by their canonical names, made when first asked for, one in a step."""
+        if self._by_name is None:
+            by_name = {}
+            for tool in self.records:
+                yield
+                by_name[tool.name] = tool
+            self._by_name = by_name
+        return self._by_name

@@ -5,7 +5,7 @@ Rule 1: a URI that stays as it is (`https:`) belongs to the first server that ha
 Rule 2: a server's own URI, as it may stand in a text, means that server's resource where only one server has it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +14,7 @@ from aggregator.catalog.pages import Pages
 from aggregator.catalog.spelled import Spelled
 from aggregator.catalog.templates import fits
 from aggregator.domain.records import ItemKind, ItemRecord
+from aggregator.domain.slices import Steps, at_once
 from aggregator.domain.uris import aliased, unwrapped
 
 # A look at one takes a microsecond: a miss must not hold up everybody else.
@@ -24,30 +25,49 @@ class Offer:
     """In config order of servers, then in each server's own order."""
 
     def __init__(self, items: Iterable[ItemRecord] = ()) -> None:
-        self.items = tuple(items)
+        at_once(self._fill(items))
+
+    def _fill(self, items: Iterable[ItemRecord]) -> Steps[None]:
+        kept: list[ItemRecord] = []
         by_kind: dict[ItemKind, list[ItemRecord]] = {kind: [] for kind in NAMED_BY}
-        for item in self.items:
-            by_kind[item.kind].append(item)
-        self.resources = Pages(_distinct(by_kind["resource"]), NAMED_BY["resource"])
-        self.templates = Pages(_distinct(by_kind["template"]), NAMED_BY["template"])
+        taken: dict[ItemKind, set[str]] = {kind: set() for kind in NAMED_BY}
+        self._listed: set[tuple[str, str]] = set()
+        self._respelled: dict[tuple[str, str], tuple[str, ...]] = {}
+        for item in items:
+            yield
+            kept.append(item)
+            shown = item if item.kind == "prompt" else _distinct(item, taken[item.kind])
+            if shown is not None:
+                by_kind[item.kind].append(shown)
+            if item.kind != "prompt":
+                self._listed.add((item.server, item.own_name))
+            if item.resolved:
+                key = item.server, item.resolved
+                self._respelled[key] = (*self._respelled.get(key, ()), item.own_name)
+        self.items = tuple(kept)
+        self.resources = Pages(by_kind["resource"], NAMED_BY["resource"])
+        self.templates = Pages(by_kind["template"], NAMED_BY["template"])
         self.prompts = Pages(by_kind["prompt"], NAMED_BY["prompt"])
-        self._by_uri = {record.listed["canonical"]: record for record in self.resources.records}
-        self._by_template = {record.listed["canonical"]: record for record in self.templates.records}
-        # The others say whose they are.
-        self._open = [
-            record for uri, record in self._by_template.items() if unwrapped(uri) is None and not record.takes_all
-        ]
-        self._owning = [record for record in self.templates.records if not record.takes_all]
+        self._by_uri: dict[str, ItemRecord] = {}
         self._by_own: dict[str, ItemRecord | None] = {}
         for record in self.resources.records:
+            yield
+            self._by_uri[record.listed["canonical"]] = record
             self._by_own[record.own_name] = None if record.own_name in self._by_own else record
-        self._listed = {(record.server, record.own_name) for record in self.items if record.kind != "prompt"}
-        self._respelled: dict[tuple[str, str], tuple[str, ...]] = {}
-        for record in self.items:
-            if record.resolved:
-                key = record.server, record.resolved
-                self._respelled[key] = (*self._respelled.get(key, ()), record.own_name)
-        self._prompts = Spelled(self.prompts.records)
+        self._by_template: dict[str, ItemRecord] = {}
+        # The others say whose they are.
+        self._open: list[ItemRecord] = []
+        self._owning: list[ItemRecord] = []
+        for record in self.templates.records:
+            yield
+            uri = record.listed["canonical"]
+            self._by_template[uri] = record
+            if not record.takes_all:
+                self._owning.append(record)
+                if unwrapped(uri) is None:
+                    self._open.append(record)
+        self._prompts: Spelled[ItemRecord] = Spelled()
+        yield from self._prompts.more(self.prompts.records)
 
     def __repr__(self) -> str:
         counts = f"{len(self.resources)} resources, {len(self.templates)} templates, {len(self.prompts)} prompts"
@@ -90,18 +110,20 @@ class Offer:
         """The prompts a name may mean, the likeliest first."""
         return self._prompts.readings(name)
 
-    def only(self, allowed: Callable[[ItemRecord], bool]) -> "Offer":
-        """The part of it that somebody may have."""
-        return Offer(filter(allowed, self.items))
+
+def offer_steps(items: Iterable[ItemRecord]) -> Steps[Offer]:
+    """Make an offer of these items, one in a step."""
+    offer = Offer.__new__(Offer)
+    yield from offer._fill(items)
+    return offer
 
 
-def _distinct(items: Iterable[ItemRecord]) -> Iterator[ItemRecord]:
-    taken: set[str] = set()
-    for item in items:
-        if item.listed["canonical"] in taken:
-            if not item.prefix:
-                continue
-            alias = aliased(item.prefix, item.own_name)
-            item = replace(item, listed={"canonical": alias, "compatible": alias}, rendered={})
-        taken.add(item.listed["canonical"])
-        yield item
+def _distinct(item: ItemRecord, taken: set[str]) -> ItemRecord | None:
+    """Return the item under a URI that nothing else has, and add that to `taken`; None where there is none."""
+    if item.listed["canonical"] in taken:
+        if not item.prefix:
+            return None
+        alias = aliased(item.prefix, item.own_name)
+        item = replace(item, listed={"canonical": alias, "compatible": alias}, rendered={})
+    taken.add(item.listed["canonical"])
+    return item

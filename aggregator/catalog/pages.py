@@ -1,12 +1,16 @@
 """Records in the order they are shown, as pages of JSON. Frozen: another list is another object."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher
+from functools import cached_property
+from heapq import nlargest
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.links import in_meta
 from aggregator.domain.names import Style, spellings
+from aggregator.domain.slices import Steps, at_once
 from aggregator.wire.codec import Raw, encode
 
 # One page fits clients that take no server-sent event above 1 MiB, with room for the envelope.
@@ -14,11 +18,15 @@ PAGE_BYTES: Final = 700_000
 # Comparing names takes some 20 microseconds each: a miss must not hold up everybody else.
 _COMPARED: Final = 2_000
 _COMPARED_LENGTH: Final = 200
+_NEAREST: Final = 3
+_ALIKE: Final = 0.6
 
 
 class Shown(Protocol):
     """A record of something that is listed; `rendered` keeps its JSON by spelling."""
 
+    @property
+    def server(self) -> str: ...
     @property
     def prefix(self) -> str: ...
     @property
@@ -48,15 +56,43 @@ class Pages(Generic[R]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.records)}>"
 
+    @cached_property
+    def by_server(self) -> Mapping[str, int]:
+        """How many there are of each server."""
+        return Counter(record.server for record in self.records)
+
     def nearest(self, name: str, style: Style = "canonical") -> list[str]:
         """Up to three listed names that look like `name`, or whose own half equals it."""
-        same = [record.listed[style] for record in self.records if record.own_name == name]
-        if same:
-            return same[:3]
+        return at_once(self.nearest_steps(name, style))
+
+    def nearest_steps(self, name: str, style: Style = "canonical") -> Steps[list[str]]:
+        """Find what `nearest` returns, looking at one name in a step."""
         meant = {prefix for prefix, _ in spellings(name)}
-        named = [record.listed[style] for record in self.records if record.prefix in meant]
-        candidates = named or [record.listed[style] for record in self.records]
-        return get_close_matches(name[:_COMPARED_LENGTH], candidates[:_COMPARED], n=3, cutoff=0.6)
+        same: list[str] = []
+        named: list[str] = []
+        for record in self.records:
+            yield
+            if record.own_name == name:
+                same.append(record.listed[style])
+                if len(same) == _NEAREST:
+                    return same
+            if len(named) < _COMPARED and record.prefix in meant:
+                named.append(record.listed[style])
+        if same:
+            return same
+        candidates = named or [record.listed[style] for record in self.records[:_COMPARED]]
+        # As `difflib.get_close_matches` does it.
+        matcher = SequenceMatcher[str]()
+        matcher.set_seq2(name[:_COMPARED_LENGTH])
+        alike: list[tuple[float, str]] = []
+        for candidate in candidates:
+            yield
+            matcher.set_seq1(candidate)
+            if matcher.real_quick_ratio() >= _ALIKE and matcher.quick_ratio() >= _ALIKE:
+                ratio = matcher.ratio()
+                if ratio >= _ALIKE:
+                    alike.append((ratio, candidate))
+        return [candidate for _, candidate in nlargest(_NEAREST, alike)]
 
     def page(self, style: Style, cursor: str | None) -> tuple[Raw, str | None]:
         """One page, as JSON bytes of an array, and the cursor of the next one.
@@ -68,26 +104,38 @@ class Pages(Generic[R]):
         """
         pages = self._pages.get(style)
         if pages is None:
-            pages = self._pages[style] = self._render(style)
+            pages = at_once(self.page_steps(style))
         if cursor is None:
             body, following = pages[0]
             return Raw(body), following
-        start = next((at for at, record in enumerate(self.records) if record.listed[style] == cursor), None)
-        if start is None:
-            raise HostError(INVALID_PARAMS, "That cursor is not valid (any more); list again from the start.")
         for (body, following), (_, before) in zip(pages[1:], pages, strict=False):
             if before == cursor:
                 return Raw(body), following
         # The list changed between two pages: go on behind the record that was last.
+        start = next((at for at, record in enumerate(self.records) if record.listed[style] == cursor), None)
+        if start is None:
+            raise HostError(INVALID_PARAMS, "That cursor is not valid (any more); list again from the start.")
         return self._join(self.records[start + 1 :], style)
 
-    def _render(self, style: Style) -> list[tuple[bytes, str | None]]:
+    def page_steps(self, style: Style) -> Steps[list[tuple[bytes, str | None]]]:
+        """Make all pages with names spelled like this, one record in a step; what is made already is kept."""
+        if style in self._pages:
+            return self._pages[style]
         pages: list[tuple[bytes, str | None]] = []
-        rest = self.records
-        while rest or not pages:
-            body, cursor = self._join(rest, style)
-            pages.append((bytes(body), cursor))
-            rest = () if cursor is None else rest[_index(rest, style, cursor) + 1 :]
+        parts: list[bytes] = []
+        size = 0
+        before: str | None = None
+        for record in self.records:
+            yield
+            part = rendered(record, style, self._field)
+            size += len(part)
+            if parts and size > PAGE_BYTES:
+                pages.append((_array(parts), before))
+                parts, size = [], len(part)
+            parts.append(part)
+            before = record.listed[style]
+        pages.append((_array(parts), None))
+        self._pages[style] = pages
         return pages
 
     def _join(self, records: tuple[R, ...], style: Style) -> tuple[Raw, str | None]:
@@ -98,13 +146,13 @@ class Pages(Generic[R]):
             part = rendered(record, style, self._field)
             size += len(part)
             if parts and size > PAGE_BYTES:
-                return Raw(b"[" + b",".join(parts) + b"]"), records[len(parts) - 1].listed[style]
+                return Raw(_array(parts)), records[len(parts) - 1].listed[style]
             parts.append(part)
-        return Raw(b"[" + b",".join(parts) + b"]"), None
+        return Raw(_array(parts)), None
 
 
-def _index(records: tuple[R, ...], style: Style, listed: str) -> int:
-    return next(at for at, record in enumerate(records) if record.listed[style] == listed)
+def _array(parts: list[bytes]) -> bytes:
+    return b"[" + b",".join(parts) + b"]"
 
 
 def rendered(record: Shown, style: Style, field: str = "name") -> bytes:

@@ -15,6 +15,7 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.schema_walk import Path, deeper_than, positions
+from aggregator.domain.slices import Steps, at_once
 from aggregator.wire.codec import TooDeep, encode_sorted
 from aggregator.wire.headers import ParamHeader, param_headers
 
@@ -42,13 +43,26 @@ def vet(
 
     `ambiguous`: another configured server's names could equal these when `.` is read as `_`.
     """
+    return at_once(vet_steps(server, definitions, ambiguous=ambiguous, name_limit=name_limit))
+
+
+def vet_steps(
+    server: ServerConfig, definitions: list[Any], *, ambiguous: bool, name_limit: int
+) -> Steps[tuple[tuple[ToolRecord, ...], list[str]]]:
+    """Do what `vet` does, one definition in a step."""
     records: dict[str, ToolRecord] = {}
     warnings: list[str] = []
     taken: set[str] = set()
-    names = {d["name"] for d in definitions if isinstance(d, dict) and isinstance(d.get("name"), str)}
-    readings = Counter(map(folded, names))
+    names: set[str] = set()
+    readings: Counter[str] = Counter()
+    for definition in definitions:
+        yield
+        if isinstance(definition, dict) and isinstance(name := definition.get("name"), str) and name not in names:
+            names.add(name)
+            readings[folded(name)] += 1
     cleaning = Cleaning(server, "tool")
     for definition in definitions:
+        yield
         try:
             name = _own_name(definition)
             if not _wanted(server, name):

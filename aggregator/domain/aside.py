@@ -9,6 +9,9 @@ T = TypeVar("T")
 
 # What takes a few microseconds for each is done at once for so many.
 _MANY: Final = 500
+# A value is small with so many values in it, and so many characters in one text.
+VALUES: Final = 256
+CHARACTERS: Final = 2**18
 
 
 async def for_each(items: Any, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -16,3 +19,32 @@ async def for_each(items: Any, work: Callable[P, T], *args: P.args, **kwargs: P.
     if type(items) is list and len(items) > _MANY:
         return await asyncio.to_thread(work, *args, **kwargs)
     return work(*args, **kwargs)
+
+
+async def going_through(value: Any, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what `work` does, which goes through this value: in a thread where the value is large."""
+    if is_small(value):
+        return work(*args, **kwargs)
+    return await asyncio.to_thread(work, *args, **kwargs)
+
+
+def is_small(value: Any, values: int = VALUES, characters: int = CHARACTERS) -> bool:
+    """Whether it has so many values at most, and no text of more characters; looks at a bounded part of it."""
+    seen, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        seen += 1
+        if isinstance(one, str):
+            if len(one) > characters:
+                return False
+        elif isinstance(one, dict):
+            if seen + len(one) > values:
+                return False
+            waiting += one.values()
+        elif isinstance(one, list | tuple):
+            if seen + len(one) > values:
+                return False
+            waiting += one
+        if seen > values:
+            return False
+    return True

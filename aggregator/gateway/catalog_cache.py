@@ -146,7 +146,7 @@ class CatalogCache:
             kept = found[self._fingerprints[server]]
             self._known[server] = _versions(kept.tools)
             self._kept[server] = definitions, kept.connected
-        self._supervisor.recall(recalled)
+        await self._supervisor.recall(recalled)
 
     def _discreetly(self, lists: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
         """Return the lists without what is a secret by now: they may have been kept when nobody knew."""
@@ -181,7 +181,10 @@ class CatalogCache:
         transport = link.transport or link.config.type
         about = (server, self._fingerprints[server], transport, link.greeting, definitions)
         catalog = await asyncio.to_thread(catalog_of, *about)
-        self._compare(server, _versions(catalog.tools))
+        before, versions = self._known.get(server), await asyncio.to_thread(_versions, catalog.tools)
+        self._known[server] = versions
+        if before is not None:
+            self._tell(server, await asyncio.to_thread(difference, before, versions))
         catalogs, now = await self._catalogs(), time.time()
         try:
             await catalogs.keep(catalog, now=now)
@@ -192,10 +195,7 @@ class CatalogCache:
             log.info("catalogs are kept again")
             self.problem = None
 
-    def _compare(self, server: str, versions: Mapping[str, str]) -> None:
-        before = self._known.get(server)
-        self._known[server] = versions
-        changes = difference(before, versions) if before is not None else None
+    def _tell(self, server: str, changes: Difference) -> None:
         if changes:
             self._not_before[server] = asyncio.get_running_loop().time() + AGAIN
             log.info("server %s has other tools than before: %s", server, changes)

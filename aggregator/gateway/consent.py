@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from aggregator.domain.aside import going_through
 from aggregator.domain.call import Resolved
 from aggregator.domain.errors import NotConfirmed, WaitsForApproval
 from aggregator.domain.unseen import escaped
@@ -17,8 +18,8 @@ from aggregator.gateway.views import Confirming
 from aggregator.storage.digest import argument_digest
 from aggregator.storage.errors import QueueFull, StorageError
 from aggregator.storage.records import Approval
-from aggregator.wire.codec import encode
 from aggregator.wire.peer import Channel
+from aggregator.wire.pieces import encode_in_pieces
 
 if TYPE_CHECKING:
     from aggregator.storage.approvals import Approvals
@@ -59,9 +60,10 @@ class Consent:
             WaitsForApproval: the question is queued.
         """
         asked, tool = resolved.asked, resolved.tool
-        agent, digest = asked.principal.agent_id, argument_digest(arguments)
+        agent, digest = asked.principal.agent_id, await going_through(arguments, argument_digest, arguments)
         if way.by == "host" and self._asker.can_ask(host, asked.version, asked.params):
-            question = Question(agent, tool.name, digest, _message(resolved, arguments))
+            message = await going_through(arguments, _message, resolved, arguments)
+            question = Question(agent, tool.name, digest, message)
             reply = await self._asker.ask(question, asked.version, asked.params, channel)
             if reply.interim is not None:
                 return None, dict(reply.interim)
@@ -95,7 +97,7 @@ class Consent:
             answer = await approvals.find_answer(*bound, now=now)
         if answer is not None and answer.status == "denied":
             raise _denied(answer, now)
-        size = len(encode(arguments))
+        size = len(await going_through(arguments, encode_in_pieces, arguments))
         if size > QUEUED_BYTES:
             most = f"more than the {QUEUED_BYTES} that a person can be shown"
             raise _refused(tool, f"its arguments take {size} bytes, {most}")
@@ -112,7 +114,7 @@ class Consent:
     def _shown(self, resolved: Resolved, arguments: Mapping[str, Any]) -> tuple[str, str]:
         """Return the question and the whole arguments, as JSON, without secrets."""
         redacted = self._redact(dict(arguments))
-        return _message(resolved, redacted), encode(redacted).decode("utf-8", "replace")
+        return _message(resolved, redacted), encode_in_pieces(redacted).decode("utf-8", "replace")
 
 
 def _refused(tool: str, why: str) -> NotConfirmed:

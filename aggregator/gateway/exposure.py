@@ -14,6 +14,7 @@ from aggregator.catalog.tokens import estimate
 from aggregator.config.model import Config
 from aggregator.config.settings import Expose
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.slices import Slices, Steps, at_once
 from aggregator.gateway.meta.all import MetaTools
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views import View
@@ -26,6 +27,8 @@ def exposed_at(config: Config) -> dict[str, Expose]:
 
 # Agents whose short list is kept ready; others' are made when they ask.
 _KEPT: Final = 256
+# Of so many tools it is worked out in one go what is listed.
+_AT_ONCE: Final = 200
 
 
 class Exposure:
@@ -49,11 +52,26 @@ class Exposure:
         key = view.principal.agent_id, expose
         kept = self._kept.get(key)
         if kept is None or kept[0] is not whole:
-            kept = self._kept[key] = whole, self._listed(view, whole, expose)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+            return self._keep(key, whole, at_once(self._listed(view, whole, expose)))
         self._kept.move_to_end(key)
         return kept[1]
+
+    def knows(self, view: View, whole: Listing, expose: Expose) -> bool:
+        """Whether `of` takes but a moment."""
+        kept = self._kept.get((view.principal.agent_id, expose))
+        return expose == "all" or len(whole) <= _AT_ONCE or (kept is not None and kept[0] is whole)
+
+    async def choose(self, view: View, whole: Listing, expose: Expose, slices: Slices) -> None:
+        """Work it out ahead, in pieces."""
+        listed = await slices.run(self._listed(view, whole, expose))
+        self._keep((view.principal.agent_id, expose), whole, listed)
+
+    def _keep(self, key: tuple[str, Expose], whole: Listing, listed: Listing) -> Listing:
+        self._kept[key] = whole, listed
+        self._kept.move_to_end(key)
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return listed
 
     def costs(self) -> dict[str, tuple[int, int]]:
         """By agent: the tokens of all that it may call, and of what it is shown, at four bytes each."""
@@ -63,17 +81,23 @@ class Exposure:
         """Whether the meta tools are on this list, and others are not."""
         return any(tool.server == SOURCE for tool in listing.tools[:1])
 
-    def _listed(self, view: View, whole: Listing, expose: Expose) -> Listing:
-        if expose == "auto" and not self._too_much(whole):
+    def _listed(self, view: View, whole: Listing, expose: Expose) -> Steps[Listing]:
+        if expose == "auto" and not (yield from self._too_much(whole)):
             return whole
-        return Listing((*self._meta.records, *(tool for tool in whole.tools if self._is_pinned(view, tool))))
+        pinned: list[ToolRecord] = []
+        for tool in whole.tools:
+            yield
+            if self._is_pinned(view, tool):
+                pinned.append(tool)
+        return Listing((*self._meta.records, *pinned))
 
     def _is_pinned(self, view: View, tool: ToolRecord) -> bool:
         return view.ruling(tool).pinned or any(fnmatchcase(tool.name, pattern) for pattern in self._pinned)
 
-    def _too_much(self, whole: Listing) -> bool:
+    def _too_much(self, whole: Listing) -> Steps[bool]:
         cost = 0
         for tool in whole.tools:
+            yield
             cost += estimate(rendered(tool, "canonical").decode("utf-8", "replace"))
             if cost > self._budget:
                 return True

@@ -6,7 +6,7 @@ Law: every answer is made from the agent's own list, so that nothing can be foun
 import asyncio
 import logging
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pkgutil import resolve_name
@@ -19,6 +19,7 @@ from aggregator.config.model import Config, ServerConfig
 from aggregator.config.names import source_of
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.slices import Slices
 from aggregator.gateway.views import View, Views
 from aggregator.upstream.health import Health
 from aggregator.upstream.link import Link
@@ -85,12 +86,18 @@ class Finder:
     servers that answer for one now."""
 
     def __init__(
-        self, config: Config, links: Mapping[str, Link], views: Views, answering: Callable[[str], Iterable[str]]
+        self,
+        config: Config,
+        links: Mapping[str, Link],
+        views: Views,
+        answering: Callable[[str], Iterable[str]],
+        slices: Slices,
     ) -> None:
         self._config = config
         self._answering = answering
         self._links = links
         self._views = views
+        self._slices = slices
         self._catalog = Catalog()
         self.offer = Offer()
         self._index: Index | None = None
@@ -163,19 +170,24 @@ class Finder:
 
         return self._intents.match(message, self.tools(view), limit, rank=rank)
 
-    def nearest(self, view: View, name: str, style: Style = "canonical") -> list[str]:
+    async def nearest(self, view: View, name: str, style: Style = "canonical") -> list[str]:
         """Up to three names of the agent's list that look like this one."""
-        return self._views.listing(view, self._catalog).nearest(name, style)
+        listing = await self._views.listed(view, self._catalog, self._slices)
+        return await self._slices.run(listing.nearest_steps(name, style))
+
+    async def held_to(self, view: View) -> Mapping[str, ToolRecord]:
+        """Return all that the agent may call by name, with the schemas it is held to."""
+        return await self._slices.run((await self._views.listed(view, self._catalog, self._slices)).name_steps())
 
     def servers(self, view: View) -> list[ServerSeen]:
         """The servers the agent may know of: those with something for it, and those away whose tools it might call."""
         offer = self._views.offer(view, self.offer)
-        records = (self.tools(view), offer.resources.records, offer.templates.records, offer.prompts.records)
-        counts = [Counter(record.server for record in part) for part in records]
+        pages = (self._views.listing(view, self._catalog), offer.resources, offer.templates, offer.prompts)
+        counts = [part.by_server for part in pages]
         known = {
-            server: _seen(link, *(part[server] for part in counts))
+            server: _seen(link, *(part.get(server, 0) for part in counts))
             for server, link in self._links.items()
-            if any(part[server] for part in counts)
+            if any(server in part for part in counts)
             or (link.config.enabled and not link.shown and view.might_use(link.config))
         }
         return [self._with_others(seen, known) for seen in known.values()]
@@ -215,11 +227,11 @@ class Finder:
                 log.warning("a search uses an index that is older than the catalog: the new one is not ready yet")
         if self._index is None:
             return None
-        listing = self._views.listing(view, self._catalog)
+        listing = await self._views.listed(view, self._catalog, self._slices)
+        by_name = await self._slices.run(listing.name_steps())
         agent = view.principal.agent_id
         known = self._sights.get(agent)
         if known is None or known.index is not self._index or known.listing is not listing:
-            by_name = {tool.name: tool for tool in listing.tools}
             known = self._sights[agent] = _Sighted(self._index, listing, self._index.sight(by_name), by_name)
             while len(self._sights) > _SIGHTS_KEPT:
                 self._sights.popitem(last=False)

@@ -96,7 +96,7 @@ async def forward(
             heard.flush()
         return result
 
-    back = inquiries.back(matter, behind, params, confirm=confirm)
+    back = await inquiries.back(matter, behind, params, confirm=confirm)
     if back is not None:
         record.approved_by = back.agreed
     await journal.sends(record)

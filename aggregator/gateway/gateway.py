@@ -6,15 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.catalog.catalog import Catalog
-from aggregator.catalog.listing import Listing
 from aggregator.catalog.offer import Offer
-from aggregator.catalog.pages import Pages
 from aggregator.config.model import Config
 from aggregator.domain.abilities import abilities_of
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, NotServed
 from aggregator.domain.loglevels import LEVELS, rank
 from aggregator.domain.missing import UnknownResource
-from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.tasks import Tasks
@@ -23,13 +20,14 @@ from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, META_CLIE
 from aggregator.gateway.admitted import Admitted
 from aggregator.gateway.behind import Behind, Standing
 from aggregator.gateway.capabilities import CAPABILITIES
-from aggregator.gateway.changes import Changes, Seen
+from aggregator.gateway.changes import Changes
 from aggregator.gateway.closing import Closing
 from aggregator.gateway.completion import Completion
 from aggregator.gateway.consent import Consent
 from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
 from aggregator.gateway.evenly import evenly
-from aggregator.gateway.exposure import Exposure, exposed_at
+from aggregator.gateway.exhibit import Exhibit
+from aggregator.gateway.exposure import Exposure
 from aggregator.gateway.failover import Failover
 from aggregator.gateway.finder import Finder, ServerSeen
 from aggregator.gateway.hints import OURS, Hints
@@ -51,7 +49,6 @@ from aggregator.gateway.room import Room
 from aggregator.gateway.shelf import Shelf
 from aggregator.gateway.subscriptions import Subscriptions
 from aggregator.gateway.views import Views
-from aggregator.upstream.lists import Kind
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.peer import Channel
 
@@ -70,7 +67,9 @@ class Gateway:
         reserved = {**META_TOOLS, **(READ_TOOL if config.read_tool else {})}
         prefixes = [server.prefix for server in config.servers]
         self.failover = Failover(supervisor.links)
-        self._shelf = Shelf(supervisor.links, prefixes, config.name_limit, reserved, self.failover.covers)
+        slices = supervisor.slices
+        self._shelf = Shelf(supervisor.links, prefixes, config.name_limit, reserved, self.failover.covers, slices)
+        supervisor.look_over = self._shelf.look_over
         self.tools_of = self._shelf.tools_of
         self.views = views
         self.journal = Journal()
@@ -79,26 +78,27 @@ class Gateway:
             {"sessions": http.max_sessions, "streams": http.max_streams, "pending": http.max_pending}, http.agent_share
         )
         self.closing = Closing()
-        self._resolver = Resolver(supervisor, views, config.startup_wait, self.failover.covers)
+        self._resolver = Resolver(supervisor, views, config.startup_wait, self.failover.covers, slices)
         self.admitted = Admitted()
         self._inquiries = Inquiries(self.admitted)
-        self._offers = Offers(views, self._settled, supervisor.by_prefix)
+        self._offers = Offers(views, self._settled, supervisor.by_prefix, slices)
         self._pipeline = Pipeline(
             supervisor.links, self._resolver, consent, self.journal, self._inquiries, self.failover, self._offers
         )
         self._pipeline.reconfigure(config)
-        self._finder = Finder(config, supervisor.links, views, self.failover.answering)
+        self._finder = Finder(config, supervisor.links, views, self.failover.answering, slices)
         self.source = self._finder.source
         self._meta = MetaTools(self._finder, self._resolver, self._pipeline, self.journal, read_tool=config.read_tool)
         self._exposure = Exposure(self._meta, config.pinned, config.expose_budget)
-        self._expose_at = exposed_at(config)
-        self._hints = Hints(supervisor.links)
+        hints = Hints(supervisor.links)
+        self._exhibit = Exhibit(config, views, self._resolver, self._offers, self._exposure, hints, slices)
         permission = Permission(consent)
         self._resources = Resources(supervisor, self._offers, permission)
         self._prompts = Prompts(supervisor, self._offers, permission)
         self._completion = Completion(self._offers, self._resources, self._prompts, permission)
         self._subscriptions = Subscriptions(supervisor.links, self._resources.may_read)
-        self.changes = Changes(self.seen_by, self._left)
+        self.changes = Changes(self._exhibit, self._left)
+        self._many_offered = asyncio.Event()
         self._listening = Listening(self.changes, self._subscriptions, self._offers, self._resources)
 
     @property
@@ -110,10 +110,14 @@ class Gateway:
         """What there is besides tools."""
         return self._offers.all
 
+    async def prepare(self, config: Config) -> None:
+        """Go through what the servers have as another configuration will show it, ahead of `reconfigure`."""
+        await self._shelf.prepare(config.servers, config.name_limit)
+
     def reconfigure(self, config: Config) -> None:
         """The links are others by now, or what is made of what they have: hosts hear of it at most once."""
         self._config = config
-        self._expose_at = exposed_at(config)
+        self._exhibit.reconfigure(config)
         self._resolver.patience = config.startup_wait
         self._pipeline.reconfigure(config)
         self._exposure.reconfigure(config.pinned, config.expose_budget)
@@ -129,7 +133,9 @@ class Gateway:
         """
         self.failover.restock(self._shelf.tools_of)
         offer = self._shelf.offer()
-        if offer is not self._offers.all:
+        if offer is None:
+            self._many_offered.set()
+        elif offer is not self._offers.all:
             self._offers.all = offer
             self._finder.offer = offer
             self.changes.announce()
@@ -144,8 +150,17 @@ class Gateway:
         """What goes on beside the calls, for ever."""
         async with Tasks("the gateway") as tasks, self._inquiries.parking.tasks:
             tasks.start(self._finder.work())
+            tasks.start(self._keep_offer())
             await asyncio.to_thread(self._meta.load)
             await self._pipeline.keep_checks_ready()
+
+    async def _keep_offer(self) -> None:
+        """Make the offer anew, wherever it is too much to be made at once, for ever."""
+        while True:
+            await self._many_offered.wait()
+            self._many_offered.clear()
+            await self._shelf.make_offer()
+            self.restock()
 
     async def hang_up(self) -> None:
         """No host comes back any more: end what waits for one."""
@@ -187,16 +202,6 @@ class Gateway:
         elif method == "notifications/roots/list_changed" and host.version is not None:
             self._supervisor.tell_alone(host, method)
 
-    def seen_by(self, host: Host) -> Seen:
-        """The lists of this host, as they are shown to it."""
-        style, listing = self._shown(host)
-        offer = self._offers.of(self.views.of(host.principal))
-        return {
-            "tools": (style, listing.tools),
-            "prompts": (style, offer.prompts.records),
-            "resources": (offer.resources.records, offer.templates.records),
-        }
-
     def called(self, principal: Principal, name: str) -> ToolRecord | None:
         """The tool a name stands for, for doors that compare headers with its schema; None for what is not visible."""
         return self._resolver.called(self.views.of(principal), name)
@@ -217,6 +222,7 @@ class Gateway:
         """What an agent may call, with the schemas it is held to: in order, or best first for `query`."""
         await self._settled()
         view = self.views.of(principal)
+        await self.views.listed(view, self.catalog, self._supervisor.slices)
         if query is not None:
             return await self._finder.search(view, query, limit or len(self.catalog), server)
         return (self._finder.of_server(view, server) if server is not None else list(self._finder.tools(view)))[:limit]
@@ -226,9 +232,12 @@ class Gateway:
         await self._settled()
         return await self._finder.match(self.views.of(principal), message, limit)
 
-    def servers(self, principal: Principal) -> list[ServerSeen]:
+    async def servers(self, principal: Principal) -> list[ServerSeen]:
         """The servers an agent may know of."""
-        return self._finder.servers(self.views.of(principal))
+        view, slices = self.views.of(principal), self._supervisor.slices
+        await self.views.offered(view, self.offer, slices)
+        await self.views.listed(view, self.catalog, slices)
+        return self._finder.servers(view)
 
     def list_costs(self) -> dict[str, tuple[int, int]]:
         """About how many tokens the whole list costs, and what is listed, by agent; of agents with a short one."""
@@ -245,6 +254,7 @@ class Gateway:
         host.capabilities = capabilities if isinstance(capabilities, dict) else {}
         if host.introduce(info):
             self.changes.refresh(host)
+        await self._exhibit.prepare(host)
         self._supervisor.audience.arrived(Standing(host, abilities_of(host.version, host.capabilities)))
         return {
             "protocolVersion": host.version,
@@ -254,6 +264,7 @@ class Gateway:
         }
 
     async def discover(self, question: Question) -> Mapping[str, Any]:
+        await self._exhibit.prepare(question.host)
         return {
             "supportedVersions": list(reversed(SUPPORTED_VERSIONS)),
             "capabilities": CAPABILITIES,
@@ -273,40 +284,31 @@ class Gateway:
 
     async def list_tools(self, question: Question) -> Mapping[str, Any]:
         await self._settled()
-        style, listing = self._shown(question.host)
+        await self._exhibit.prepare(question.host)
+        style, listing = self._exhibit.to(question.host)
         self.changes.told(question.host, "tools", (style, listing.tools))
-        return self._page(question, "tools", "tool", listing, style)
+        return await self._exhibit.page(question, "tools", "tool", listing, style)
 
     async def list_resources(self, question: Question) -> Mapping[str, Any]:
         await self._settled()
-        offer = self._offers.of(self._offers.view(question))
-        return self._page(question, "resources", "resource", offer.resources)
+        offer = await self._offer(question)
+        return await self._exhibit.page(question, "resources", "resource", offer.resources)
 
     async def list_templates(self, question: Question) -> Mapping[str, Any]:
         await self._settled()
-        offer = self._offers.of(self._offers.view(question))
-        return self._page(question, "resourceTemplates", "template", offer.templates)
+        offer = await self._offer(question)
+        return await self._exhibit.page(question, "resourceTemplates", "template", offer.templates)
 
     async def list_prompts(self, question: Question) -> Mapping[str, Any]:
         await self._settled()
         view = self._offers.view(question)
-        style, prompts = view.style(question.host.style), self._offers.of(view).prompts
+        style, prompts = view.style(question.host.style), (await self._offer(question)).prompts
         self.changes.told(question.host, "prompts", (style, prompts.records))
-        return self._page(question, "prompts", "prompt", prompts, style)
+        return await self._exhibit.page(question, "prompts", "prompt", prompts, style)
 
-    def _page(
-        self, question: Question, field: str, kind: Kind, pages: Pages[Any], style: Style = "canonical"
-    ) -> dict[str, Any]:
-        cursor = question.params.get("cursor")
-        if cursor is not None and not isinstance(cursor, str):
-            raise HostError(INVALID_PARAMS, "`cursor` must be a string.")
-        page, following = pages.page(style, cursor)
-        result: dict[str, Any] = {field: page}
-        if following is not None:
-            result["nextCursor"] = following
-        alike = question.host.names is not None or kind not in ("tool", "prompt")
-        hints = self._hints.of(self._offers.view(question), kind, alike=alike)
-        return result | hints if question.modern else result
+    async def _offer(self, question: Question) -> Offer:
+        await self._offers.ready(question.host)
+        return self._offers.of(self._offers.view(question))
 
     async def read_resource(self, question: Question) -> Mapping[str, Any]:
         return await self._on_record("resources/read", question, self._resources.read)
@@ -324,17 +326,20 @@ class Gateway:
             if self.closing.begun:
                 raise self.closing.refusal()
             refuse_look_alikes(question.params)
+            await self._offers.ready(question.host)
             return await answer(question._replace(trail=trail))
 
         return await self.journal.attend(method, question.asked(), question.host, travel)
 
     async def subscribe(self, question: Question) -> Mapping[str, Any]:
+        await self._offers.ready(question.host)
         found = await self._resources.permitted(question)
         await self._subscriptions.subscribe(question.host, found)
         return {}
 
     async def unsubscribe(self, question: Question) -> Mapping[str, Any]:
         uri = question.text("uri")
+        await self._offers.ready(question.host)
         self._subscriptions.unsubscribe(question.host, uri, self._resources.seen(self._offers.view(question), uri))
         return {}
 
@@ -345,14 +350,9 @@ class Gateway:
         if self.closing.begun:
             return await self.journal.follow(asked, host, self.closing.refuse)
         if params.get("name") in self._meta:
+            await self._exhibit.prepare(host)
             return await self._meta.call(asked, view, host, question.channel)
         return await self._pipeline.call_tool(asked, view, host, question.channel)
-
-    def _shown(self, host: Host) -> tuple[Style, Listing]:
-        """How names are spelled for this host, and what is listed."""
-        view = self.views.of(host.principal)
-        expose = view.expose(self._expose_at.get(host.door, self._config.expose))
-        return view.style(host.style), self._exposure.of(view, self.views.listing(view, self.catalog), expose)
 
     async def _settled(self) -> None:
         await self._supervisor.settled(self._config.startup_wait, self._config.straggler_wait)
@@ -369,7 +369,7 @@ class Gateway:
         servers = self._finder.servers(self.views.of(host.principal))
         said = {seen.config.id: seen.instructions for seen in servers}
         return instructions(
-            [seen.config for seen in servers], said, short=self._exposure.is_short(self._shown(host)[1])
+            [seen.config for seen in servers], said, short=self._exposure.is_short(self._exhibit.to(host)[1])
         )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from aggregator.domain.abilities import ELICIT, NOTHING, QUESTIONS, lacking
+from aggregator.domain.aside import going_through
 from aggregator.domain.decision import ConfirmBy, may_agree
 from aggregator.domain.errors import (
     INVALID_REQUEST,
@@ -93,7 +94,7 @@ class Inquiries:
         """Whether a request says of itself that it goes on with one that asked something."""
         return self._sealer.claims(params.get("requestState"))
 
-    def back(
+    async def back(
         self, matter: Matter, behind: Behind, params: Mapping[str, Any], *, confirm: ConfirmBy | None
     ) -> Back | None:
         """What a host came back with; None if it did not, or only with the agreement that `confirm`, who has to agree,
@@ -111,15 +112,16 @@ class Inquiries:
             if confirm is not None or (isinstance(state, str) and state.startswith(f"{CONSENT}.")):
                 return None
             raise StaleState("it is none of ours")
-        found = self._opened(matter, params)
+        found = await self._opened(matter, params)
         if confirm is not None and not may_agree(found.agreed, confirm):
             raise StaleState("a person has to agree to it by now")
         return found
 
-    def _opened(self, matter: Matter, params: Mapping[str, Any]) -> Back:
+    async def _opened(self, matter: Matter, params: Mapping[str, Any]) -> Back:
         now = asyncio.get_running_loop().time()
         try:
-            state = self._sealer.open(params.get("requestState"), now, _bond(matter))
+            bond = await going_through(matter.arguments, _bond, matter)
+            state = self._sealer.open(params.get("requestState"), now, bond)
         except ValueError:
             state = None
         if state is None:
@@ -183,9 +185,14 @@ class Inquiries:
         result = await parked.attend()
         if result is not None:
             return result
+        try:
+            bond = await going_through(matter.arguments, _bond, matter)
+        except BaseException:
+            parked.end()
+            raise
         asked = parked.leave(PATIENCE)
         expires = asyncio.get_running_loop().time() + PATIENCE
-        state = self._sealer.seal({**_bond(matter), "agreed": agreed, "parked": parked.id}, expires)
+        state = self._sealer.seal({**bond, "agreed": agreed, "parked": parked.id}, expires)
         return {"resultType": "input_required", "inputRequests": asked, "requestState": state}
 
     async def carry(
@@ -207,7 +214,7 @@ class Inquiries:
             requests = _requests(matter, behind, result)
             matter.link.stay(STATE_LIFETIME)
             if behind.modern:
-                return self._passed_on(matter, result, requests, agreed)
+                return await self._passed_on(matter, result, requests, agreed)
             more = {"inputResponses": {key: await _put(matter, behind, asked) for key, asked in requests.items()}}
             if "requestState" in result:
                 more["requestState"] = result["requestState"]
@@ -217,11 +224,11 @@ class Inquiries:
         server = matter.link.config.id
         raise UpstreamBadAnswer(server, f"{server} asked {ROUNDS} times and has not come to an end.")
 
-    def _passed_on(
+    async def _passed_on(
         self, matter: Matter, result: dict[str, Any], requests: Mapping[str, Any], agreed: str | None
     ) -> dict[str, Any]:
         state = {
-            **_bond(matter),
+            **await going_through(matter.arguments, _bond, matter),
             "agreed": agreed,
             "keys": list(requests),
             "state": result.get("requestState"),

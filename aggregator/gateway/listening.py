@@ -37,6 +37,7 @@ class Listening:
             raise HostError(INVALID_PARAMS, "`notifications` must be an object that says what to listen for.")
         meta = {META_SUBSCRIPTION_ID: channel.request_id}
         acknowledged = False
+        await self._offers.ready(question.host)
 
         def tell_list(kind: ListKind) -> None:
             channel.notify(notification(kind), {"_meta": meta})

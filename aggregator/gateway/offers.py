@@ -5,6 +5,7 @@ from typing import Final
 
 from aggregator.catalog.offer import Offer
 from aggregator.domain.links import Elsewhere
+from aggregator.domain.slices import Slices
 from aggregator.gateway.host import Host
 from aggregator.gateway.question import Question
 from aggregator.gateway.views import View, Views
@@ -17,11 +18,14 @@ _LOOKS: Final = 2_000
 class Offers:
     """`all` is swapped whole when it changes; `settled` waits for servers that are still starting."""
 
-    def __init__(self, views: Views, settled: Callable[[], Awaitable[None]], by_prefix: Mapping[str, Link]) -> None:
+    def __init__(
+        self, views: Views, settled: Callable[[], Awaitable[None]], by_prefix: Mapping[str, Link], slices: Slices
+    ) -> None:
         self.all = Offer()
         self._by_prefix = by_prefix
         self.settled = settled
         self._views = views
+        self._slices = slices
 
     def view(self, question: Question) -> View:
         """What the agent behind a request sees."""
@@ -35,18 +39,25 @@ class Offers:
         """What the agent has."""
         return self._views.offer(view, self.all)
 
+    async def ready(self, host: Host) -> None:
+        """Work out ahead, in pieces, what the agent behind a host has."""
+        await self._views.offered(self.view_of(host), self.all, self._slices)
+
     def elsewhere(self, host: Host, link: Link) -> Elsewhere:
         """Return what tells, of the URIs in one result, which another server than this one would answer for a host."""
         looks = 0
 
         def elsewhere(uri: str) -> bool:
             nonlocal looks
-            offer = self.of(self.view_of(host))
+            view = self.view_of(host)
+            if not self._views.knows_offer(view, self.all):
+                return True  # it takes too long to tell, and the spelling that leads back is never wrong
+            offer = self.of(view)
             record = offer.listed(uri)
             if record is None and offer.unnamed:
                 looks += offer.unnamed
                 if looks > _LOOKS:
-                    return True  # it is too much to tell, and the spelling that leads back is never wrong
+                    return True  # the same
                 record = offer.fitting(uri)
             return record.server != link.config.id if record is not None else "" in self._by_prefix
 

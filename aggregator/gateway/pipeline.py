@@ -152,7 +152,7 @@ class Pipeline:
             return await self._by_turns(checked, view, host, channel)
         behind = Behind(host, asked.version, asked.params, channel)
         matter = Matter(self._links[tool.server], "tools/call", tool.name, asked.principal, checked.arguments)
-        back = self._inquiries.back(matter, behind, asked.params, confirm=confirm)
+        back = await self._inquiries.back(matter, behind, asked.params, confirm=confirm)
         if confirm is not None and back is None:
             with timed(record, "confirm"):
                 interim = await self._agree(checked, view, host, channel)
@@ -183,7 +183,7 @@ class Pipeline:
             matter = Matter(self._links[one.server], "tools/call", one.name, asked.principal, turn.arguments)
             record.answered_by = one.server if one is not tool else None
             try:
-                back = self._inquiries.back(matter, behind, asked.params, confirm=confirm)
+                back = await self._inquiries.back(matter, behind, asked.params, confirm=confirm)
                 if confirm is not None and back is None:
                     with timed(record, "confirm"):
                         interim = await self._agree(checked, view, host, channel)

@@ -5,13 +5,14 @@ Law: what the file brings in is hidden before anything of it is logged, whether 
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from aggregator.config.difference import Difference, difference, emptied, forbidding
 from aggregator.config.errors import ConfigError
 from aggregator.config.load import Loaded
+from aggregator.config.model import Config
 from aggregator.config.watch import Stamp, signature
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
@@ -25,19 +26,23 @@ STILL: Final = 0.1
 PATIENCE: Final = 2.0
 
 Read = Callable[[], Loaded]
+Prepare = Callable[[Config], Awaitable[None]]
 Apply = Callable[[Difference], None]
 Told = Callable[[Difference | None, tuple[str, ...]], None]
 """What came into force, or None and the reasons why nothing did."""
 
 
 class ConfigWatch:
-    """`read` reads the files again, in a thread. `apply` puts what they mean into force, at once and whole; it may
-    refuse with an OperatorError before it has changed anything. `told` hears of both.
+    """`read` reads the files again, in a thread. `prepare` does ahead what takes long. `apply` puts what they mean into
+    force, at once and whole; it may refuse with an OperatorError before it has changed anything. `told` hears of both.
     """
 
-    def __init__(self, loaded: Loaded, read: Read, redactor: Redactor, apply: Apply, told: Told) -> None:
+    def __init__(
+        self, loaded: Loaded, read: Read, redactor: Redactor, prepare: Prepare, apply: Apply, told: Told
+    ) -> None:
         self._read = read
         self._redactor = redactor
+        self._prepare = prepare
         self._apply = apply
         self._told = told
         self._config = loaded.config
@@ -121,11 +126,12 @@ class ConfigWatch:
         if found or empty:
             self._refuse(tuple(map(str, filter(None, (*found, empty)))))
         else:
-            self._take(loaded, asked)
+            await self._take(loaded, asked)
 
-    def _take(self, loaded: Loaded, asked: bool) -> None:
+    async def _take(self, loaded: Loaded, asked: bool) -> None:
         found_now = difference(self._config, loaded.config)
         if found_now:
+            await self._prepare(found_now.config)
             try:
                 self._apply(found_now)
             except OperatorError as error:

@@ -8,6 +8,7 @@ from aggregator.catalog.catalog import Catalog
 from aggregator.domain.errors import Blame, NotAllowed, UnknownTool
 from aggregator.domain.names import Style, spellings
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.slices import Slices
 from aggregator.gateway.evenly import evenly
 from aggregator.gateway.views import View, Views
 from aggregator.upstream.link import Link
@@ -22,13 +23,19 @@ class Resolver:
     whether another server can answer for a tool."""
 
     def __init__(
-        self, supervisor: Supervisor, views: Views, patience: float, covered: Callable[[ToolRecord], bool]
+        self,
+        supervisor: Supervisor,
+        views: Views,
+        patience: float,
+        covered: Callable[[ToolRecord], bool],
+        slices: Slices,
     ) -> None:
         self.catalog = Catalog()
         self._supervisor = supervisor
         self._views = views
         self.patience = patience
         self._covered = covered
+        self._slices = slices
         self._links = supervisor.links
         self._by_prefix = supervisor.by_prefix
 
@@ -71,7 +78,8 @@ class Resolver:
             log.info("%s may not call %s: %s [%s, %s]", agent, tool.name, denied.reason, *blame)
             if not denied.hidden:
                 raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.", blame=blame, meant=tool)
-        nearest = self._views.listing(view, self.catalog).nearest(name, style)
+        listing = await self._views.listed(view, self.catalog, self._slices)
+        nearest = await self._slices.run(listing.nearest_steps(name, style))
         if not view.open:
             await self._supervisor.all_tried(began + self.patience - asyncio.get_running_loop().time())
             await evenly(began)

@@ -79,9 +79,10 @@ def _is_plain(value: list[Any]) -> bool:
 def _value(value: Any) -> str:
     if isinstance(value, str):
         return _quoted(value, VALUE_SHOWN)
-    text = escaped(_json(value))
+    text = _json(value)
     left_out = len(text) - VALUE_SHOWN
-    return text if left_out <= 0 else f"{text[:VALUE_SHOWN]}… ({left_out} more characters)"
+    shown = escaped(text[:VALUE_SHOWN])
+    return shown if left_out <= 0 else f"{shown}… ({left_out} more characters)"
 
 
 def _quoted(text: str, room: int = NAME_SHOWN) -> str:

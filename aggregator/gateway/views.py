@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
-from aggregator.catalog.catalog import Catalog
+from aggregator.catalog.catalog import Catalog, Part
 from aggregator.catalog.listing import Listing
-from aggregator.catalog.offer import Offer
+from aggregator.catalog.offer import Offer, offer_steps
 from aggregator.config.model import ServerConfig
 from aggregator.config.settings import Expose
 from aggregator.domain.decision import ConfirmBy, Decision
@@ -15,6 +16,7 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
 from aggregator.domain.schema_walk import positions
+from aggregator.domain.slices import Slices, Steps, at_once
 from aggregator.gateway.kept import Kept
 from aggregator.policy.limits import Limits
 from aggregator.policy.live import Live
@@ -27,6 +29,8 @@ from aggregator.wire.codec import encode
 _KEPT: Final = 256
 # Of one agent: what was decided about resources and prompts that may be gone by now.
 _REMEMBERED: Final = 50_000
+# Lists of so many tools or items are decided about in one go.
+_AT_ONCE: Final = 200
 
 
 class Confirming(NamedTuple):
@@ -43,7 +47,7 @@ class View:
         self.principal = principal
         self.book = book
         self._rules = book.for_agent(principal.agent_id) if book is not None else None
-        self._trusted = trusted
+        self.trusted = trusted
 
     @property
     def open(self) -> bool:
@@ -70,7 +74,7 @@ class View:
             return OPEN
         if self._rules is None:
             return Ruling(unknown_agent(self.principal.agent_id), (), Limits(), None)
-        return self._rules.rule(tool, trusted=self._trusted.get(tool.server, False))
+        return self._rules.rule(tool, trusted=self.trusted.get(tool.server, False))
 
     def sees(self, tool: ToolRecord) -> bool:
         """Whether the tool exists for this agent."""
@@ -111,7 +115,7 @@ class View:
     def read_only(self, tool: ToolRecord) -> bool:
         """Whether a word that counts says that the tool only reads: the admin's, or a trusted server's."""
         if self.book is None:
-            return claimed(tool.definition, trusted=self._trusted.get(tool.server, False)).read_only
+            return claimed(tool.definition, trusted=self.trusted.get(tool.server, False)).read_only
         return self.ruling(tool).read_only
 
     def expose(self, door: Expose) -> Expose:
@@ -131,6 +135,7 @@ class Views:
         self._listings: Kept[Listing] = Kept(_KEPT)
         self._offers: Kept[Offer] = Kept(_KEPT)
         self._shown: Kept[dict[tuple[ItemKind, str, str], bool]] = Kept(_KEPT)
+        self._parts: Kept[dict[Part, tuple[ToolRecord, ...]]] = Kept(_KEPT)
 
     @property
     def rulebook(self) -> Rulebook | None:
@@ -145,34 +150,73 @@ class Views:
         """What this agent may call, as it is to be shown to it."""
         if view.open:
             return catalog.listed
-
-        def make() -> Listing:
-            seen = ((tool, view.ruling(tool)) for tool in catalog.listed.tools)
-            return Listing(tightened(tool, r.tightening) for tool, r in seen if r.decision.visible)
-
-        return self._listings.get(view.principal.agent_id, (catalog, view.book), make)
+        made_of = catalog, view.book
+        return self._listings.get(view.principal.agent_id, made_of, lambda: at_once(self._listing(view, catalog)))
 
     def offer(self, view: View, offer: Offer) -> Offer:
         """What this agent may read and get."""
         if view.open:
             return offer
-        agent = view.principal.agent_id
+        made_of = offer, view.book
+        return self._offers.get(view.principal.agent_id, made_of, lambda: at_once(self._offer(view, offer)))
 
-        def make() -> Offer:
-            # A list that grows by one entry is not all decided about again.
-            known = self._shown.get(agent, (view.book,), dict)
-            if len(known) > _REMEMBERED:
-                known.clear()
+    def knows(self, view: View, catalog: Catalog, offer: Offer) -> bool:
+        """Whether `listing` and `offer` take but a moment for this agent."""
+        known = len(catalog) <= _AT_ONCE or self._listings.has(view.principal.agent_id, (catalog, view.book))
+        return view.open or (known and self.knows_offer(view, offer))
 
-            def shows(item: ItemRecord) -> bool:
-                key = item.kind, item.server, item.own_name
-                if key not in known:
-                    known[key] = view.shows(item)
-                return known[key]
+    def knows_offer(self, view: View, offer: Offer) -> bool:
+        """Whether `offer` takes but a moment for this agent."""
+        known = len(offer.items) <= _AT_ONCE or self._offers.has(view.principal.agent_id, (offer, view.book))
+        return view.open or known
 
-            return offer.only(shows)
+    async def listed(self, view: View, catalog: Catalog, slices: Slices) -> Listing:
+        """Return what `listing` returns, worked out in pieces."""
+        agent, made_of = view.principal.agent_id, (catalog, view.book)
+        if not view.open and not self._listings.has(agent, made_of):
+            self._listings.put(agent, made_of, await slices.run(self._listing(view, catalog)))
+        return self.listing(view, catalog)
 
-        return self._offers.get(agent, (offer, view.book), make)
+    async def offered(self, view: View, offer: Offer, slices: Slices) -> Offer:
+        """Return what `offer` returns, worked out in pieces."""
+        agent, made_of = view.principal.agent_id, (offer, view.book)
+        if not view.open and not self._offers.has(agent, made_of):
+            self._offers.put(agent, made_of, await slices.run(self._offer(view, offer)))
+        return self.offer(view, offer)
+
+    def _listing(self, view: View, catalog: Catalog) -> Steps[Listing]:
+        """Decide about each tool; about those of servers that did not change it is decided already."""
+        known = self._parts.get(view.principal.agent_id, (view.book, view.trusted), dict)
+        now: dict[Part, tuple[ToolRecord, ...]] = {}
+        for part in catalog.parts:
+            shown = known.get(part)
+            if shown is None:
+                seen: list[ToolRecord] = []
+                for tool in part.listed:
+                    yield
+                    ruling = view.ruling(tool)
+                    if ruling.decision.visible:
+                        seen.append(tightened(tool, ruling.tightening))
+                shown = known[part] = tuple(seen)
+            now[part] = shown
+        for part in known.keys() - now.keys():
+            known.pop(part, None)
+        return Listing(chain.from_iterable(now.values()))
+
+    def _offer(self, view: View, offer: Offer) -> Steps[Offer]:
+        """Decide about each item; a list that grows by one entry is not all decided about again."""
+        known = self._shown.get(view.principal.agent_id, (view.book,), dict)
+        if len(known) > _REMEMBERED:
+            known.clear()
+        seen: list[ItemRecord] = []
+        for item in offer.items:
+            yield
+            key = item.kind, item.server, item.own_name
+            if key not in known:
+                known[key] = view.shows(item)
+            if known[key]:
+                seen.append(item)
+        return (yield from offer_steps(seen))
 
 
 def tightened(tool: ToolRecord, rules: tuple[Tightening, ...]) -> ToolRecord:

@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
+from aggregator.domain.aside import is_small
+
 _EXACT: Final = 2**53
+_encoder: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def argument_digest(arguments: Mapping[str, Any] | None) -> str:
@@ -29,7 +32,9 @@ def canonical_json(value: Any) -> bytes:
         ValueError: the value is not JSON, or nested too deeply.
     """
     try:
-        text = json.dumps(_canonical(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        plain = _canonical(value)
+        # `encode` is faster, and keeps the interpreter to itself until all is written.
+        text = _encoder.encode(plain) if is_small(plain) else "".join(_encoder.iterencode(plain))
     except RecursionError:
         raise ValueError("The arguments are nested too deeply.") from None
     # A lone surrogate can come out of a JSON escape; it has to count as what it is.

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from aggregator.config.model import LaunchConfig, ServerConfig
 from aggregator.config.secrets import secrets_in
+from aggregator.domain.aside import is_small
 from aggregator.domain.errors import URL_REQUIRED, UpstreamError, UpstreamRpcError
 from aggregator.domain.redact import Redactor
 from aggregator.domain.unseen import EXACT, SENT, changed_texts, cleaned
-from aggregator.wire.pieces import is_small
 
 log = logging.getLogger(__name__)
 

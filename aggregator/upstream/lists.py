@@ -12,6 +12,7 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.dice import roll
 from aggregator.domain.errors import METHOD_NOT_FOUND, RpcError, UpstreamError
 from aggregator.domain.freshness import Freshness
+from aggregator.domain.slices import Slices, Steps
 from aggregator.upstream import backoff
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.discretion import Discretion
@@ -57,21 +58,33 @@ LISTS_CHANGED: Final = frozenset(f"notifications/{capability}/list_changed" for 
 Current = Callable[[], Session | None]
 Lister = Callable[[], Awaitable[Session | None]]
 Lose = Callable[[Session, str], None]
+LookOver = Callable[[Kind, list[Any]], Awaitable[None]]
+
+
+async def _nothing_to_do(kind: Kind, items: list[Any]) -> None:
+    """Nobody looks a list over before it counts."""
 
 
 class Lists:
     """`changed` is called when a list is another one than before. The same one stays the same object. `config` may be
-    another one later. `discreet` takes known secrets out of what is listed."""
+    another one later. `discreet` takes known secrets out of what is listed.
+
+    `look_over` is awaited with each list before it counts, so that a long one has been gone through in `slices`.
+    """
 
     def __init__(self, config: ServerConfig, changed: Callable[[], None], discreet: Discretion) -> None:
         self.config = config
         self._changed = changed
         self._discreet = discreet
+        self.slices = Slices()
+        self.look_over: LookOver = _nothing_to_do
         self._items: dict[Kind, list[Any]] = {kind: [] for kind in WAYS}
         self._fresh: dict[Kind, tuple[Freshness | None, float]] = {}
         self._greeting: Greeting | None = None
         self._mute = False
         self._stale = {kind: asyncio.Event() for kind in WAYS}
+        # One reading of a kind after the other: a later one is of a newer list.
+        self._reading = {kind: asyncio.Lock() for kind in WAYS}
         self._unread: set[Kind] = set()
         self._all_read = asyncio.Event()
 
@@ -117,7 +130,8 @@ class Lists:
         """
         self._greeting, self._mute = session.greeting, False
         self._stale["tool"].clear()
-        self._take("tool", await self._read(session, "tool"))
+        async with self._reading["tool"]:
+            await self._take("tool", await self._read(session, "tool"))
         self._unread = {kind for kind in WAYS if kind != "tool"}
         self._all_read.clear()
         for kind in self._unread:
@@ -166,6 +180,10 @@ class Lists:
 
     async def refresh(self, session: Session, kind: Kind, lose: Lose) -> bool:
         """Read one list; whether there was an answer, of whatever kind."""
+        async with self._reading[kind]:
+            return await self._refresh(session, kind, lose)
+
+    async def _refresh(self, session: Session, kind: Kind, lose: Lose) -> bool:
         try:
             async with asyncio.timeout(self.config.connect_timeout):
                 drained = await self._read(session, kind)
@@ -177,15 +195,16 @@ class Lists:
             log.warning("%s: its %ss could not be listed, the old ones stay: %s", self.config.id, kind, what)
             return isinstance(error, RpcError)
         self._greeting = session.greeting
-        if self._take(kind, drained):
+        if await self._take(kind, drained):
             self._changed()
         return True
 
-    def _take(self, kind: Kind, drained: Drained) -> bool:
+    async def _take(self, kind: Kind, drained: Drained) -> bool:
         """Whether it is another list than before."""
         self._fresh[kind] = drained.fresh, asyncio.get_running_loop().time()
-        if _same(drained.items, self._items[kind]):
+        if await self.slices.run(_same(drained.items, self._items[kind])):
             return False
+        await self.look_over(kind, drained.items)
         self._items[kind] = drained.items
         return True
 
@@ -238,9 +257,15 @@ def _listed(capability: Any) -> bool:
     return isinstance(capability, dict) and bool(capability.get("listChanged"))
 
 
-def _same(one: list[Any], other: list[Any]) -> bool:
-    """Whether two lists say the same, also to who tells true from 1 and 1 from 1.0, as Python does not."""
-    try:
-        return one == other and encode_sorted(one) == encode_sorted(other)
-    except (RecursionError, TooDeep):
+def _same(one: list[Any], other: list[Any]) -> Steps[bool]:
+    """Return whether two lists say the same, also to who tells true from 1 and 1 from 1.0, as Python does not."""
+    if len(one) != len(other):
         return False
+    for mine, others in zip(one, other, strict=True):
+        yield
+        try:
+            if mine != others or encode_sorted(mine) != encode_sorted(others):
+                return False
+        except (RecursionError, TooDeep):
+            return False
+    return True

@@ -5,16 +5,19 @@ Law: what is no longer configured takes no new calls at once, and ends when its 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.domain.redact import Redactor
+from aggregator.domain.slices import Slices
 from aggregator.domain.tasks import Tasks
 from aggregator.upstream.audience import Audience
 from aggregator.upstream.link import Link
+from aggregator.upstream.lists import Kind
 from aggregator.upstream.process import Warden
 
 log = logging.getLogger(__name__)
@@ -37,6 +40,7 @@ class Supervisor:
     set, nothing that ends is waited for.
 
     `redact` takes out of what is told of one what no other may show. `recalls`: somebody will `recall` what they had.
+    `look_over` goes through each list in pieces before it counts; `slices` is what runs such pieces.
     """
 
     def __init__(
@@ -53,6 +57,8 @@ class Supervisor:
         self._changed = changed
         self._news = asyncio.Event()
         self._redact = redact
+        self.slices = Slices()
+        self.look_over: Callable[[Link, Kind, list[Any]], Awaitable[None]] = _nobody_looks
         self._tasks = Tasks("the supervisor")
         self._alive: dict[Link, asyncio.Task[None]] = {}
         self.audience = Audience()
@@ -122,9 +128,14 @@ class Supervisor:
 
     def _link(self, server: ServerConfig) -> Link:
         link = Link(server, self._warden, self._link_changed, self.audience, self._redact)
+        link.lists.slices = self.slices
+        link.lists.look_over = partial(self._look_over, link)
         if not self._recalls:
             link.looked_up()
         return link
+
+    async def _look_over(self, link: Link, kind: Kind, definitions: list[Any]) -> None:
+        await self.look_over(link, kind, definitions)
 
     def _begin(self, link: Link) -> None:
         if link.config.enabled:
@@ -145,10 +156,13 @@ class Supervisor:
         for link in self.links.values():
             self._tasks.start(link.tell_alone(host, method))
 
-    def recall(self, known: Mapping[str, list[Any]]) -> None:
+    async def recall(self, known: Mapping[str, list[Any]]) -> None:
         """Show these definitions by server id, as far as a server is still starting."""
         for server, definitions in known.items():
-            self.links[server].recall(definitions)
+            await self.look_over(self.links[server], "tool", definitions)
+        for server, definitions in known.items():
+            if server in self.links:
+                self.links[server].recall(definitions)
         for link in self.links.values():
             link.looked_up()
         self._tell()
@@ -201,6 +215,10 @@ class Supervisor:
         # A new event each time: everyone who waits hears of this change, and nobody of an older one.
         self._news.set()
         self._news = asyncio.Event()
+
+
+async def _nobody_looks(link: Link, kind: Kind, definitions: list[Any]) -> None:
+    """Each list counts as it came."""
 
 
 def _prefixed(links: Iterable[Link]) -> dict[str, Link]:

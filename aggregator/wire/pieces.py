@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from aggregator.domain.aside import CHARACTERS, is_small
 from aggregator.wire.codec import encode
 
-# What is encoded in one go: so many values, so many characters in one text.
-_VALUES: Final = 256
-_CHARACTERS: Final = 2**18
 # Of a long list, so many items.
 _ITEMS: Final = 64
 
@@ -31,8 +29,8 @@ def pieces(value: Any) -> Iterator[bytes]:
         yield encode(value)
     elif isinstance(value, str):
         yield b'"'
-        for start in range(0, len(value), _CHARACTERS):
-            yield encode(value[start : start + _CHARACTERS])[1:-1]
+        for start in range(0, len(value), CHARACTERS):
+            yield encode(value[start : start + CHARACTERS])[1:-1]
         yield b'"'
     elif isinstance(value, list | tuple):
         yield b"["
@@ -62,25 +60,3 @@ def _some(items: Any) -> Iterator[bytes]:
         if at:
             yield b","
         yield from pieces(item)
-
-
-def is_small(value: Any, values: int = _VALUES, characters: int = _CHARACTERS) -> bool:
-    """Whether it has so many values at most, and no text of more characters; looks at a bounded part of it."""
-    seen, waiting = 0, [value]
-    while waiting:
-        one = waiting.pop()
-        seen += 1
-        if isinstance(one, str):
-            if len(one) > characters:
-                return False
-        elif isinstance(one, dict):
-            if seen + len(one) > values:
-                return False
-            waiting += one.values()
-        elif isinstance(one, list | tuple):
-            if seen + len(one) > values:
-                return False
-            waiting += one
-        if seen > values:
-            return False
-    return True

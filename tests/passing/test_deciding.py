@@ -71,7 +71,7 @@ def test_two_servers_with_one_https_uri() -> None:
     other = offer.listed(f"mcp://two/{uri}")
     assert other is not None
     assert (other.server, other.own_name) == ("two", uri)
-    alone = offer.only(lambda item: item.server == "two")
+    alone = Offer(item for item in offer.items if item.server == "two")
     assert [record.listed["canonical"] for record in alone.resources.records] == [uri, "file://two//b"]
     assert len(offer.resources.page("canonical", None)[0])
 

@@ -21,6 +21,8 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.room import Room
 from aggregator.wire.codec import decode, encode
 
+from .test_sessions import Lists
+
 BOUND = 5
 
 
@@ -43,7 +45,7 @@ class Door:
     def __init__(self) -> None:
         tasks = Tasks("a test")
         room = Room({"sessions": 10, "streams": 10, "pending": 10}, 1.0)
-        sessions = Sessions(Changes(lambda host: {}), Admitted(), tasks, room, 100.0)
+        sessions = Sessions(Changes(Lists()), Admitted(), tasks, room, 100.0)
         self.gateway = Nothing()
         self.door = HttpDoor(cast(Gateway, self.gateway), "canonical", Bounds(room), sessions, tasks)
         self.session: HttpSession = sessions.open(self._host())

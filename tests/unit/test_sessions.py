@@ -1,7 +1,7 @@
 """Sessions over Streamable HTTP: found by an id nobody can guess, bounded in number, ended when idle."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +14,7 @@ from aggregator.doors.guard import Message
 from aggregator.doors.sessions import Mute, Sessions
 from aggregator.doors.stream import EventStream
 from aggregator.gateway.admitted import Admitted
-from aggregator.gateway.changes import Changes, notification
+from aggregator.gateway.changes import Changes, Seen, notification
 from aggregator.gateway.host import Host
 from aggregator.gateway.room import NoRoom, Room
 from aggregator.wire.codec import decode
@@ -40,10 +40,26 @@ def _host() -> Host:
     return Host("http", "canonical", version="2025-06-18", initialized=True)
 
 
+class Lists:
+    """What every host is shown: these tools."""
+
+    def __init__(self, tools: Sequence[ToolRecord] = ()) -> None:
+        self.tools = tools
+
+    def is_ready(self, host: Host) -> bool:
+        return True
+
+    async def prepare(self, host: Host) -> None:
+        """Nothing takes long."""
+
+    def seen_by(self, host: Host) -> Seen:
+        return {"tools": tuple(self.tools), "prompts": ()}
+
+
 def _sessions(at_most: int = 2, changes: Changes | None = None) -> Sessions:
     # Nothing is asked of these hosts, so the home stays empty.
     room = Room({"sessions": at_most, "streams": 10, "pending": 10}, 1.0)
-    return Sessions(changes or Changes(lambda host: {}), Admitted(), Tasks("a test"), room, IDLE)
+    return Sessions(changes or Changes(Lists()), Admitted(), Tasks("a test"), room, IDLE)
 
 
 async def _written(stream: EventStream) -> list[Any]:
@@ -139,7 +155,7 @@ async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
 async def test_an_open_session_hears_of_changes_and_an_ended_one_does_not() -> None:
     """Proves: C5"""
     seen: list[ToolRecord] = []
-    changes = Changes(lambda host: {"tools": tuple(seen), "prompts": ()})
+    changes = Changes(Lists(seen))
     sessions = _sessions(changes=changes)
     staying, ending = sessions.open(_host()), sessions.open(_host())
     streams = staying.stand(), ending.stand()

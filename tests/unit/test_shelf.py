@@ -8,6 +8,7 @@ import pytest
 from aggregator.catalog import vet as vet_module
 from aggregator.config.model import ServerConfig
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.slices import Steps
 from aggregator.gateway import shelf as shelf_module
 from aggregator.gateway.shelf import Shelf
 from aggregator.upstream.link import Link
@@ -45,11 +46,11 @@ async def test_only_what_is_shown_is_listed_in_config_order() -> None:
 async def test_a_list_is_vetted_once_per_change(monkeypatch: pytest.MonkeyPatch) -> None:
     vetted: list[str] = []
 
-    def counting(config: ServerConfig, *rest: Any, **more: Any) -> tuple[tuple[ToolRecord, ...], list[str]]:
+    def counting(config: ServerConfig, *rest: Any, **more: Any) -> Steps[tuple[tuple[ToolRecord, ...], list[str]]]:
         vetted.append(config.id)
-        return vet_module.vet(config, *rest, **more)
+        return vet_module.vet_steps(config, *rest, **more)
 
-    monkeypatch.setattr(shelf_module, "vet", counting)
+    monkeypatch.setattr(shelf_module, "vet_steps", counting)
     links = _links("a", "b")
     shelf = _shelf(links)
     shelf.stock()

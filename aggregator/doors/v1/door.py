@@ -123,7 +123,7 @@ class V1Door:
         else:
             found = await gateway.tools(principal, query=question.query, server=question.server, limit=question.limit)
             if not found and question.server is not None:
-                _check_server(question.server, gateway.servers(principal))
+                _check_server(question.server, await gateway.servers(principal))
         write = await _loaded("aggregator.doors.v1.shown:shown")
         style = gateway.views.of(principal).style("canonical")
         return Reply(200, await write(question, found, style, gateway.source, match))
@@ -143,7 +143,7 @@ class V1Door:
         return Reply(status, body, {} if wait is None else {b"retry-after": b"%d" % wait})
 
     async def servers(self, request: Request) -> Reply:
-        return Reply(200, {"servers": [_server(seen) for seen in self._gateway.servers(request.principal)]})
+        return Reply(200, {"servers": [_server(seen) for seen in await self._gateway.servers(request.principal)]})
 
     async def openapi(self, request: Request) -> Reply:
         return Reply(200, self._document)

@@ -24,7 +24,7 @@ async def describe_tools(asking: Asking) -> str:
     """Lines (level 1) or compact JSON (levels 2 and 3), in the order asked; a name that leads nowhere says why."""
     level = asking.arguments.get("level", 3)
     render = rendered(asking.finder, asking.view, level)
-    held_to = {tool.name: tool for tool in asking.finder.tools(asking.view)}
+    held_to = await asking.finder.held_to(asking.view)
     found: list[str] = []
     missing: dict[str, str] = {}
     for name in dict.fromkeys(asking.arguments["names"]):

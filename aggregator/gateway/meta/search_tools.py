@@ -39,7 +39,7 @@ async def search_tools(asking: Asking) -> str:
         found = finder.of_server(view, server) if server is not None else list(finder.tools(view))
     missing = finder.not_indexed if query else 0
     if not found:
-        nothing = _nothing(asking, query, server)
+        nothing = await _nothing(asking, query, server)
         return f"{nothing}\n{still_indexing(missing)}" if missing else nothing
     if cursor is not None:
         start = _behind(found, cursor)
@@ -57,12 +57,12 @@ def _behind(found: list[ToolRecord], cursor: str) -> int | None:
     return next((at + 1 for at, tool in enumerate(found) if shown_name(tool) == cursor), None)
 
 
-def _nothing(asking: Asking, query: str, server: str | None) -> str:
+async def _nothing(asking: Asking, query: str, server: str | None) -> str:
     """A miss: what looks like it, where else to look, and what cannot be found now."""
     finder, view = asking.finder, asking.view
     servers = finder.servers(view)
     sentences = [f"No tool fits {query!r:.200}." if query else "There are no tools."]
-    nearest = finder.nearest(view, query) if query else []
+    nearest = await finder.nearest(view, query) if query else []
     if nearest:
         sentences.append(f"Names like it: {', '.join(nearest)}.")
     away = [seen for seen in servers if not seen.tools and server in (None, seen.config.id, seen.config.prefix)]
