@@ -14,9 +14,14 @@ VALUES: Final = 256
 CHARACTERS: Final = 2**18
 
 
+def is_long(items: Any) -> bool:
+    """Whether it is a list that is not gone through at once."""
+    return type(items) is list and len(items) > _MANY
+
+
 async def for_each(items: Any, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Return what `work` does, which goes through `items`: in a thread where that is a long list."""
-    if type(items) is list and len(items) > _MANY:
+    if is_long(items):
         return await asyncio.to_thread(work, *args, **kwargs)
     return work(*args, **kwargs)
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.config.model import Config
-from aggregator.domain.aside import for_each
+from aggregator.domain.aside import for_each, is_long
 from aggregator.domain.call import Asked, Resolved
 from aggregator.domain.errors import (
     HEADER_MISMATCH,
@@ -375,8 +375,8 @@ class Pipeline:
                     result = await link.call("tools/call", sent, limit, heard, headers, behind)
         finally:
             record.upstream_version = behind.sent_in or version_of(link.greeting)
-        elsewhere = self._offers.elsewhere(behind.host, link)
-        return await for_each(result.get("content"), in_result, tool.prefix, received(result), elsewhere)
+        linked = partial(in_result, tool.prefix, received(result), self._offers.elsewhere(behind.host, link))
+        return await asyncio.to_thread(linked) if is_long(result.get("content")) else linked()
 
     async def _finish(self, checked: Checked, result: dict[str, Any], asked: Checked | None = None) -> dict[str, Any]:
         """`asked` is the call that was made, if another tool stood in."""
@@ -387,7 +387,8 @@ class Pipeline:
         fitting = await self.checker.result(self._links[meant.server].config, meant, result, agent)
         limit, content = checked.permitted.ruling.limits.result, fitting.get("content")
         within = fitting if limit is None else await for_each(content, bounded, fitting, limit)
-        return await for_each(within.get("content"), attributed, server, tool, within, time.time(), meant.server)
+        named = partial(attributed, server, tool, within, time.time(), meant.server)
+        return await asyncio.to_thread(named) if is_long(within.get("content")) else named()
 
 
 def _once(checked: Checked) -> Checked:
