@@ -154,7 +154,9 @@ class Web:
         except asyncio.CancelledError:
             if not going.over:
                 raise
-            # Its key is good no more, or this machine's requests need one by now.
+            # Its key is good no more, or this machine's requests need one by now. Where the host does not read, the end
+            # cannot be sent at once: nobody is to end that again.
+            self._gateway.admitted.leave(going)
             task.uncancel()
             again = self._access.admit(facts)
             if answer.started:
