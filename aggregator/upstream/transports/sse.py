@@ -41,6 +41,7 @@ class SseConnection(DuplexConnection):
         self._http = http
         self._silent_since = loop.time()
         self._pace = Pace()
+        self._warned = False
 
     async def request(
         self,
@@ -131,7 +132,13 @@ class SseConnection(DuplexConnection):
                     error = AnswerTooDeep(self._server.id, data) if too_deep else too_many_values(self._server)
                     self.peer.fail(answered, error)
             except ValueError:
-                log.warning("%s sent an event that is not JSON: %.200r", self._server.id, data)
+                log.log(
+                    logging.DEBUG if self._warned else logging.WARNING,
+                    "%s sent an event that is not JSON: %.200r",
+                    self._server.id,
+                    data[:200],
+                )
+                self._warned = True
         self._pace.charge(len(data))
 
     def _take_endpoint(self, said: str) -> None:
