@@ -76,7 +76,7 @@ def vet_steps(
         except Unfit as problem:
             warnings.append(f"{server.id}: tool {_shown(definition)} is left out: {problem}")
             continue
-        warnings += [f"{server.id}: tool {name!r} was mended: {note}" for note in notes]
+        warnings += [f"{server.id}: tool {name!r:.80} was mended: {note}" for note in notes]
         clashes = ambiguous or ("." in name and readings[folded(name)] > 1)
         listed: dict[Style, str] = {
             "canonical": listed_canonical(server.prefix, name, ambiguous=clashes),
@@ -150,7 +150,7 @@ def _mend(definition: dict[str, Any], *, over_http: bool) -> tuple[dict[str, Any
         notes.append('its inputSchema has no type; "object" was added')
         schema = {"type": "object", **schema}
     elif schema["type"] != "object":
-        raise Unfit(f"its inputSchema is of type {schema['type']!r}, not 'object'")
+        raise Unfit(f"its inputSchema is of type {schema['type']!r:.80}, not 'object'")
     _check_schema(schema, "inputSchema")
     headers: dict[Path, ParamHeader] = {}
     try:

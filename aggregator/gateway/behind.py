@@ -21,6 +21,7 @@ from aggregator.gateway.eras import received
 from aggregator.gateway.host import Ask, Host
 from aggregator.gateway.wording import answered, page_id, worded
 from aggregator.wire.peer import Channel, NoWayBack, PeerGone
+from aggregator.wire.pieces import brief
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class Behind:
         channel, level = self.channel, rank(params.get("level"))
         wanted = rank(self.level or (None if self.modern else DEFAULT))
         if channel is None or level is None or wanted is None or level < wanted:
-            log.debug("%s says: %.500s", server, params.get("data"))
+            log.debug("%s says: %s", server, brief(params.get("data")))
         else:
             channel.notify(_SAID, _signed(server, params))
 

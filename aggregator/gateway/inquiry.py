@@ -39,6 +39,7 @@ from aggregator.gateway.seal import Sealer
 from aggregator.gateway.wording import answered, pages_of, renamed, worded
 from aggregator.storage.digest import argument_digest
 from aggregator.upstream.link import Link
+from aggregator.wire.pieces import brief
 
 log = logging.getLogger(__name__)
 
@@ -317,7 +318,7 @@ def _requests(matter: Matter, behind: Behind, result: Mapping[str, Any]) -> dict
     server, kind = matter.link.config.id, result["resultType"]
     requests, state = result.get("inputRequests", {}), result.get("requestState")
     if kind != "input_required" or matter.method not in _MAY_ASK:
-        raise UpstreamBadAnswer(server, f"{server} answered with a {kind!r} result nobody asked for.")
+        raise UpstreamBadAnswer(server, f"{server} answered with a {brief(kind, 80)!r} result nobody asked for.")
     if (
         not isinstance(requests, dict)
         or not isinstance(state, str | None)
@@ -329,7 +330,7 @@ def _requests(matter: Matter, behind: Behind, result: Mapping[str, Any]) -> dict
     for key, request in requests.items():
         method, params = (request.get("method"), request.get("params", {})) if isinstance(request, dict) else (None, {})
         if not isinstance(method, str) or method not in QUESTIONS or not isinstance(params, dict):
-            raise UpstreamBadAnswer(server, f"{server} asked for {method!r:.80}, which nobody can be asked for.")
+            raise UpstreamBadAnswer(server, f"{server} asked for {brief(method, 80)!r}, which nobody can be asked for.")
         missing = lacking(behind.abilities, method, params)
         if missing is not None:
             raise UpstreamBadAnswer(server, f"{server} asked for {', '.join(missing)}, which this host did not offer.")

@@ -12,11 +12,13 @@ from math import inf
 from typing import Any, Final, Protocol
 
 from aggregator.domain.abilities import ELICIT, NOTHING, QUESTIONS, Abilities
+from aggregator.domain.bucket import Bucket
 from aggregator.domain.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
 from aggregator.domain.redact import Redactor
 from aggregator.domain.tasks import Tasks
 from aggregator.domain.versions import Era
 from aggregator.upstream.discretion import Discretion
+from aggregator.wire.pieces import brief
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +29,10 @@ OPEN_AT_MOST: Final = 8
 _PAGES: Final = 1_000
 # Calls that were given up, by their hosts; beyond that any host may be behind a question.
 _GONE: Final = 1_000
+
+# What a server says to nobody's call is logged; lines beyond this are left out.
+_LINES_A_SECOND: Final = 10.0
+_LINES_AT_ONCE: Final = 100.0
 
 _OPENINGS: Final = frozenset({"initialize", "server/discover"})
 _COMPLETED: Final = "notifications/elicitation/complete"
@@ -173,6 +179,7 @@ class Callers:
         self._behind: dict[asyncio.Task[Any], set[Running]] = {}
         self._tasks = Tasks(f"questions of {server}")
         self._anybody = 0.0
+        self._lines = Bucket(_LINES_A_SECOND, _LINES_AT_ONCE)
         self._warned = False
 
     def __repr__(self) -> str:
@@ -292,8 +299,8 @@ class Callers:
             caller = origin.caller if origin is not None and origin in self._running else self._likely()[0]
             if caller is not None:
                 caller.hear_log(self._server, self.discreet.relayed(params))
-            else:
-                log.info("%s says: %.500s", self._server, params.get("data"))
+            elif self._lines.allows(1, asyncio.get_running_loop().time()):
+                log.info("%s says: %s", self._server, brief(params.get("data")))
         elif method == _COMPLETED:
             page = params.get("elicitationId")
             caller = self._pages.pop(page, None) if isinstance(page, str) else None

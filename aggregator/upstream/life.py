@@ -13,6 +13,8 @@ from aggregator.upstream.states import SHOWN, SHOWN_IF_KNOWN, Condition, Event, 
 
 log = logging.getLogger(__name__)
 
+# What is kept of a reason, which may be an upstream's own words.
+_LONGEST: Final = 2_000
 _SOON: Final = "try again in a moment"
 _ADVICE: Final[dict[State, str]] = {
     "starting": _SOON,
@@ -74,7 +76,9 @@ class Life:
         """
         now, before = time.time(), self.condition
         state = after(before.state, event)
-        reason = self._discreet(reason).removeprefix(f"{self._server}: ").removeprefix(f"{self._server} ").rstrip(".")
+        # Cut once more behind that: in what was cut first, half a secret is not known.
+        reason = self._discreet(reason[: 2 * _LONGEST])[:_LONGEST]
+        reason = reason.removeprefix(f"{self._server}: ").removeprefix(f"{self._server} ").rstrip(".")
         next_try = now + pause if pause is not None else None
         if state == before.state:
             self.condition = Condition(state, reason, before.since, next_try)

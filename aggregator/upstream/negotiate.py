@@ -31,6 +31,7 @@ from aggregator.domain.versions import (
 )
 from aggregator.upstream.connection import Connection
 from aggregator.upstream.discretion import Discretion
+from aggregator.wire.pieces import brief
 
 # A silent legacy server must not cost the whole connect time-out.
 PROBE_TIMEOUT: Final = 5.0
@@ -142,7 +143,9 @@ async def _initialize(server: str, connection: Connection, declare: Declare) -> 
     if not isinstance(version, str):
         raise UpstreamBadAnswer(server, f"{server} answered `initialize` without a protocolVersion.")
     if version not in LEGACY_VERSIONS:
-        raise UpstreamRefused(server, f"{server} speaks protocol {version!r}, which the aggregator does not.")
+        raise UpstreamRefused(
+            server, f"{server} speaks protocol {brief(version, 80)!r}, which the aggregator does not."
+        )
     connection.speak(version)
     await connection.notify("notifications/initialized")
     return _greeting(version, result.get("serverInfo"), result)
@@ -174,5 +177,5 @@ def _not_disjoint(server: str, error: RpcError) -> None:
     supported = _supported(error)
     if supported and not any(version in LEGACY_VERSIONS for version in supported):
         raise UpstreamRefused(
-            server, f"{server} speaks only protocol {', '.join(map(str, supported))}, which the aggregator does not."
+            server, f"{server} speaks only protocol {brief(supported, 200)}, which the aggregator does not."
         ) from error

@@ -9,6 +9,8 @@ from aggregator.domain.bucket import Bucket
 RATE: Final = 1_000.0
 BURST: Final = 2_000.0
 _MESSAGE: Final = 4096
+# Lines that are no message of their own are taken apart all the same: so many count as one message.
+_LINES: Final = 32
 
 
 class Pace:
@@ -23,3 +25,7 @@ class Pace:
     def charge(self, size: int) -> float:
         """A message of so many bytes came; for how many seconds no more should be read."""
         return self._bucket.charge(1 + size / _MESSAGE, self._loop.time())
+
+    def charge_lines(self, lines: int) -> float:
+        """So many lines came, whether they make a message or not; for how many seconds no more should be read."""
+        return self._bucket.charge(lines / _LINES, self._loop.time())

@@ -14,6 +14,8 @@ LINE_LIMIT: Final = 8192
 _LINE: Final = 1024
 # Bytes a second that are read at all; a child that writes more waits for us.
 _READ_RATE: Final = 2**20
+# What a line costs beside its bytes.
+_EACH: Final = 32
 # After how long the lines that were left out are told of.
 _TELL_AFTER: Final = 5.0
 
@@ -40,7 +42,7 @@ class Stderr:
         now = self._loop.time()
         for line in lines:
             self._line(line, now)
-        return self._bytes.charge(len(data), now)
+        return self._bytes.charge(len(data) + _EACH * len(lines), now)
 
     def end(self) -> None:
         """The child has nothing more to say."""

@@ -65,12 +65,12 @@ def param_headers(schema: object) -> dict[Path, ParamHeader]:
         if not path:
             raise ValueError(f"{_ANNOTATION} stands where no plain chain of properties leads")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-            raise ValueError(f"{_ANNOTATION} of {where!r} is not an HTTP token")
+            raise ValueError(f"{_ANNOTATION} of {where!r:.80} is not an HTTP token")
         if position.get("type") not in _MIRRORED_TYPES:
-            raise ValueError(f"{_ANNOTATION} of {where!r} is not on a string, integer or boolean")
+            raise ValueError(f"{_ANNOTATION} of {where!r:.80} is not on a string, integer or boolean")
         name = PARAM_PREFIX + token.lower()
         if any(header.name == name for header in found.values()):
-            raise ValueError(f"{_ANNOTATION} {token!r} stands twice")
+            raise ValueError(f"{_ANNOTATION} {token!r:.80} stands twice")
         found[path] = ParamHeader(name, position["type"] == "integer")
     return found
 

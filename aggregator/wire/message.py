@@ -6,6 +6,7 @@ Law: whatever a peer sends, nothing is raised, and what is returned has the type
 from typing import Any, Final, NamedTuple
 
 from aggregator.domain.errors import INTERNAL_ERROR, INVALID_REQUEST, RpcError
+from aggregator.wire.pieces import brief
 
 _ERROR_MEMBERS: Final = frozenset({"code", "message", "data"})
 
@@ -50,7 +51,8 @@ def error_of(message: dict[str, Any]) -> RpcError:
         return RpcError(INVALID_REQUEST, "The answer holds neither a result object nor an error.")
     code = code_of(error)
     more = {key: value for key, value in error.items() if key not in _ERROR_MEMBERS}
-    said = str(error.get("message", ""))
+    said = error.get("message", "")
+    said = said if isinstance(said, str) else brief(said)
     return RpcError(INTERNAL_ERROR if code is None else code, said, error.get("data"), more)
 
 

@@ -25,6 +25,8 @@ _LEFT: Final = "no longer waited for"
 _ID_DIGITS: Final = 16
 # So many requests that were given up are remembered, for the answers that may still come.
 _GIVEN_UP: Final = 1_000
+# So many messages one batch may hold: they are all begun in one go.
+BATCH: Final = 1_000
 
 OnProgress = Callable[[dict[str, Any]], None]
 """Called with the params of each `notifications/progress` of one request, token removed."""
@@ -217,6 +219,8 @@ class Peer:
                 self._hear(message)
             else:
                 self._settle(message, size)
+        elif isinstance(message, list) and len(message) > BATCH:
+            self._refuse(None, f"A batch may hold {BATCH} messages.")
         elif isinstance(message, list) and message and all(isinstance(part, dict) for part in message):
             for part in message:
                 self.feed(part, size)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from aggregator.domain.aside import CHARACTERS, is_small
-from aggregator.wire.codec import encode
+from aggregator.wire.codec import TooDeep, encode
 
 # Of a long list, so many items.
 _ITEMS: Final = 64
@@ -60,3 +60,13 @@ def _some(items: Any) -> Iterator[bytes]:
         if at:
             yield b","
         yield from pieces(item)
+
+
+def brief(value: Any, most: int = 500) -> str:
+    """Return the beginning of what a peer sent, for a person to read; takes no longer for a large or deep value."""
+    if isinstance(value, str):
+        return value[:most]
+    try:
+        return encode(value).decode("utf-8", "replace")[:most] if is_small(value) else "(too large to be shown)"
+    except TooDeep:
+        return "(too deep to be shown)"

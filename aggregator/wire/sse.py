@@ -9,6 +9,9 @@ KEEP_ALIVE: Final = b": ping\r\n\r\n"
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 
 
+# An id comes back in a header, where longer ones and control characters have no place.
+_ID_LIMIT: Final = 4096
+_NO_ID: Final = re.compile(rb"[\x00-\x1f\x7f]")
 # A day in milliseconds has eight digits.
 _RETRY_DIGITS: Final = 10
 
@@ -36,6 +39,7 @@ class EventReader:
     """Feed it chunks, get whole events: any line ending, comments ignored, `limit` bytes in one event at most."""
 
     def __init__(self, limit: int) -> None:
+        self.lines = 0  # that have ended, of every kind
         self._limit = limit
         self._line: list[bytes] = []  # the pieces of a line whose end has not come yet
         self._data: list[bytes] = []
@@ -58,6 +62,7 @@ class EventReader:
             chunk = chunk.removeprefix(b"\n")
         self._after_return = chunk.endswith(b"\r")
         head, *lines = _LINE_END.split(chunk)
+        self.lines += len(lines)
         self._line.append(head)
         self._grow(len(head))
         events: list[Event] = []
@@ -81,7 +86,7 @@ class EventReader:
             self._data.append(value)
         elif field == b"event":
             self._event = value.decode("utf-8", "replace")
-        elif field == b"id" and b"\0" not in value:
+        elif field == b"id" and len(value) <= _ID_LIMIT and not _NO_ID.search(value):
             self._id = value.decode("utf-8", "replace")
         elif field == b"retry" and value.isdigit() and len(value) < _RETRY_DIGITS:
             self._retry = int(value)

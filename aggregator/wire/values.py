@@ -1,7 +1,10 @@
 """How many values a JSON text holds, told from its bytes: before an object is made of any of them."""
 
+import re
 from math import inf
 from typing import Final
+
+from aggregator.domain.dice import roll
 
 # As many as a host may send in one message, and a server by default.
 VALUES_AT_MOST: Final = 250_000
@@ -10,6 +13,14 @@ _BLOCK: Final = 64 * 1024
 # A value takes two bytes at least, itself and what stands between it and the next.
 _SHORTEST: Final = 2
 _SIGNS: Final = (b",", b"[", b"{")
+# A number of many digits takes its reader much longer than others: with an exponent by what has to be computed exactly,
+# a whole one by the square of its digits. It counts as so many values.
+_LONG_NUMBER: Final = re.compile(rb"[0-9][0-9.]{19,}([eE]?)")
+_EXPONENT: Final = 20
+_SQUARE: Final = 150_000
+# They are looked for in a sample: so many bytes, once in so many, from a place that nobody can foretell.
+_SAMPLE: Final = 64
+_STEP: Final = 4096
 
 
 class TooManyValues(ValueError):
@@ -20,7 +31,8 @@ class TooManyValues(ValueError):
 
 
 def check_count(data: bytes | bytearray | memoryview, most: float) -> None:
-    """Raise for more than `most` values. Names of fields are none; an empty array or object may count twice.
+    """Raise for more than `most` values. Names of fields are none; an empty array or object may count twice, and a
+    number of many digits counts as several.
 
     Raises:
         TooManyValues: there are more.
@@ -28,7 +40,12 @@ def check_count(data: bytes | bytearray | memoryview, most: float) -> None:
     if most == inf or len(data) <= most * _SHORTEST:
         return
     text = bytes(data)
-    if _signs(text, most) >= most and _signs(_without_strings(text, most), most) >= most:
+    seemingly, long_numbers = _signs(text, most), _may_have_long_numbers(text, most)
+    if seemingly < most and not long_numbers:
+        return
+    plain = _without_strings(text, most)
+    count = _signs(plain, most)
+    if count >= most or (long_numbers and count + _more_for_long_numbers(plain, most) >= most):
         raise TooManyValues(most)
 
 
@@ -43,6 +60,23 @@ def _signs(text: bytes, enough: float) -> int:
         if count >= enough:
             break
     return count
+
+
+def _may_have_long_numbers(text: bytes, most: float) -> bool:
+    """Return whether a sample has digits enough for the long numbers to count."""
+    start = int(roll() * _STEP)
+    sample = b" ".join(text[at : at + _SAMPLE] for at in range(start, len(text), _STEP))
+    return sum(1 for _ in _LONG_NUMBER.finditer(sample)) * _STEP >= most / 2
+
+
+def _more_for_long_numbers(plain: bytes, most: float) -> float:
+    """How many values more than one each they are. Stops at enough."""
+    more = 0
+    for found in _LONG_NUMBER.finditer(plain):
+        more += len(found[0]) ** 2 // _SQUARE + (_EXPONENT if found[1] else 0)
+        if more >= most:
+            break
+    return more
 
 
 def _without_strings(text: bytes, most: float) -> bytes:

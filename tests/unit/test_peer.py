@@ -536,3 +536,18 @@ def test_error_of(message: dict[str, Any], holds: Callable[[RpcError], bool]) ->
 
 def test_error_message_is_a_response() -> None:
     assert error_message("a", RpcError(5, "m")) == {"jsonrpc": "2.0", "id": "a", "error": {"code": 5, "message": "m"}}
+
+
+async def test_a_batch_has_a_bound() -> None:
+    """C8: what comes in one message is begun in one go, so it may not be too much."""
+    sent: list[dict[str, Any]] = []
+    end = End()
+    async with Tasks("test") as tasks:
+        peer = Peer(lambda data, _: sent.append(decode(data)), tasks, end.answer, lambda method, params: None)
+        ping = {"jsonrpc": "2.0", "method": "echo"}
+        peer.feed([{**ping, "id": number} for number in range(1_001)])
+        assert [message["error"]["code"] for message in sent] == [INVALID_REQUEST]
+        sent.clear()
+        peer.feed([{**ping, "id": number} for number in range(1_000)])
+        await peer.at_most(0)
+        assert len(sent) == 1_000

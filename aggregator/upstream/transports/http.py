@@ -34,6 +34,7 @@ from aggregator.upstream.transports.web import (
     asks_for_patience,
     describe,
     read_bounded,
+    read_slices,
     refusal,
     requests_to,
     retry_delay,
@@ -139,7 +140,7 @@ class HttpConnection:
         try:
             async with (
                 asyncio.timeout(NOTICE_TIMEOUT),
-                self._http.send("POST", self._url, self._headers(), encode(message)) as response,
+                self._http.notice(self._url, self._headers(), encode(message)) as response,
             ):
                 response.release()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -198,7 +199,17 @@ class HttpConnection:
             await self._post(error_message(request_id, error))
 
     def keep_session(self, response: aiohttp.ClientResponse) -> None:
-        self._session = response.headers.get(wire_headers.SESSION)
+        """Remember the session that the server opened, if it did.
+
+        Raises:
+            UpstreamBadAnswer: its id cannot be sent back (L/basic/transports, Session Management).
+        """
+        session = response.headers.get(wire_headers.SESSION)
+        if session is not None and not (session.isascii() and session.isprintable()):
+            raise UpstreamBadAnswer(
+                self._server.id, f"{self._server.id} named its session by other characters than visible ASCII."
+            )
+        self._session = session
 
     async def judge(self, response: aiohttp.ClientResponse, session: str | None, greeted: bool) -> dict[str, Any]:
         """The error that a response other than 200 amounts to; `session` is the one the request was sent in."""
@@ -243,14 +254,14 @@ class HttpConnection:
                     if response.status != 200 or "text/event-stream" not in response.content_type:
                         return
                     reader = EventReader(self._server.max_message_bytes)
-                    async for chunk in response.content.iter_any():
-                        pause = 0.0
+                    async for chunk in read_slices(response):
+                        before = reader.lines
                         for event in reader.feed(chunk):
                             last_event = event.id or last_event
                             delay = retry_delay(event.retry, delay)
                             self.hear(_message(event.data, self._server))
-                            pause = self.pace.charge(len(event.data))
-                        if pause:
+                            self.pace.charge(len(event.data))
+                        if pause := self.pace.charge_lines(reader.lines - before):
                             await asyncio.sleep(pause)
             except EventTooLarge as error:
                 log.warning("%s: %s on its standing stream; it is opened anew", self._server.id, error)
@@ -310,8 +321,8 @@ class _Answer:
             kind = response.content_type
             raise UpstreamBadAnswer(server.id, f"{server.id} answered with {kind}, which is not MCP.")
         reader = EventReader(server.max_message_bytes)
-        async for chunk in response.content.iter_any():
-            pause = 0.0
+        async for chunk in read_slices(response):
+            before = reader.lines
             for event in reader.feed(chunk):
                 self.last_event = event.id or self.last_event
                 self.retry = event.retry if event.retry is not None else self.retry
@@ -321,8 +332,8 @@ class _Answer:
                 elif message and (result := self._result(message)) is not None:
                     hold(len(event.data))
                     return result
-                pause = connection.pace.charge(len(event.data))
-            if pause:
+                connection.pace.charge(len(event.data))
+            if pause := connection.pace.charge_lines(reader.lines - before):
                 await asyncio.sleep(pause)
         return None
 

@@ -17,7 +17,7 @@ from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, t
 from aggregator.upstream.pace import Pace
 from aggregator.upstream.process import Warden
 from aggregator.upstream.transports.duplex import DuplexConnection
-from aggregator.upstream.transports.web import NOTICE_TIMEOUT, Requests, describe, refusal, requests_to
+from aggregator.upstream.transports.web import NOTICE_TIMEOUT, Requests, describe, read_slices, refusal, requests_to
 from aggregator.wire.codec import TooDeep, decode_heard
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.peer import OnProgress, PeerGone
@@ -41,6 +41,7 @@ class SseConnection(DuplexConnection):
         self._http = http
         self._silent_since = loop.time()
         self._pace = Pace()
+        self._warned = False
 
     async def request(
         self,
@@ -77,12 +78,12 @@ class SseConnection(DuplexConnection):
                         self._server.id, f"{self._server.id} answered with {kind}, not with events."
                     )
                 reader = EventReader(self._server.max_message_bytes)
-                async for chunk in response.content.iter_any():
+                async for chunk in read_slices(response):
                     self._silent_since = asyncio.get_running_loop().time()
-                    pause = 0.0
+                    before = reader.lines
                     for event in reader.feed(chunk):
-                        pause = self._take(event.event, event.data)
-                    if pause:
+                        self._take(event.event, event.data)
+                    if pause := self._pace.charge_lines(reader.lines - before):
                         await asyncio.sleep(pause)
             raise UpstreamUnavailable(self._server.id, f"{self._server.id} closed its event stream.")
         except EventTooLarge as error:
@@ -111,8 +112,8 @@ class SseConnection(DuplexConnection):
                 # Even an error is a sign of life; a connection that is gone shows in `ended`.
                 self._silent_since = loop.time()
 
-    def _take(self, kind: str, data: bytes) -> float:
-        """One event; for how many seconds no more should be read, since it was none that anybody waits for."""
+    def _take(self, kind: str, data: bytes) -> None:
+        """One event. What nobody waits for is charged."""
         if kind == "endpoint":
             self._take_endpoint(data.decode("utf-8", "replace"))
         elif kind == "message" and data:
@@ -123,7 +124,7 @@ class SseConnection(DuplexConnection):
                 )
                 self.peer.feed(message, len(data))
                 if awaited:
-                    return 0.0
+                    return
             except (TooDeep, TooManyValues) as problem:
                 answered = answered_by(data[:WINDOW], data[-WINDOW:])
                 if answered is not None:
@@ -131,8 +132,14 @@ class SseConnection(DuplexConnection):
                     error = AnswerTooDeep(self._server.id, data) if too_deep else too_many_values(self._server)
                     self.peer.fail(answered, error)
             except ValueError:
-                log.warning("%s sent an event that is not JSON: %.200r", self._server.id, data)
-        return self._pace.charge(len(data))
+                log.log(
+                    logging.DEBUG if self._warned else logging.WARNING,
+                    "%s sent an event that is not JSON: %.200r",
+                    self._server.id,
+                    data[:200],
+                )
+                self._warned = True
+        self._pace.charge(len(data))
 
     def _take_endpoint(self, said: str) -> None:
         try:
@@ -159,7 +166,10 @@ class SseConnection(DuplexConnection):
     async def _post(self, data: bytes, request_id: int | None) -> None:
         try:
             headers = {"content-type": "application/json"}
-            async with self._http.send("POST", self.endpoint.result(), headers, data) as response:
+            url = self.endpoint.result()
+            notice = request_id is None
+            send = self._http.notice(url, headers, data) if notice else self._http.send("POST", url, headers, data)
+            async with send as response:
                 if response.status < 300:
                     return
                 error = refusal(self._server, response)

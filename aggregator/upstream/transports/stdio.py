@@ -27,6 +27,8 @@ _UNREAD_FACTOR: Final = 1.5
 # Noise in a row after which its stdout is left alone for a moment, so that a flood cannot take the loop.
 NOISE_LIMIT: Final = 64 * 1024
 NOISE_PAUSE: Final = 0.05
+# No message is shorter than `{"jsonrpc":"2.0","id":1}`.
+_SHORTEST: Final = 24
 
 
 class StdioConnection(DuplexConnection, LineReader):
@@ -40,6 +42,7 @@ class StdioConnection(DuplexConnection, LineReader):
         self._most_values, self._too_many = server.max_message_values, too_many_values(server)
         self._noise = 0
         self._pace = Pace()
+        self._pause = 0.0
 
     async def request(
         self,
@@ -55,15 +58,21 @@ class StdioConnection(DuplexConnection, LineReader):
 
     def take(self, data: bytes) -> None:
         """Bytes from the child's stdout, cut anywhere."""
+        self._pause = 0.0
         if not self._size and b"{" not in data and b"[" not in data:
             self._hear_noise(data)
-            return
-        if self._size > self._limit:
-            self._charge(len(data))
-        super().take(data)
+        else:
+            if self._size > self._limit:
+                self._charge(len(data))
+            super().take(data)
+        if self._pause and self.child is not None:
+            self.child.pause(self._pause)
 
     def take_line(self, line: bytes) -> None:
         if line.isspace():
+            return
+        if len(line) < _SHORTEST:
+            self._hear_noise(line)
             return
         try:
             message = decode_heard(line, self._server, self._most_values) if line.lstrip()[:1] in b"{[" else None
@@ -104,15 +113,16 @@ class StdioConnection(DuplexConnection, LineReader):
         if not self._noise:
             log.warning("%s writes what is not MCP to its stdout: %.200r", self._server, data)
         self._noise += len(data)
-        if self._noise > NOISE_LIMIT and self.child is not None:
+        self._pause = max(self._pause, self._pace.charge_lines(1))
+        if self._noise > NOISE_LIMIT:
             self._noise = 1
-            self.child.pause(NOISE_PAUSE)
+            self._pause = max(self._pause, NOISE_PAUSE)
 
     def _charge(self, size: int) -> None:
         """So much was said that nobody waits for."""
         pause = self._pace.charge(size)
-        if pause and self.child is not None:
-            self.child.pause(max(pause, NOISE_PAUSE))
+        if pause:
+            self._pause = max(self._pause, pause, NOISE_PAUSE)
 
     def _send(self, data: bytes, request_id: int | None) -> None:
         child = self.child

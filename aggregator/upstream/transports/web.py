@@ -1,5 +1,6 @@
 """What both HTTP transports share: how requests are sent, bounded bodies, and what a status means."""
 
+import asyncio
 import re
 import socket
 import time
@@ -24,6 +25,10 @@ LEAST_DELAY: Final = 0.1
 KEEP_ALIVE: Final = 4.0
 # What needs no answer but the server's word that it has it: a server that keeps that back keeps no connection of ours.
 NOTICE_TIMEOUT: Final = 5.0
+# So many of these are on their way at once: each is a connection, and the server says how many answers it asks for.
+_NOTICES: Final = 32
+# What is taken apart in one go: it may be lines of one character each.
+_SLICE: Final = 8 * 1024
 # The statuses by which a server says that it has too much to do.
 _TOO_MUCH: Final = frozenset({429, 503})
 
@@ -37,11 +42,18 @@ class Requests:
     def __init__(self, session: aiohttp.ClientSession, proxy: str | None) -> None:
         self._session = session
         self._proxy = proxy
+        self._notices = asyncio.Semaphore(_NOTICES)
 
     @property
     def closed(self) -> bool:
         """Whether nothing can be sent any more."""
         return self._session.closed
+
+    @asynccontextmanager
+    async def notice(self, url: str, headers: Mapping[str, str], data: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
+        """POST what has no answer, when its turn comes; inside is the response."""
+        async with self._notices, self.send("POST", url, headers, data) as response:
+            yield response
 
     def send(
         self,
@@ -96,6 +108,13 @@ async def read_bounded(response: aiohttp.ClientResponse, server: ServerConfig) -
             hold(size - held)
             held = size
     return b"".join(parts)
+
+
+async def read_slices(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Yield the body as it comes, in parts that are taken apart in a few milliseconds whatever is in them."""
+    async for part in response.content.iter_any():
+        for start in range(0, len(part), _SLICE):
+            yield part[start : start + _SLICE]
 
 
 def refusal(server: ServerConfig, response: aiohttp.ClientResponse) -> UpstreamError:
