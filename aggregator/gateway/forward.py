@@ -67,8 +67,7 @@ async def forward(
     meta |= journal.carried(record, meta)
     if meta or "_meta" in sent:
         sent["_meta"] = meta
-    arguments = params.get("arguments")
-    matter = Matter(link, method, found.own, question.host.principal, arguments if isinstance(arguments, dict) else {})
+    matter = Matter(link, method, found.own, question.host.principal, question.arguments())
     heard = Progress(behind) if behind.token is not None else None
 
     async def send(more: dict[str, Any]) -> dict[str, Any]:

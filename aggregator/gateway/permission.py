@@ -62,13 +62,12 @@ class Permission:
         assert question.trail is not None, "whatever gets here is on record"
         record = question.trail.record
         record.rule, record.rule_source = decision.rule, decision.source
-        arguments = question.params.get("arguments")
         resolved = Resolved(Asked(question.host.principal, question.params, question.spoken), _as_call(found))
         try:
             with timed(record, "confirm"):
                 record.approved_by, interim = await self._consent.obtain(
                     resolved,
-                    arguments if isinstance(arguments, dict) else {},
+                    question.arguments(),
                     view.confirming,
                     question.host,
                     question.channel,

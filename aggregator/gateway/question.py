@@ -1,16 +1,20 @@
 """One request of a host, with everything an answer may depend on."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aggregator.domain.call import Asked
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.names import Style
+from aggregator.domain.schema_walk import deeper_than
 from aggregator.domain.versions import LATEST_LEGACY, era_of
 from aggregator.gateway.host import Host
 from aggregator.gateway.inquiry import Inquiries
 from aggregator.gateway.journal import Trail
 from aggregator.gateway.limits import CONVERSATION_KEY
 from aggregator.wire.peer import Channel
+
+# As deep as the arguments of a tool may be.
+_DEEPEST: Final = 64
 
 
 class Question(NamedTuple):
@@ -50,6 +54,19 @@ class Question(NamedTuple):
         value = self.params.get(key)
         if not isinstance(value, str) or not value:
             raise HostError(INVALID_PARAMS, f"`{key}` must be a string that is not empty.")
+        return value
+
+    def arguments(self) -> dict[str, Any]:
+        """What a person is asked about and an answer is bound to; nothing is sent that this does not show.
+
+        Raises:
+            HostError: it is no object, or nested too deeply to be read.
+        """
+        value = self.params.get("arguments")
+        if value is None:
+            return {}
+        if not isinstance(value, dict) or deeper_than(value, _DEEPEST):
+            raise HostError(INVALID_PARAMS, f"`arguments` must be an object, nested at most {_DEEPEST} levels deep.")
         return value
 
     def about(self, server: str, own: str) -> None:

@@ -52,13 +52,18 @@ class LimitsPart(Part):
     )
     per_conversation: Count | None = Field(
         default=None,
-        description="Calls in one conversation. The host has to name it (`_meta` key `aggregator/conversation_id`, or "
-        "as `/v1` has it): a call that names none is refused, and most MCP hosts name none.",
+        description="Calls in one conversation. The host names it (`_meta` key `aggregator/conversation_id`, or as "
+        "`/v1` has it); without a name its MCP session is one, and a call without either is refused. It bounds hosts "
+        "that mean well: whoever makes the calls can name another conversation at any time, which `per_minute` bounds.",
         examples=[3],
         json_schema_extra={"minimum": 1},
     )
     concurrent: Count | None = Field(
-        default=None, description="Calls that run at the same time.", examples=[2], json_schema_extra={"minimum": 1}
+        default=None,
+        description="Calls that run at the same time. One that is cancelled no longer counts, whether or not its "
+        "server heeds that.",
+        examples=[2],
+        json_schema_extra={"minimum": 1},
     )
     result_bytes: Bytes | None = Field(
         default=None,

@@ -226,3 +226,18 @@ async def test_an_agent_that_no_file_knows_may_nothing(open_room: OpenRoom) -> N
         assert await host.list() == []
         assert "error" in await host.call("shop.get").message()
     assert not box.calls
+
+
+@pytest.mark.parametrize("policies", [HIDDEN, None], ids=["policies", "open"])
+async def test_how_much_others_call_is_not_told(config: Configured, policies: Json | None) -> None:
+    """D4: a server that two agents share tells neither what the other one does; where there is one, it helps it."""
+    desk = Desk(config("shop"), {"shop": TOOLS}, policies)
+    one, two = desk.host("one"), desk.host("two")
+    said = []
+    for _ in range(2):
+        answer = await desk.call(one, "list_servers", {"server": "shop"})
+        said.append(answer["result"]["content"][0]["text"])
+        await desk.call(two, "shop.xqzv")
+    assert len(desk.sent) == 2
+    assert (said[0] == said[1]) is (policies is not None)
+    assert ("calls of the last 5 minutes: 1," in said[1]) is (policies is None)

@@ -14,7 +14,7 @@ from aggregator.domain.uris import aliased, wrapped
 from aggregator.gateway.host import Host
 from aggregator.upstream.negotiate import Greeting
 from aggregator.upstream.way_in import Session
-from tests.access.desk import LEGACY, MODERN, Desk, Way, configured
+from tests.access.desk import FORMS, LEGACY, MODERN, Desk, Way, configured
 from tests.access.rooms import Room
 from tests.passing.shelves import hearing, listed, local, told, updates
 from tests.peers.library import FILE, Library
@@ -316,3 +316,34 @@ async def test_a_member_in_another_case_goes_nowhere(tmp_path: Path, version: st
         assert "leave it out" in answer["error"]["message"]
     assert desk.sent == []
     assert "result" in await desk.ask(host, "resources/read", {"uri": uri})
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+@pytest.mark.parametrize("agent", ["asked", "free"])
+@pytest.mark.parametrize("arguments", [[["x", 1]], "x", 5, False, {"x": None}], ids=ascii)
+async def test_arguments_that_no_person_could_be_shown_go_nowhere(
+    tmp_path: Path, version: str, agent: str, arguments: Any
+) -> None:
+    """A yes to a prompt without arguments is none to a list of them; what is nested too deeply is refused in words.
+
+    Proves: D4
+    """
+    if isinstance(arguments, dict):
+        for _ in range(500):
+            arguments["x"] = [arguments["x"]]
+    rules = {"asked": {"allow": ["server:a"], "confirm": ["prompt:*", "resource:*"]}, "free": {"allow": ["server:a"]}}
+    desk = Counter(tmp_path, {"a": (["x://open"], ["open"])}, {"agents": rules})
+    host = desk.host(agent, version, FORMS)
+    for method, params in (
+        ("prompts/get", {"name": "a.open", "arguments": arguments}),
+        ("resources/read", {"uri": wrapped("a", "x://open"), "arguments": arguments}),
+    ):
+        answer = await desk.ask(host, method, params, Way(agrees))
+        assert answer["error"]["code"] == -32602
+        assert "nested at most 64 levels" in answer["error"]["message"]
+    assert desk.sent == []
+
+
+async def agrees(question: Json) -> Json:
+    """A person who says yes to everything."""
+    return {"action": "accept", "content": {"allow": True}}

@@ -24,7 +24,7 @@ async def list_servers(asking: Asking) -> str:
     seen = next((seen for seen in servers if wanted in (seen.name, seen.config.id)), None)
     if seen is None:
         return f"There is no server {wanted!r:.200}. Servers: {', '.join(seen.name for seen in servers) or 'none'}."
-    return "\n".join(_details(seen))
+    return "\n".join(_details(seen, alone=asking.view.open))
 
 
 def _line(seen: ServerSeen) -> str:
@@ -47,13 +47,14 @@ def _state(seen: ServerSeen) -> str:
     return f"{seen.state} for {about(time.time() - seen.since)}"
 
 
-def _details(seen: ServerSeen) -> list[str]:
+def _details(seen: ServerSeen, *, alone: bool) -> list[str]:
+    """`alone`: there is one agent only, so that how calls went tells it nothing of what others do."""
     lines = [_line(seen)]
     if seen.templates:
         lines.append(_count(seen.templates, "resource template"))
     if seen.version is not None:
         lines.append(f"protocol {seen.version}")
-    if lately := seen.health.lately():
+    if alone and (lately := seen.health.lately()):
         lines.append(lately)
     if seen.instructions:
         said = seen.instructions
