@@ -24,7 +24,7 @@ from aggregator.config.names import folded
 from aggregator.config.overrides import Override, read_overrides
 from aggregator.config.report import Report, Where, did_you_mean, dotted, nearest
 from aggregator.config.secrets import secrets_in_address
-from aggregator.config.sections import SETTINGS, read_sections
+from aggregator.config.sections import NEEDED, SETTINGS, read_sections
 from aggregator.config.server import ServerReader
 from aggregator.config.trust import TrustList
 from aggregator.domain.problems import Problem
@@ -35,8 +35,6 @@ __all__ = ["ConfigError", "Loaded", "find_config", "load", "load_found", "load_m
 ROOTS = ("mcpServers", "servers")  # the second is VS Code's
 ROOT_KEYS = (*ROOTS, *SETTINGS, "$schema")
 _SERVER_MARKS = frozenset({"command", "url", "serverUrl", "httpUrl"})
-# Where their default would let in others, or prove nothing.
-_NEEDED = frozenset({"storage", "policies", "audit", "audit.chain_key"})
 # An SQLite file by a path that is not absolute.
 _RELATIVE_STORAGE = re.compile(r"(sqlite(?:\+aiosqlite)?:///)(?![/:])(.+)", re.DOTALL)
 
@@ -131,7 +129,7 @@ def _loaded(
 ) -> Loaded:
     report = Report(name)
     expander = Expander(environ, path.absolute().parent if path else Path.cwd(), _inputs(root))
-    needed = {*_note_keys(root, report), *_NEEDED}
+    needed = {*_note_keys(root, report), *NEEDED}
     config = read_sections(root, expander, report)
     servers = settle_fallbacks(tuple(_servers(root, expander, report)), partial(_place, root), report)
     if name != "environment" and not servers and not report.problems:

@@ -140,8 +140,9 @@ def test_who_comes_in_and_what_is_proven_is_not_left_to_a_default(
     """E9: Another database has no keys, another folder no policies; a command would change what nobody uses."""
     loaded = load_file(SERVERS | content)
     assert [problem.where for problem in loaded.problems] == [where]
-    with pytest.raises(ConfigError, match=f"error: .*: {where}: "):
+    with pytest.raises(ConfigError, match=f"error: .*: {where}: ") as refused:
         must_start(loaded)
+    assert "default is used" not in str(refused.value)
 
 
 def test_doubled_keys(load_file: Load) -> None:
