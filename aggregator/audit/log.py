@@ -198,8 +198,8 @@ class AuditLog:
         finally:
             self._closed = True
             self._put_rest_aside()
-            self._writer.end()
             self._mark.take_away()
+            await self._writer.end()
 
     def done(self, count: int) -> None:
         """Rows have left the queue."""

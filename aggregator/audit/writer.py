@@ -86,6 +86,7 @@ class Writer:
         self._strict = strict
         self._rows: AuditRows | None = None
         self._open = asyncio.Event()
+        self._opening: asyncio.Future[AuditRows] | None = None
         self._queue: deque[Entry] = deque()
         self._bytes = 0
         self._batch: Batch | None = None
@@ -104,9 +105,14 @@ class Writer:
         """Do some work of the log on the thread that is the log's alone."""
         return asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
 
-    def end(self) -> None:
-        """Let the thread go."""
+    async def end(self) -> None:
+        """Let the thread go, and open the database no more."""
         self._thread.shutdown(wait=False)
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+            if not self._opening.cancelled():
+                self._opening.exception()  # nobody is left whom it concerns
 
     def __len__(self) -> int:
         return len(self._queue) + (len(self._batch.entries) if self._batch is not None else 0)
@@ -245,7 +251,13 @@ class Writer:
         async with Tasks("the opening of the audit log") as tasks:
             if not self._strict:
                 tasks.start(self._keep_aside())
-            return await self._open_rows()
+            # An end in the middle of it does not throw away what was done.
+            opening = self._opening = self._opening or asyncio.ensure_future(self._open_rows())
+            try:
+                return await asyncio.shield(opening)
+            finally:
+                if opening.done():
+                    self._opening = None
 
     async def _keep_aside(self) -> None:
         pause = FIRST_ASIDE

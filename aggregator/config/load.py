@@ -24,7 +24,7 @@ from aggregator.config.names import folded
 from aggregator.config.overrides import Override, read_overrides
 from aggregator.config.report import Report, Where, did_you_mean, dotted, nearest
 from aggregator.config.secrets import secrets_in_address
-from aggregator.config.sections import SETTINGS, read_sections
+from aggregator.config.sections import NEEDED, SETTINGS, read_sections
 from aggregator.config.server import ServerReader
 from aggregator.config.trust import TrustList
 from aggregator.domain.problems import Problem
@@ -43,7 +43,8 @@ _RELATIVE_STORAGE = re.compile(r"(sqlite(?:\+aiosqlite)?:///)(?![/:])(.+)", re.D
 class Loaded:
     """A configuration that can be used as it is, what is wrong with its file, and what must never be shown.
 
-    No program starts with one that has `misspelt` keys at its root: what they were meant to say would be missing.
+    No program starts with one that has `fatal` problems: keys at its root that are misspelt, so that what they were
+    meant to say would be missing, or a setting that decides who comes in or what is proven and cannot be used.
     `listed` says how many entries of servers the file has, good or bad. `trust` must hold the file when it is read.
     """
 
@@ -52,7 +53,7 @@ class Loaded:
     path: Path | None
     secrets: frozenset[str] = field(repr=False)
     files: frozenset[Path] = frozenset()  # what it was made of: the file itself, and those it refers to
-    misspelt: tuple[Problem, ...] = ()
+    fatal: tuple[Problem, ...] = ()
     listed: int = 0
     trust: TrustList | None = None
 
@@ -94,10 +95,10 @@ def must_start(loaded: Loaded) -> None:
     """Make sure that a program may start with this configuration.
 
     Raises:
-        ConfigError: keys at the root of the file are misspelt.
+        ConfigError: it has fatal problems.
     """
-    if loaded.misspelt:
-        raise ConfigError("\n".join(map(str, loaded.misspelt)))
+    if loaded.fatal:
+        raise ConfigError("\n".join(map(str, loaded.fatal)))
 
 
 def load(path: Path | None, environ: Mapping[str, str], trust: TrustList | None = None) -> Loaded:
@@ -128,7 +129,7 @@ def _loaded(
 ) -> Loaded:
     report = Report(name)
     expander = Expander(environ, path.absolute().parent if path else Path.cwd(), _inputs(root))
-    misspelt = tuple(_note_keys(root, report))
+    needed = {*_note_keys(root, report), *NEEDED}
     config = read_sections(root, expander, report)
     servers = settle_fallbacks(tuple(_servers(root, expander, report)), partial(_place, root), report)
     if name != "environment" and not servers and not report.problems:
@@ -144,7 +145,7 @@ def _loaded(
         path,
         frozenset(expander.secrets),
         frozenset(files),
-        tuple(problem for problem in report.problems if problem.where in misspelt),
+        tuple(one for one in report.problems if one.where in needed and one.severity == "error"),
         listed,
         trust,
     )

@@ -11,7 +11,7 @@ from aggregator.config.expand import Expander
 from aggregator.config.foreign import is_comment
 from aggregator.config.jsonfile import JsonObject
 from aggregator.config.model import Config
-from aggregator.config.report import Report, did_you_mean
+from aggregator.config.report import Report, Where, did_you_mean, dotted
 from aggregator.config.settings import (
     AuditConfig,
     ChecksConfig,
@@ -36,6 +36,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "redact": RedactConfig,
     "log": LogConfig,
 }
+# Where their default would let in others, or prove nothing: no program starts without what was meant.
+NEEDED = frozenset({"storage", "policies", "audit", "audit.chain_key"})
 SETTINGS = tuple(name for name in Config.model_fields if name != "servers")
 
 
@@ -49,7 +51,7 @@ def read_sections(root: Mapping[str, object], expander: Expander, report: Report
         return Config.model_validate(values)
     except ValidationError as error:
         for fault in complaints(error, root):
-            report.error(fault.where, f"{fault.message} The default is used.", fault.fix)
+            report.error(fault.where, _said(fault.where, fault.message), fault.fix)
         for location in (detail["loc"] for detail in error.errors(include_input=False, include_url=False)):
             _drop(values, str(location[0]), str(location[1]) if len(location) > 1 else None)
     return Config.model_validate(values)
@@ -59,7 +61,7 @@ def _section(name: str, raw: object, expander: Expander, report: Report) -> obje
     """With variables filled in, and without what is not known or has a variable missing."""
     value, gaps = complete(raw, expander, (name,))
     for gap in gaps:
-        report.error(gap.where, f"{gap.error.message} The default is used.", gap.error.fix)
+        report.error(gap.where, _said(gap.where, gap.error.message), gap.error.fix)
     without = {str(gap.where[1]) for gap in gaps if len(gap.where) > 1}
     if name not in SECTIONS:
         return Config.model_fields[name].default if gaps else value
@@ -77,6 +79,11 @@ def _section(name: str, raw: object, expander: Expander, report: Report) -> obje
         for key, item in value.items()
         if key in known and key not in without and (item is not None or _takes_null(known[key]))
     }
+
+
+def _said(where: Where, message: str) -> str:
+    """The message with what is done without the setting."""
+    return message if dotted(where) in NEEDED else f"{message} The default is used."
 
 
 def _takes_null(field: FieldInfo) -> bool:

@@ -67,6 +67,7 @@ class Wanted:
     begun: bool = False
 
 
+_TABLES: Final = (audit_heads, mcp_tool_call_log, audit_events)
 ALL: Final = Wanted(begun=True)
 
 
@@ -175,8 +176,10 @@ async def open_reader(url: str) -> AsyncIterator[AuditReader]:
         sqlite.only_look(engine.raw)
     try:
         async with engine.read() as connection:
-            columns = await connection.run_sync(_columns_of_heads)
-        if not columns:
+            missing, columns = await connection.run_sync(_looked_over)
+        if missing and len(missing) < len(_TABLES):
+            raise StorageError(f"The audit log is NOT whole: its table {missing[0]} was removed from the database.")
+        if missing:
             raise StorageError("This database has no audit log: no gateway of this version has used it yet.")
         if not columns >= set(audit_heads.c.keys()):
             raise StorageError("An older version of aggregator made this audit log: start a gateway of this one first.")
@@ -185,9 +188,12 @@ async def open_reader(url: str) -> AsyncIterator[AuditReader]:
         await engine.close()
 
 
-def _columns_of_heads(connection: Connection) -> set[str]:
+def _looked_over(connection: Connection) -> tuple[list[str], set[str]]:
+    """Which tables of the log are missing, and the columns of the one that says where it ends."""
     found = inspect(connection)
-    return {one["name"] for one in found.get_columns(audit_heads.name)} if found.has_table(audit_heads.name) else set()
+    missing = [table.name for table in _TABLES if not found.has_table(table.name)]
+    heads = audit_heads.name
+    return missing, set() if heads in missing else {one["name"] for one in found.get_columns(heads)}
 
 
 async def ends(connection: AsyncConnection) -> Ends | None:

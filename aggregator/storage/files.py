@@ -24,6 +24,9 @@ def make_file(path: Path) -> None:
     Raises:
         StorageError: that cannot be done.
     """
+    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+        # As root we would change the rights of a device, and remove it, since it looks like an empty database.
+        raise StorageError(f"{path} is a device or pipe, no file. Name another file with `storage`.")
     try:
         _make_folder(path.parent)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))

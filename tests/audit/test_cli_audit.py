@@ -344,3 +344,13 @@ def test_the_program(log: str, path: Path, words: list[str], status: int, out: s
     with command(path, *words) as process:
         said, wrong = process.communicate(timeout=20)
     assert (process.returncode, out in said, err in wrong, "Traceback" in wrong) == (status, True, True, False)
+
+
+@pytest.mark.parametrize("table", ["audit_heads", "mcp_tool_call_log", "audit_events"])
+def test_a_table_that_was_removed(log: str, path: Path, table: str) -> None:
+    """D9: That the log is not whole is said, rather than that there was none so far."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"DROP TABLE {table}")
+    for look in (audit_proof.verify, audit_proof.anchor, audit.tail):
+        with pytest.raises(OperatorError, match=f"NOT whole: its table {table} was removed"):
+            look(log)

@@ -122,6 +122,29 @@ def test_what_a_misspelt_key_at_the_root_should_have_said_is_not_done_without(
         must_start(loaded)
 
 
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [
+        ({"storage": "${NO_SUCH_VARIABLE}"}, "storage"),
+        ({"storage": 5}, "storage"),
+        ({"policies": "${NO_SUCH_VARIABLE}/rules"}, "policies"),
+        ({"policies": ["rules"]}, "policies"),
+        ({"audit": "strict"}, "audit"),
+        ({"audit": {"chain_key": "short"}}, "audit.chain_key"),
+        ({"audit": {"chain_key": "${NO_SUCH_VARIABLE}"}}, "audit.chain_key"),
+    ],
+)
+def test_who_comes_in_and_what_is_proven_is_not_left_to_a_default(
+    load_file: Load, content: dict[str, object], where: str
+) -> None:
+    """E9: Another database has no keys, another folder no policies; a command would change what nobody uses."""
+    loaded = load_file(SERVERS | content)
+    assert [problem.where for problem in loaded.problems] == [where]
+    with pytest.raises(ConfigError, match=f"error: .*: {where}: ") as refused:
+        must_start(loaded)
+    assert "default is used" not in str(refused.value)
+
+
 def test_doubled_keys(load_file: Load) -> None:
     loaded = load_file('{"mcpServers": {}, "mcpServers": {"a": {"command": "x"}}, "http": {"port": 1, "port": 2}}')
     assert [problem.where for problem in loaded.problems] == ["mcpServers", "http.port"]

@@ -4,6 +4,7 @@
 
 import asyncio
 import os
+import stat
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -88,3 +89,19 @@ async def test_a_database_without_its_driver(tmp_path: Path) -> None:
 async def test_what_it_looks_like(path: Path, database: Database) -> None:
     assert repr(database) == f"<Database {path}>"
     assert repr(database.engine) == f"<Engine on {path}>"
+
+
+async def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
+    """E5: A device, which root may change, must not lose its rights, nor be taken for an empty database and removed."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    pipe.chmod(0o666)
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with pytest.raises(StorageError, match="is a device or pipe, no file"):
+            async with open_database(f"sqlite:///{path}"):
+                pass
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert stat.S_IMODE(pipe.stat().st_mode) == 0o666
+    assert sorted(os.listdir(tmp_path)) == ["link", "pipe"]
