@@ -10,7 +10,8 @@ from typing import Any, Final
 
 # Host by host in docs/hosts.md; a name is compared in lower case. What reads `.` as `_` is not here: it takes both.
 _REFUSING: Final = re.compile(
-    r"semantic[^a-z]*kernel|claude[^a-z]*ai|^anthropic|copilot|openai[^a-z]*mcp|chatgpt|(?<![a-z])cursor(?![a-z])"
+    r"semantic[^a-z]*kernel|claude[^a-z]*ai|^anthropic|copilot|openai[^a-z]*mcp|chatgpt|mcporter"
+    r"|(?<![a-z])cursor(?![a-z])"
 )
 _LONGEST: Final = 128
 

@@ -72,7 +72,9 @@ class Keys:
             async with asyncio.timeout(PATIENCE):
                 await asyncio.shield(self._reading)
         except TimeoutError:
-            self._close("The database has not answered yet; perhaps another program keeps it locked.")
+            self._close(
+                "The database has not answered yet: it is being made ready, or another program keeps it locked."
+            )
         except StorageBusy as error:
             self._close(str(error))
 
@@ -96,13 +98,13 @@ class Keys:
             elif self._kept:
                 await self._read()
             else:
-                self._access.locked, self._access.unread = None, False
+                self._nothing_kept()
         except StorageError as error:
             # There may be keys in it by now.
             if self._kept:
                 self._close(str(error))
             else:
-                self._access.locked, self._access.unread = None, False
+                self._nothing_kept()
 
     async def _read(self) -> None:
         database = await self._opened() if self._kept or self._views.rulebook is not None else None
@@ -114,15 +116,27 @@ class Keys:
             if self._access.locked is not None:
                 log.warning("%s", self._access.locked)
             database.engine.made_anew = self._replaced
-            self._access.unread = False
             self.known = True
         self.use_policies()
+        if self.known:
+            self._end_unread()
 
     def _close(self, reason: str) -> None:
         """Let nobody in whose key is not known: it may be one of those that cannot be read."""
         if not self._access.unread:
             log.error("keys cannot be read, so the doors are closed to whoever has none that is known: %s", reason)
         self._access.locked, self._access.unread = reason, True
+
+    def _nothing_kept(self) -> None:
+        """There is no database any more in which keys could be."""
+        self._access.locked = None
+        self._end_unread()
+
+    def _end_unread(self) -> None:
+        """Take back what was said while keys could not be read: the log says who is let in now."""
+        if self._access.unread:
+            self._access.unread = False
+            log.info("keys can be read again: %s", self._access.who_needs_no_key())
 
     def _replaced(self) -> None:
         """Another file is where the database was; its keys are read next."""

@@ -16,7 +16,7 @@ from tests.peers.toolbox import Json
 REFUSING: Final = [
     "semantic-kernel", "Semantic Kernel", "SemanticKernel", "claude-ai", "Anthropic/ClaudeAI", "Anthropic",
     "Cursor", "cursor-vscode", "Cursor 2.1", "copilot", "github-copilot-developer", "GitHubCopilot",
-    "JetBrains-IU-copilot-intellij", "Xcode-copilot-xcode", "openai-mcp", "ChatGPT",
+    "JetBrains-IU-copilot-intellij", "Xcode-copilot-xcode", "openai-mcp", "ChatGPT", "mcporter",
 ]  # fmt: skip
 TAKING: Final = [
     "journey", "claude-code", "Visual Studio Code", "codex-mcp-client", "Codex", "precursors", "mcp", "Zed", "goose",
