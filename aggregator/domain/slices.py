@@ -41,4 +41,5 @@ class Slices:
                         return end.value  # type: ignore[no-any-return]
                     if perf_counter() >= until:
                         break
-            await asyncio.sleep(0)
+                # Still its turn, so that no other piece is done in this one.
+                await asyncio.sleep(0)
