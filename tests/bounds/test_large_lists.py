@@ -196,7 +196,7 @@ async def test_hosts_hear_of_changes_of_what_takes_long_to_decide(
     heard: dict[str, list[str]] = {"one": [], "two": []}
     for agent, said in heard.items():
         host = desk.host(agent)
-        host.initialized, host.notify = True, lambda method, params, said=said: said.append(method)  # type: ignore[misc]
+        host.initialized, host.notify = True, lambda method, params, said=said: said.append(method)
         desk.app.gateway.changes.attach(host)
         await desk.listed(host)
     async with turning() as turns:
