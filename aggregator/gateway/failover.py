@@ -136,21 +136,23 @@ class Failover:
         ):
             return
         self._seen = seen
-        by_server = {config.id: {tool.own_name: tool for tool in tools} for config, tools in seen}
         problems: list[str] = []
         self.others = {}
-        for config, tools in seen:
-            if config.fallbacks or config.tools.fallbacks:
+        paired = [(config, tools) for config, tools in seen if config.fallbacks or config.tools.fallbacks]
+        if paired:
+            by_server = {config.id: {tool.own_name: tool for tool in tools} for config, tools in seen}
+            for config, tools in paired:
                 self._pair(config, tools, by_server, problems)
         for problem in problems:
             if problem not in self.problems:
                 log.warning("%s", problem)
         self.problems = tuple(problems)
-        pairs = {(config.id, other.server) for config, tools in seen for tool in tools for other in self.of(tool)}
+        pairs = {(config.id, other.server) for config, tools in paired for tool in tools for other in self.of(tool)}
         self._current = {
             line: who for line, who in self._current.items() if all((line[0], other) in pairs for other in line[1:])
         }
-        self._gave_way = {server: at for server, at in self._gave_way.items() if server in by_server}
+        known = {config.id for config, _ in seen}
+        self._gave_way = {server: at for server, at in self._gave_way.items() if server in known}
 
     def _pair(
         self,

@@ -41,7 +41,8 @@ class Offers:
 
     async def ready(self, host: Host) -> None:
         """Work out ahead, in pieces, what the agent behind a host has."""
-        await self._views.offered(self.view_of(host), self.all, self._slices)
+        while not self._views.knows_offer(self.view_of(host), self.all):
+            await self._views.offered(self.view_of(host), self.all, self._slices)
 
     def elsewhere(self, host: Host, link: Link) -> Elsewhere:
         """Return what tells, of the URIs in one result, which another server than this one would answer for a host."""

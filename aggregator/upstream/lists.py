@@ -85,6 +85,7 @@ class Lists:
         self._stale = {kind: asyncio.Event() for kind in WAYS}
         # One reading of a kind after the other: a later one is of a newer list.
         self._reading = {kind: asyncio.Lock() for kind in WAYS}
+        self._first: Drained | None = None
         self._unread: set[Kind] = set()
         self._all_read = asyncio.Event()
 
@@ -123,22 +124,25 @@ class Lists:
     # -- keeping them
 
     async def begin(self, session: Session) -> None:
-        """Read the tools of a new connection; the rest is read by `keep`.
+        """Read the tools of a new connection, which count from `others_read` on; the rest is read by `keep`.
 
         Raises:
             RpcError, PeerGone, UpstreamError: there are none to be had.
         """
         self._greeting, self._mute = session.greeting, False
         self._stale["tool"].clear()
-        async with self._reading["tool"]:
-            await self._take("tool", await self._read(session, "tool"))
+        self._first = await self._read(session, "tool")
         self._unread = {kind for kind in WAYS if kind != "tool"}
         self._all_read.clear()
         for kind in self._unread:
             self._stale[kind].set()
 
     async def others_read(self) -> None:
-        """Wait for the first reading of the rest, for a moment."""
+        """Take the tools that `begin` read, and wait for the first reading of the rest, for a moment."""
+        async with self._reading["tool"]:
+            if self._first is not None:
+                first, self._first = self._first, None
+                await self._take("tool", first)
         try:
             async with asyncio.timeout(OTHERS_WAIT):
                 await self._all_read.wait()
@@ -195,6 +199,7 @@ class Lists:
             log.warning("%s: its %ss could not be listed, the old ones stay: %s", self.config.id, kind, what)
             return isinstance(error, RpcError)
         self._greeting = session.greeting
+        self._first = None
         if await self._take(kind, drained):
             self._changed()
         return True

@@ -159,10 +159,11 @@ class Supervisor:
     async def recall(self, known: Mapping[str, list[Any]]) -> None:
         """Show these definitions by server id, as far as a server is still starting."""
         for server, definitions in known.items():
-            await self.look_over(self.links[server], "tool", definitions)
+            if (link := self._links.get(server)) is not None:
+                await self.look_over(link, "tool", definitions)
         for server, definitions in known.items():
-            if server in self.links:
-                self.links[server].recall(definitions)
+            if (link := self._links.get(server)) is not None:
+                link.recall(definitions)
         for link in self.links.values():
             link.looked_up()
         self._tell()

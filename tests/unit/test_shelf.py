@@ -114,3 +114,30 @@ async def test_what_was_said_of_a_list_is_not_said_again(caplog: pytest.LogCaptu
     links["a"].definitions = [tool("t"), {"name": "two"}]
     shelf.stock()
     assert len(caplog.records) > said
+
+
+async def test_what_was_looked_over_ahead_is_not_again_when_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: C5. Neither a list that a server is about to have, nor lists under another configuration."""
+    links = _links("a", "b")
+    shelf = _shelf(links)
+    shelf.stock()
+    new = [tool("new")]
+    await shelf.look_over(links["a"], "tool", new)
+    other = [links[name].config.model_copy(update={"prefix": f"{name}_x"}) for name in links]
+    await shelf.prepare(other, 47)
+    monkeypatch.setattr(shelf_module, "at_once", _never)
+    links["a"].definitions = new
+    with pytest.raises(AssertionError, match="at once"):
+        shelf.stock()  # what was made ready since then is for the other configuration
+    links["a"].definitions = old = [tool("old")]
+    await shelf.look_over(links["a"], "tool", old)
+    assert [record.name for record in shelf.stock().tools] == ["a.old", "b.t"]
+    await shelf.prepare(other, 47)
+    for config in other:
+        links[config.id].amend(config)
+    shelf.reconfigure((config.prefix for config in other), 47)
+    assert [record.name for record in shelf.stock().tools] == ["a_x.old", "b_x.t"]
+
+
+def _never(steps: object) -> None:
+    raise AssertionError("nothing is to be done at once")
