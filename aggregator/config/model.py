@@ -327,10 +327,7 @@ class Config(Part):
         examples=["auto"],
     )
     expose_budget: Whole = Field(
-        default=8_000,
-        ge=0,
-        description="`auto`: the tokens that a whole list may cost a model.",
-        examples=[20_000],
+        default=8_000, ge=0, description="`auto`: the tokens that a whole list may cost a model.", examples=[20_000]
     )
     pinned: tuple[str, ...] = Field(
         default=(),
