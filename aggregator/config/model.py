@@ -277,9 +277,8 @@ class ServerConfig(Part):
     max_message_values: Whole = Field(
         default=250_000,
         ge=1_000,
-        description="A message from the server with more JSON values than this is refused unread: each takes "
-        "memory and time, however short it is. Names of fields are no values, an empty object may count twice, "
-        "a number of very many digits counts as several.",
+        description="A message from the server with more JSON values than this is refused unread: each takes memory "
+        "and time. Names of fields are no values; an empty object may count twice, a number of many digits as several.",
         examples=[1_000_000],
     )
     max_pending: Whole = Field(

@@ -1,6 +1,9 @@
 """How much memory the results of all calls that are under way take, and who has it."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 from aggregator.domain.errors import ResultsFull
@@ -66,6 +69,29 @@ class Holding:
             self._results = None
 
 
+class Sum:
+    """How much has come, so far as it is not small."""
+
+    __slots__ = ("size",)
+
+    def __init__(self) -> None:
+        self.size = 0
+
+
+_summed: Final[ContextVar[Sum | None]] = ContextVar("summed", default=None)
+
+
+@contextmanager
+def summed() -> Iterator[Sum]:
+    """Sum up what comes for this task: for what is no call."""
+    total = Sum()
+    token = _summed.set(total)
+    try:
+        yield total
+    finally:
+        _summed.reset(token)
+
+
 def hold(size: int) -> None:
     """Count what has come for the call in whose task this runs.
 
@@ -74,6 +100,9 @@ def hold(size: int) -> None:
     """
     if size <= SMALL:
         return
+    total = _summed.get()
+    if total is not None:
+        total.size += size
     call = current_call.get()
     if call is None or call.holding is None:
         return

@@ -5,10 +5,13 @@ from typing import Any, Final, NamedTuple
 
 from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.domain.freshness import Freshness, least, said
+from aggregator.domain.holding import Sum, summed
 from aggregator.upstream.connection import AnswerTooDeep, Connection
 
 PAGE_LIMIT: Final = 1_000
 ITEM_LIMIT: Final = 20_000
+# All pages together, as JSON.
+BYTES_LIMIT: Final = 128 * 1024 * 1024
 
 
 class Drained(NamedTuple):
@@ -24,6 +27,13 @@ async def drain(server: str, connection: Connection, method: str, key: str, meta
     Raises:
         UpstreamBadAnswer: a page without the list, a cursor seen before, or no end in sight.
     """
+    with summed() as total:
+        return await _drain(server, connection, method, key, meta, total)
+
+
+async def _drain(
+    server: str, connection: Connection, method: str, key: str, meta: dict[str, Any], total: Sum
+) -> Drained:
     items: list[Any] = []
     hints: list[Freshness | None] = []
     params: dict[str, Any] = {"_meta": meta} if meta else {}
@@ -45,7 +55,7 @@ async def drain(server: str, connection: Connection, method: str, key: str, meta
         if cursor in seen:
             # Which one is not said: it may hold anything.
             raise UpstreamBadAnswer(server, f"{server} pages in circles: its `{method}` names a cursor again.")
-        if len(items) > ITEM_LIMIT:
+        if len(items) > ITEM_LIMIT or total.size > BYTES_LIMIT:
             break
         seen.add(cursor)
         params = {**params, "cursor": cursor}

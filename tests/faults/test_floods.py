@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.app import App
 from aggregator.config.model import Config
-from aggregator.upstream import pace
+from aggregator.upstream import listing, pace
 from aggregator.upstream.callers import Callers
 from aggregator.upstream.life import Life
 from aggregator.upstream.states import Condition
@@ -145,3 +145,25 @@ async def test_the_reason_of_a_state_is_no_longer_than_can_be_read() -> None:
     life = Life("s", Condition("starting", "", 0.0), lambda: 1.0, lambda: None, lambda text: text)
     life.move("failed", "x" * 5_000_000)
     assert len(life.condition.reason) < 3_000
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_list_of_large_pages_has_an_end(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C5: cursors are kept until the list is read, and each may be as large as a message."""
+    monkeypatch.setattr(listing, "BYTES_LIMIT", 1_000_000)
+    raw: RawHttp = RawSse() if transport == "sse" else RawHttp()
+
+    async def page(seen: Seen, reply: Reply) -> None:
+        result = {"tools": [], "nextCursor": f"{len(raw.seen)}{'x' * 100_000}"}
+        if isinstance(raw, RawSse):
+            await reply.send(202)
+            answer = {"jsonrpc": "2.0", "id": seen.message["id"], "result": result}
+            await next(stream for name, stream in raw.streams.items() if name in seen.target).event(answer)
+        else:
+            await reply.result(seen, result)
+
+    raw.on["tools/list"] = page
+    async with raw_http(raw), staged(server("web", type=transport, url=raw.url)) as stage:
+        assert "does not stop paging" in stage.link("web").reason
+        tries = raw.count("initialize")
+        assert raw.count("tools/list") <= 12 * tries

@@ -206,9 +206,8 @@ class HttpConnection:
         """
         session = response.headers.get(wire_headers.SESSION)
         if session is not None and not (session.isascii() and session.isprintable()):
-            raise UpstreamBadAnswer(
-                self._server.id, f"{self._server.id} named its session by other characters than visible ASCII."
-            )
+            said = f"{self._server.id} named its session by other characters than visible ASCII."
+            raise UpstreamBadAnswer(self._server.id, said)
         self._session = session
 
     async def judge(self, response: aiohttp.ClientResponse, session: str | None, greeted: bool) -> dict[str, Any]:
