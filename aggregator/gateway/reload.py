@@ -13,6 +13,9 @@ from aggregator.policy.live import Live, Reloaded
 log = logging.getLogger(__name__)
 
 EVERY: Final = 0.5
+# How long nobody may have written to the files, and how long that is waited for at most: half a file may lack its deny.
+STILL: Final = 0.1
+PATIENCE: Final = 2.0
 
 Signature = tuple[Stamp, ...]
 
@@ -40,8 +43,18 @@ class PolicyWatch:
             await asyncio.sleep(EVERY)
             now = await asyncio.to_thread(signature, self._live.folder)
             if now != self._seen:
-                self._seen = now
+                self._seen = await self._still(now)
                 await self._reload()
+
+    async def _still(self, seen: Signature) -> Signature:
+        """The files once they are no longer written to."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while True:
+            await asyncio.sleep(STILL)
+            now = await asyncio.to_thread(signature, self._live.folder)
+            if now == seen or asyncio.get_running_loop().time() > deadline:
+                return now
+            seen = now
 
     async def _reload(self) -> None:
         try:

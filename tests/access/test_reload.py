@@ -4,11 +4,15 @@ import asyncio
 import json
 import logging
 import os
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.tasks import Tasks
+from aggregator.gateway import reload
+from aggregator.policy.live import Live, Reloaded
 from aggregator.policy.rulebook import AgentRules, Ruling
 from tests.access.conftest import Configured
 from tests.access.desk import Desk, of_kind, tool
@@ -242,9 +246,49 @@ async def test_a_question_is_of_one_rulebook(config: Configured, storage: str, s
     assert "isError" not in answer["result"] or of_kind(answer)["code"] == "not_confirmed"
 
 
+@pytest.mark.parametrize("stops", [True, False])
+async def test_half_a_file_does_not_come_into_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: bool
+) -> None:
+    """F6: It may say what is allowed and not yet what is denied; whoever writes for ever is not waited for for ever."""
+    monkeypatch.setattr(reload, "EVERY", 0.0)
+    monkeypatch.setattr(reload, "STILL", 0.0)
+    if not stops:
+        monkeypatch.setattr(reload, "PATIENCE", 0.05)
+    file = tmp_path / "main.yaml"
+    file.write_text("agents: {}\n")
+    live = Live(tmp_path)
+    looked, read = 0, asyncio.Event()
+    look = reload.signature
+
+    def written_to(folder: Path) -> reload.Signature:
+        nonlocal looked
+        looked += 1
+        if looked > 1 and (looked < 9 or not stops):
+            with file.open("a") as text:
+                text.write("# one line more\n")
+        if looked == 9 and stops:
+            with file.open("a") as text:
+                text.write("defaults: {deny: ['*']}\n")
+        return look(folder)
+
+    def heard(_: Reloaded) -> None:
+        assert not stops or (live.rulebook is not None and looked > 9)
+        read.set()
+
+    monkeypatch.setattr(reload, "signature", written_to)
+    watch = reload.PolicyWatch(live, tuple, lambda _: False, heard)
+    async with Tasks("a test") as tasks, asyncio.timeout(10):
+        tasks.start(watch.run())
+        await read.wait()
+        await tasks.cancel()
+
+
 async def test_a_storm_of_reloads(open_room: OpenRoom, monkeypatch: pytest.MonkeyPatch) -> None:
     """F6: files are written as fast as it goes while hosts list and call; nothing is lost, no answer is of both."""
     monkeypatch.setattr("aggregator.gateway.reload.EVERY", 0.001)
+    monkeypatch.setattr("aggregator.gateway.reload.STILL", 0.001)
+    monkeypatch.setattr("aggregator.gateway.reload.PATIENCE", 0.0)
     names = [f"t{at:02}" for at in range(40)]
     box = Box([tool(name, {"n": {"type": "integer"}}) for name in names])
     halves = {"even": names[::2], "odd": names[1::2]}
