@@ -168,6 +168,11 @@ def _supported(error: RpcError) -> list[Any] | None:
     return supported if isinstance(supported, list) else None
 
 
+def _listed(supported: list[Any]) -> str:
+    """Return the versions that a server named, as far as they are short."""
+    return ", ".join(brief(version, 40) for version in supported[:5])
+
+
 def _mutual(error: RpcError) -> str | None:
     shared = [v for v in MODERN_VERSIONS if v in (_supported(error) or ())]
     return shared[-1] if shared else None
@@ -177,5 +182,5 @@ def _not_disjoint(server: str, error: RpcError) -> None:
     supported = _supported(error)
     if supported and not any(version in LEGACY_VERSIONS for version in supported):
         raise UpstreamRefused(
-            server, f"{server} speaks only protocol {brief(supported, 200)}, which the aggregator does not."
+            server, f"{server} speaks only protocol {_listed(supported)}, which the aggregator does not."
         ) from error
