@@ -14,7 +14,7 @@ _MEMBERS: Final = frozenset(
     {"_meta", "argument", "arguments", "context", "inputResponses", "name", "ref", "requestState", "task", "type"}
     | {"uri"}
 )
-_OF_META: Final = frozenset({"progressToken"})
+_PROGRESS: Final = "progressToken"
 
 
 def refuse_look_alikes(params: Mapping[str, Any]) -> None:
@@ -23,20 +23,28 @@ def refuse_look_alikes(params: Mapping[str, Any]) -> None:
     Raises:
         HostError: there is one, here or in `ref` or `_meta`.
     """
-    _look(params, _MEMBERS)
+    _look(params)
     ref, meta = params.get("ref"), params.get("_meta")
     if isinstance(ref, dict):
-        _look(ref, _MEMBERS)
+        _look(ref)
     if isinstance(meta, dict):
-        _look(meta, _OF_META)
+        for name in meta:
+            # Every spelling of it is as long: most names are known by that.
+            if len(name) == len(_PROGRESS) and name != _PROGRESS and caseless(name) == _PROGRESS.lower():
+                raise _refused(name, _PROGRESS)
 
 
-def _look(holder: Mapping[str, Any], members: frozenset[str]) -> None:
-    for name in holder.keys() - members:
-        meant = _BY_FOLD.get(caseless(name))
-        if meant in members:
-            said = f"Some servers take {name!a:.80} for `{meant}`: leave it out, or write `{meant}`."
-            raise HostError(INVALID_PARAMS, said)
+def _look(holder: Mapping[str, Any]) -> None:
+    if holder.keys() <= _MEMBERS:
+        return
+    for name in holder:
+        if name not in _MEMBERS and (meant := _BY_FOLD.get(caseless(name))) is not None:
+            raise _refused(name, meant)
 
 
-_BY_FOLD: Final = {caseless(name): name for name in _MEMBERS | _OF_META}
+def _refused(name: str, meant: str) -> HostError:
+    said = f"Some servers take {name!a:.80} for `{meant}`: leave it out, or write `{meant}`."
+    return HostError(INVALID_PARAMS, said)
+
+
+_BY_FOLD: Final = {caseless(name): name for name in _MEMBERS}
