@@ -32,6 +32,8 @@ def refuse_look_alikes(params: Mapping[str, Any]) -> None:
 
 
 def _look(holder: Mapping[str, Any], members: frozenset[str]) -> None:
+    if members.issuperset(holder):
+        return
     for name in holder.keys() - members:
         meant = _BY_FOLD.get(caseless(name))
         if meant in members:
