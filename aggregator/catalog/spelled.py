@@ -32,10 +32,16 @@ class Spelled(Generic[R]):
 
 def readings(parts: Sequence[Spelled[R]], name: str) -> Iterator[R]:
     """Yield what `Spelled.readings` yields, of several parts as if all their records were in one."""
-    listed = next((found for part in parts if (found := part.by_name.get(name)) is not None), None)
-    if listed is not None:
-        yield listed
+    listed = None
+    for part in parts:
+        listed = part.by_name.get(name)
+        if listed is not None:
+            yield listed
+            break
     for pair in spellings(name):
-        record = next((found for part in reversed(parts) if (found := part.by_own.get(pair)) is not None), None)
-        if record is not None and record is not listed:
-            yield record
+        for part in reversed(parts):
+            record = part.by_own.get(pair)
+            if record is not None:
+                if record is not listed:
+                    yield record
+                break

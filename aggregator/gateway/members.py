@@ -35,7 +35,7 @@ def refuse_look_alikes(params: Mapping[str, Any]) -> None:
 
 
 def _look(holder: Mapping[str, Any]) -> None:
-    if holder.keys() <= _MEMBERS:
+    if _MEMBERS.issuperset(holder):
         return
     for name in holder:
         if name not in _MEMBERS and (meant := _BY_FOLD.get(caseless(name))) is not None:
