@@ -72,9 +72,7 @@ class Keys:
             async with asyncio.timeout(PATIENCE):
                 await asyncio.shield(self._reading)
         except TimeoutError:
-            self._close(
-                "The database has not answered yet: it is being made ready, or another program keeps it locked."
-            )
+            self._close("The database has not answered yet: it is being made ready, or another program has it locked.")
         except StorageBusy as error:
             self._close(str(error))
 
