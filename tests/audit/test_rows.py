@@ -5,6 +5,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
@@ -18,6 +19,7 @@ from aggregator.audit.capture import CUT, Capture
 from aggregator.audit.log import AuditLog
 from aggregator.audit.note import note
 from aggregator.audit.rows import row
+from aggregator.domain.aside import is_small
 from aggregator.domain.redact import Redactor
 from aggregator.domain.trace import AuditEvent, CallRecord, Status, Step, TraceContext
 from aggregator.storage.audit_chain import Batch
@@ -238,8 +240,8 @@ def test_no_call_is_too_strange_for_a_row(empty_database: bytes, strange: list[t
 def test_pieces_measure_as_the_whole(value: Any) -> None:
     """In whatever pieces a value is encoded, its size and its digest are those of its encoding."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "_VALUES", 4)
-        patch.setattr(pieces, "_CHARACTERS", 8)
+        patch.setattr(pieces, "is_small", partial(is_small, values=4, characters=8))
+        patch.setattr(pieces, "CHARACTERS", 8)
         patch.setattr(pieces, "_ITEMS", 3)
         in_pieces = measure.measure(value)
     text = encode(value)
