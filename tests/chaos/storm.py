@@ -278,9 +278,11 @@ class Storm:
                 break
             await asyncio.sleep(_LOOK)
         gc.collect()
+        # asyncio keeps up to a hundred timers that were cancelled, until it is worth its while to drop them.
+        living = (one for one in gc.get_objects() if not (type(one) is asyncio.TimerHandle and one.cancelled()))
         objects = Counter(
             f"{kind.__module__}.{kind.__qualname__}"
-            for kind in map(type, gc.get_objects())
+            for kind in map(type, living)
             if str(kind.__module__).startswith(("aggregator.", "asyncio", "_asyncio"))
         )
         return Quiet(objects, len(asyncio.all_tasks()), descriptors(), resident(), busy)
