@@ -1,4 +1,4 @@
-"""What a tool answered, as the content of a message to a model: text and images; the rest is told in words.
+"""Turns the result of a tool into the content of a message to a model: text and images, with the rest described.
 
 Law: nothing here fails, and the same result always gives the same content. The result itself is kept beside it, whole.
 """

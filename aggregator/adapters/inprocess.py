@@ -86,7 +86,7 @@ class Inside:
         return f"<Inside {'closed' if self._closed else 'open'}, agent {self._host.principal.agent_id}>"
 
     def close(self) -> None:
-        """From now on nothing can be called, by no agent; whoever waits for a change is told."""
+        """Refuse every further call, of every agent, and end each wait in `changed`."""
         for other in self._others.values():
             other.close()
         self._closed = True
@@ -265,7 +265,7 @@ def _read(config: Source, environ: Mapping[str, str]) -> tuple[Loaded, object]:
 def _principal(app: App, agent: str | None, environ: Mapping[str, str]) -> Principal:
     """Raises OperatorError when that cannot be the name of an agent."""
     principal = app.access.admit(Facts("stdio", launch_agent=launch_agent(agent, environ)))
-    assert isinstance(principal, Principal), "whoever runs the program may run it as any agent"
+    assert isinstance(principal, Principal), "a program may run itself as any agent"
     return principal
 
 

@@ -122,17 +122,13 @@ class AggregatorTool(BaseTool):
 class AgentTools(OfferedTools[BaseTool]):
     """The tools an agent may call, as an ordinary list: add your own, bind them, hand them to an agent."""
 
-    def __init__(self, inside: Inside, elicit: Elicit | None) -> None:
-        super().__init__(inside)
-        self._elicit = elicit
-
     def offer_of(self, tool: BaseTool) -> Offer | None:
-        """What the tool was made of; None for one of the program's own."""
+        """Return the offer behind a tool; None for a tool that the program added itself."""
         return tool._offer if isinstance(tool, AggregatorTool) else None
 
     def made(self, offer: Offer) -> BaseTool | None:
         """The tool of an offer; None for one that LangChain cannot read."""
-        return _made(self.inside, offer, self._elicit)
+        return _made(self.inside, offer, self.elicit)
 
 
 @asynccontextmanager
@@ -147,7 +143,7 @@ async def open_tools(
 
     `path` is the configuration or its file (without one it is looked for where `aggregator` looks), `agent` the agent
     of the policy files (else `AGGREGATOR_AGENT`, else `local`). `elicit` puts a form to a person, for tools the policy
-    wants confirmed: the params of `elicitation/create` in, its result out. Without it, nobody can be asked.
+    wants confirmed: the params of `elicitation/create` in, its result out. Without it, no person can be asked.
 
     Raises:
         OperatorError: the configuration cannot be read, or that cannot be the name of an agent.

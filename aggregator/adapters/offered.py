@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from typing import TypeVar
 
-from aggregator.adapters.inprocess import Inside, Offer
+from aggregator.adapters.inprocess import Elicit, Inside, Offer
 
 T = TypeVar("T")
 
@@ -11,17 +11,18 @@ T = TypeVar("T")
 class OfferedTools(list[T]):
     """An ordinary list of a framework's tools; those that were made of offers follow what the agent may call."""
 
-    def __init__(self, inside: Inside) -> None:
+    def __init__(self, inside: Inside, elicit: Elicit | None) -> None:
         super().__init__()
         self.inside = inside
+        self.elicit = elicit
 
     @abstractmethod
     def offer_of(self, tool: T) -> Offer | None:
-        """What a tool was made of; None for one of the program's own."""
+        """Return the offer behind a tool; None for a tool that the program added itself."""
 
     @abstractmethod
     def made(self, offer: Offer) -> T | None:
-        """The tool of an offer; None for one that the framework cannot take."""
+        """Return a tool that calls what is offered; None where the framework cannot take it."""
 
     async def refresh(self) -> bool:
         """Read the list again, in place; True if it is another. What did not change, or is not ours, stays as it is."""

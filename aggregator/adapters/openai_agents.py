@@ -37,17 +37,13 @@ class AggregatorTool(FunctionTool):
 class AgentTools(OfferedTools[Tool]):
     """The tools an agent may call, as an ordinary list: add your own, hand it to an `Agent`."""
 
-    def __init__(self, inside: Inside, elicit: Elicit | None) -> None:
-        super().__init__(inside)
-        self._elicit = elicit
-
     def offer_of(self, tool: Tool) -> Offer | None:
-        """What the tool was made of; None for one of the program's own."""
+        """Return the offer behind a tool; None for a tool that the program added itself."""
         return tool.offer if isinstance(tool, AggregatorTool) else None
 
     def made(self, offer: Offer) -> Tool:
-        """The tool of an offer."""
-        call = _Call(self.inside, offer.definition["name"], self._elicit)
+        """Return a tool that calls what is offered."""
+        call = _Call(self.inside, offer.definition["name"], self.elicit)
         return AggregatorTool(
             name=offer.definition["name"],
             description=offer.definition.get("description") or offer.definition.get("title") or "",
@@ -71,7 +67,7 @@ async def open_tools(
 
     `config` is the configuration or its file (without one it is looked for where `aggregator` looks), `agent` the agent
     of the policy files (else `AGGREGATOR_AGENT`, else `local`). `elicit` puts a form to a person, for tools the policy
-    wants confirmed: the params of `elicitation/create` in, its result out. Without it, nobody can be asked.
+    wants confirmed: the params of `elicitation/create` in, its result out. Without it, no person can be asked.
 
     Raises:
         OperatorError: the configuration cannot be read, or that cannot be the name of an agent.
@@ -83,7 +79,7 @@ async def open_tools(
 
 
 class _Call:
-    """What becomes of the calls of one tool."""
+    """The calls of one tool: runs each, and keeps its whole result until the SDK asks for it."""
 
     def __init__(self, inside: Inside, name: str, elicit: Elicit | None) -> None:
         self._inside, self._name, self._elicit = inside, name, elicit

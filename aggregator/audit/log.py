@@ -82,7 +82,7 @@ class AuditLog:
 
     @property
     def damage(self) -> str | None:
-        """What is broken in the database; None as long as nothing is known to be."""
+        """The damage found in the database, in words; None where none was found."""
         return self._writer.damage
 
     def report(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class AuditLog:
             raise NotRecorded(tool, f"{tool} was not called: too many rows wait for the audit log.")
 
     async def begun(self, call: CallRecord) -> None:
-        """In strict mode: wait until the database says that `call`, which nobody may change, is about to be made.
+        """Wait, in strict mode, until the database holds that `call`, which must not change now, is about to be made.
 
         Raises:
             NotRecorded: it does not, and the call must not be made.

@@ -42,7 +42,7 @@ class ProcessMark:
             self._descriptor = None
 
     def gone(self, name: str, *, only_here: bool) -> bool:
-        """Whether the process of this name ended. `only_here`: all who use the database use files beside this one.
+        """Return whether the process of this name has ended. `only_here`: every user of the database is here.
 
         What another machine's process does is not known here; it counts as alive.
         """
