@@ -5,18 +5,73 @@ In a Python program: `async with aggregator.open_gateway("aggregator.json") as g
 
 __version__ = "0.1.0"
 
-# The floors of the house, top to bottom. A module imports from floors below its own, never from a neighbour on the
-# same floor and never upwards; tests/test_floors.py reads this plan. `examples` are upstream servers of their own:
-# they import nothing of the house, and the house nothing of them.
-FLOORS: tuple[tuple[str, ...], ...] = (
+# The import layers of the package, top to bottom. A module imports from rows below its own, never from a neighbour in
+# the same row and never upwards; tests/test_layers.py reads this plan. `examples` are upstream servers of their own:
+# they import nothing of the package, and the package nothing of them.
+LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "adapters"),
     ("app",),
-    ("doors",),
+    ("frontends",),
     ("gateway",),
-    ("identity", "policy", "catalog", "schemas", "upstream", "audit"),
+    ("identity", "policy", "catalog", "schemas", "upstream", "audit", "telemetry"),
     ("config", "storage", "wire"),
+    ("redaction",),
     ("domain",),
 )
+
+# The same inside each package that has subpackages: rows of its subpackages and modules, top to bottom. "." stands for
+# the modules that are not named, which may import each other.
+INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "cli": (("commands",), ("policy",), (".", "audit"), ("runtime",)),
+    "frontends": (("server",), ("v1", "."), ("web", "stdout")),
+    "gateway": (
+        ("gateway",),
+        ("host_lists",),
+        ("meta", "reads"),
+        ("calls",),
+        ("offers",),
+        ("request",),
+        ("ask", "access"),
+        ("views", "call_log", "eras"),
+        (".",),
+    ),
+    "policy": (("live",), ("files",), (".",)),
+    "catalog": (("catalog", "resources"), ("intent", "."), ("describe", "search", "templates", "pages")),
+    "catalog.search": ((".",), ("terms",)),
+    "schemas": (
+        ("checks",),
+        ("workers",),
+        ("check", "judge", "branches", "coerce", "refusal", "wording", "signature", "within", "look_alikes", "output"),
+        ("structure",),
+        (".",),
+    ),
+    "upstream": (
+        ("supervisor",),
+        ("upstream",),
+        ("health",),
+        ("lists",),
+        ("sessions",),
+        ("transports",),
+        ("connection", "drawing"),
+        ("lifecycle", "process", "."),
+    ),
+    "config": (
+        ("load",),
+        ("sections", "reference", "schema"),
+        ("servers", "difference"),
+        (".",),
+        ("files",),
+        ("errors",),
+    ),
+    "storage": (
+        ("opening", "database"),
+        ("audit", "."),
+        ("engine", "quick_read"),
+        ("migrations", "locate"),
+        ("tables", "records", "errors", "digest"),
+    ),
+    "domain": (("call", "missing", "bounds"), (".",), ("uris", "text")),
+}
 
 # What programs use, by the module that has it: loaded when it is first asked for. `__init__.pyi` says the same to type
 # checkers.

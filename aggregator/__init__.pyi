@@ -7,4 +7,5 @@ from aggregator.domain.errors import RpcError as RpcError
 
 __version__: str
 __all__: list[str]
-FLOORS: tuple[tuple[str, ...], ...]
+LAYERS: tuple[tuple[str, ...], ...]
+INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]]

@@ -18,9 +18,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from aggregator.catalog.search_language import plain
-from aggregator.catalog.search_meanings import heads, meanings
-from aggregator.catalog.search_stem import stem
+from aggregator.catalog.search.terms.language import plain
+from aggregator.catalog.search.terms.stem import stem
+from aggregator.catalog.search.terms.synonyms import heads, meanings
 
 _DATA: Final = Path(str(resources.files("aggregator.catalog"))) / "data"
 _PARTS: Final = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}

@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
-from aggregator.domain.tasks import Tasks
-from aggregator.doors.guard import App
-from aggregator.upstream.connection import TRANSPORTS, Connection, Inbound
-from aggregator.upstream.process import Warden
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.frontends.web.host_guard import App
+from aggregator.upstream.connection import Connection, Inbound
+from aggregator.upstream.process.process import Warden
+from aggregator.upstream.transports import TRANSPORTS
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.wire.codec import decode, encode
 from benchmarks.messages import INITIALIZE, LEGACY, Era, headers, request

@@ -9,12 +9,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from aggregator.app import App
+from aggregator.app.app import App
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
-from aggregator.doors.facts import facts_of
-from aggregator.doors.guard import SOURCE
-from aggregator.gateway.checks import Checker
+from aggregator.frontends.web.credentials import facts_of
+from aggregator.frontends.web.host_guard import SOURCE
+from aggregator.gateway.calls.validate import Checker
 from aggregator.identity.source import Source
 from aggregator.policy.rulebook import Rulebook, Tightening
 from benchmarks.calls import ERAS, compare

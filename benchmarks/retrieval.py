@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from aggregator.catalog.search import Index, search
-from aggregator.catalog.search_language import plain
-from aggregator.catalog.search_stem import stem
+from aggregator.catalog.search.index import Index, search
+from aggregator.catalog.search.terms.language import plain
+from aggregator.catalog.search.terms.stem import stem
 from aggregator.domain.records import ToolRecord
 from benchmarks.report import Table
 

@@ -15,13 +15,13 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.app import App
-from aggregator.audit.metrics_snapshot import Snapshot
+from aggregator.app.app import App
 from aggregator.config.load import load
 from aggregator.domain.principal import Principal
-from aggregator.doors.web import Web
+from aggregator.frontends.server import Web
 from aggregator.gateway.host import Host
 from aggregator.identity.keys import new_key, policy_line
+from aggregator.telemetry.snapshot import Snapshot
 from benchmarks.kept import OFF, SENT, Kept, receiver
 from benchmarks.messages import ENVELOPE, LEGACY, MODERN, Era
 from benchmarks.played import CALL, RESULT, PlayedHost, take_stage

@@ -10,17 +10,17 @@ from pkgutil import resolve_name
 from statistics import mean
 from typing import Any, Final
 
-from aggregator.catalog.levels import level1, level2, level3, shown_name
-from aggregator.catalog.oneline import one_line, words_of
+from aggregator.catalog.describe.first_sentence import one_line, words_of
+from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
+from aggregator.catalog.describe.markdown import columns
+from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.pages import rendered
-from aggregator.catalog.plain import columns
-from aggregator.catalog.search import Index
-from aggregator.catalog.tokens import estimate
-from aggregator.catalog.vet import vet
+from aggregator.catalog.search.index import Index
+from aggregator.catalog.validate import vet
 from aggregator.config.model import ServerConfig
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.meta.all import META_TOOLS
-from aggregator.gateway.meta.shown import answer
+from aggregator.gateway.meta.registry import META_TOOLS
+from aggregator.gateway.meta.rendering import answer
 from benchmarks.report import Table
 
 Count = Callable[[str], int]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.catalog.catalog import Catalog
-from aggregator.catalog.vet import vet
+from aggregator.catalog.validate import vet
 from aggregator.config.load import load
 from aggregator.config.model import Config
 from aggregator.domain.principal import Principal

@@ -59,7 +59,7 @@ AREAS: Final = {
         ("tests/supervision", "tests/faults", "tests/failover", "tests/questions", "tests/operating", "tests/passing"),
     ),
     "redaction": Area(
-        ("aggregator/domain/redact*.py", "aggregator/audit/unsaid.py", "aggregator/audit/capture.py"),
+        ("aggregator/domain/redact*.py", "aggregator/redaction/arguments.py", "aggregator/audit/capture.py"),
         ("tests/unit", "tests/telemetry", "tests/audit", "tests/traces", "tests/faults/test_secrets.py"),
     ),
 }

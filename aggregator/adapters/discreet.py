@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from aggregator.domain.redact import Redactor
-from aggregator.domain.redact_message import message_of
+from aggregator.redaction.log_messages import message_of
+from aggregator.redaction.redactor import Redactor
 
 _HOUSE: Final = "aggregator"
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aggregator.schemas.local import at_pointer
+from aggregator.schemas.structure.local import at_pointer
 
 
 def grows_beyond(schema: Mapping[str, Any], limit: int) -> bool:

@@ -17,17 +17,17 @@ from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
 
 from aggregator.adapters.discreet import discreet
-from aggregator.app import App
+from aggregator.app.app import App
 from aggregator.config.load import Loaded, find_config, load_found, load_mapping, must_start
-from aggregator.config.names import source_of
+from aggregator.config.servers.names import source_of
+from aggregator.domain.call import CONVERSATION_KEY
 from aggregator.domain.errors import INTERNAL_ERROR, RpcError
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import LATEST_MODERN, META_CLIENT_CAPABILITIES, META_VERSION
-from aggregator.gateway.changes import notification
 from aggregator.gateway.host import Host
-from aggregator.gateway.limits import CONVERSATION_KEY
+from aggregator.gateway.views.list_changed import notification
 from aggregator.identity.identify import Facts, launch_agent
 from aggregator.storage.locate import default_url
 from aggregator.wire.codec import decode, encode

@@ -21,10 +21,10 @@ from aggregator.adapters.content import Content, as_result, content_of, text_of
 from aggregator.adapters.inlined import grows_beyond
 from aggregator.adapters.inprocess import Elicit, Inside, Offer, Source, open_inside, with_properties
 from aggregator.adapters.offered import OfferedTools
-from aggregator.catalog.slim import examples
+from aggregator.catalog.describe.compact_schema import examples
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError
 from aggregator.domain.names import Style
-from aggregator.domain.tasks import Tasks
 
 log = logging.getLogger(__name__)
 

@@ -14,14 +14,14 @@ from aggregator.audit.process_mark import ProcessMark
 from aggregator.audit.rows import row
 from aggregator.audit.spill import Spill
 from aggregator.audit.writer import Writer
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.call_record import AuditEvent, BegunCall, CallRecord
 from aggregator.domain.errors import NotRecorded
-from aggregator.domain.tasks import Tasks
-from aggregator.domain.trace import AuditEvent, BegunCall, CallRecord
-from aggregator.storage.audit_chain import Entry, entry
+from aggregator.storage.audit.chain import Entry, entry
 from aggregator.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from aggregator.storage.audit_log import AuditRows
+    from aggregator.storage.audit.log import AuditRows
 
 log = logging.getLogger(__name__)
 

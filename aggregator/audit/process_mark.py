@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from aggregator.storage.lockfile import hold, is_held
+from aggregator.storage.engine.lockfile import hold, is_held
 
 _NAME: Final = re.compile(r"[0-9a-f]{16}")
 

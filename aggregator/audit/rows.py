@@ -7,9 +7,9 @@ from hashlib import sha256
 from typing import Any, Final
 
 from aggregator.audit.capture import CUT, Capture
-from aggregator.audit.measure import measure
-from aggregator.domain.trace import TOOL_CALL, AuditEvent, BegunCall, CallRecord
-from aggregator.storage.audit_chain import BEGUN, CALL, Entry, entry
+from aggregator.audit.sizes import measure
+from aggregator.domain.call_record import TOOL_CALL, AuditEvent, BegunCall, CallRecord
+from aggregator.storage.audit.chain import BEGUN, CALL, Entry, entry
 from aggregator.storage.digest import canonical_json
 
 log = logging.getLogger(__name__)

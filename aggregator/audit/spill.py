@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.storage.audit_chain import Batch, Entry, Head, entry
+from aggregator.storage.audit.chain import Batch, Entry, Head, entry
 
 log = logging.getLogger(__name__)
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple
 
 from aggregator.audit.process_mark import ProcessMark
 from aggregator.audit.spill import Spill
-from aggregator.domain.tasks import Tasks
-from aggregator.domain.trace import AuditEvent
-from aggregator.storage.audit_chain import Batch, Entry, Head, entry
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.call_record import AuditEvent
+from aggregator.storage.audit.chain import Batch, Entry, Head, entry
 from aggregator.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from aggregator.storage.audit_log import AuditRows
+    from aggregator.storage.audit.log import AuditRows
 
 log = logging.getLogger(__name__)
 

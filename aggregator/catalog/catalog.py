@@ -5,9 +5,9 @@ from itertools import chain
 from typing import Final
 
 from aggregator.catalog.listing import Listing
-from aggregator.catalog.spelled import Spelled, readings
+from aggregator.catalog.names import Spelled, readings
+from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.slices import Steps, at_once
 
 # Parts of fewer tools are put together, so that there are few to look into.
 _LARGE: Final = 2_000

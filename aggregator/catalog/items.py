@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from aggregator.catalog.clean import Cleaning
+from aggregator.catalog.invisible_characters import Cleaning
 from aggregator.catalog.templates import leads_anywhere
 from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ItemKind, ItemRecord
 from aggregator.domain.schema_walk import deeper_than
-from aggregator.domain.slices import Steps, at_once
-from aggregator.domain.uri_spelling import LONGEST, is_plain, resolved
-from aggregator.domain.uris import wrapped
+from aggregator.domain.uris.exposed import wrapped
+from aggregator.domain.uris.spellings import LONGEST, is_plain, resolved
 
 # The field that names an item, by what it is (S/schema: Resource, ResourceTemplate, Prompt).
 NAMED_BY: Final[Mapping[ItemKind, str]] = {"resource": "uri", "template": "uriTemplate", "prompt": "name"}

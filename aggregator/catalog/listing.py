@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from aggregator.catalog.pages import Pages
+from aggregator.domain.bounds.slices import Steps
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.slices import Steps
 
 
 class Listing(Pages[ToolRecord]):

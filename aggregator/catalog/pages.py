@@ -7,10 +7,10 @@ from functools import cached_property
 from heapq import nlargest
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.errors import INVALID_PARAMS, HostError
-from aggregator.domain.links import in_meta
 from aggregator.domain.names import Style, spellings
-from aggregator.domain.slices import Steps, at_once
+from aggregator.domain.uris.links import in_meta
 from aggregator.wire.codec import Raw, encode
 
 # One page fits clients that take no server-sent event above 1 MiB, with room for the envelope.

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from aggregator.domain.uris import NETWORK
+from aggregator.domain.uris.exposed import NETWORK
 
 _AUTHORITY: Final = re.compile("//[^/?#]+[/?#]")
 _EXPRESSION: Final = re.compile(r"\{([^{}]*)\}")

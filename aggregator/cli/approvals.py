@@ -6,11 +6,11 @@ import time
 from dataclasses import asdict
 from typing import Any, Final, Literal, get_args
 
-from aggregator.cli.noting import noted, operator
-from aggregator.cli.printing import minute, one_line, print_rows
-from aggregator.cli.setup import run_loop
+from aggregator.cli.runtime.record_change import noted, operator
+from aggregator.cli.runtime.setup import run_loop
+from aggregator.cli.runtime.tables import minute, one_line, print_rows
 from aggregator.domain.errors import OperatorError
-from aggregator.domain.unseen import escaped
+from aggregator.domain.text.invisible import escaped
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import default_url
 from aggregator.storage.records import Approval, ApprovalStatus

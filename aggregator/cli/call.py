@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from aggregator.app import App
-from aggregator.cli.setup import load_config, run_loop, storage_url
+from aggregator.app.app import App
+from aggregator.cli.runtime.setup import load_config, run_loop, storage_url
 from aggregator.config.load import Loaded
 from aggregator.domain.errors import CallRefused, OperatorError, RpcError, UpstreamError
 from aggregator.domain.principal import LOCAL, Principal

@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from aggregator.app import App
-from aggregator.cli.setup import all_started, load_config, run_loop, storage_url
+from aggregator.app.app import App
+from aggregator.cli.runtime.setup import all_started, load_config, run_loop, storage_url
 from aggregator.config.load import Loaded
-from aggregator.storage.engine import Engine
+from aggregator.storage.engine.engine import Engine
+from aggregator.storage.engine.files import unwritable
 from aggregator.storage.errors import StorageError
-from aggregator.storage.files import unwritable
 from aggregator.storage.locate import full_url, sqlite_path
-from aggregator.upstream.link import Link
+from aggregator.upstream.upstream import Link
 
 
 def run(path: Path | None, as_json: bool) -> int:

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from aggregator import __version__
-from aggregator.cli.commands_audit import audit_app
-from aggregator.cli.running import AsJson, Config
-from aggregator.cli.running import run as _run
-from aggregator.cli.running import run_change as _run_change
-from aggregator.cli.running import run_stored as _run_stored
+from aggregator.cli.audit.commands import audit_app
+from aggregator.cli.runtime.run_command import AsJson, Config
+from aggregator.cli.runtime.run_command import run as _run
+from aggregator.cli.runtime.run_command import run_change as _run_change
+from aggregator.cli.runtime.run_command import run_stored as _run_stored
 from aggregator.domain.errors import AggregatorError
 
 app = typer.Typer(
@@ -211,7 +211,7 @@ def keys_expire(key_id: str, when: str, config: Config = None) -> None:
 @policy_app.command("check")
 def policy_check(config: Config = None, connect: Connect = False, as_json: AsJson = False) -> None:
     """Say what is wrong with the policy files. Exit 1 if one has an error."""
-    _run("aggregator.cli.policy:check", config, connect, as_json)
+    _run("aggregator.cli.policy.policy:check", config, connect, as_json)
 
 
 @policy_app.command("explain")
@@ -222,25 +222,25 @@ def policy_explain(
     connect: Connect = False,
 ) -> None:
     """Say why AGENT may or may not call TOOL; without TOOL, all it may."""
-    _run("aggregator.cli.policy:explain", config, agent, tool, connect)
+    _run("aggregator.cli.policy.policy:explain", config, agent, tool, connect)
 
 
 @policy_app.command("test")
 def policy_test(config: Config = None, connect: Connect = False) -> None:
     """Run the cases in policies/cases."""
-    _run("aggregator.cli.policy:run_cases", config, connect)
+    _run("aggregator.cli.policy.policy:run_cases", config, connect)
 
 
 @policy_app.command("init")
 def policy_init(config: Config = None) -> None:
     """Write a first policy file that allows what works today."""
-    _run("aggregator.cli.policy:init", config)
+    _run("aggregator.cli.policy.policy:init", config)
 
 
 @policy_app.command("schema")
 def policy_schema(cases: Annotated[bool, typer.Option("--cases", help="That of case files.")] = False) -> None:
     """Print the JSON Schema of policy files, for editors."""
-    _run("aggregator.cli.policy:print_schema", cases)
+    _run("aggregator.cli.policy.policy:print_schema", cases)
 
 
 @approvals_app.command("list")

@@ -8,9 +8,9 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from aggregator.cli.noting import noted, operator
-from aggregator.cli.printing import minute, one_line, print_rows
-from aggregator.cli.setup import run_loop
+from aggregator.cli.runtime.record_change import noted, operator
+from aggregator.cli.runtime.setup import run_loop
+from aggregator.cli.runtime.tables import minute, one_line, print_rows
 from aggregator.domain.errors import OperatorError
 from aggregator.identity.keys import NewKey, new_key, policy_line
 from aggregator.storage.database import open_database

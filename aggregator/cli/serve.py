@@ -7,17 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from aggregator.app import App
-from aggregator.cli.setup import load_to_serve, log_as, reading, run_loop, storage_url, with_log
-from aggregator.cli.signals import stop_on_signals
+from aggregator.app.app import App
+from aggregator.cli.runtime.setup import load_to_serve, log_as, reading, run_loop, storage_url, with_log
+from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
-from aggregator.domain.addresses import is_loopback
 from aggregator.domain.errors import OperatorError
-from aggregator.domain.redact import Redactor
-from aggregator.doors.guard import refuse_public
-from aggregator.doors.v1.door import V1_PATH
-from aggregator.doors.web import SSE_PATH, Web, listening_socket, serve_web
+from aggregator.domain.uris.addresses import is_loopback
+from aggregator.frontends.server import SSE_PATH, Web, listening_socket, serve_web
+from aggregator.frontends.v1.routes import V1_PATH
+from aggregator.frontends.web.host_guard import refuse_public
+from aggregator.redaction.redactor import Redactor
 
 log = logging.getLogger(__name__)
 

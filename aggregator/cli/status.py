@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from aggregator.cli.printing import one_line, print_rows
-from aggregator.cli.setup import find
-from aggregator.config.checks import address_fault
+from aggregator.cli.runtime.setup import find
+from aggregator.cli.runtime.tables import one_line, print_rows
 from aggregator.config.durations import format_duration
 from aggregator.config.errors import ConfigError
 from aggregator.config.load import load_found
+from aggregator.config.servers.checks import address_fault
 from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
 

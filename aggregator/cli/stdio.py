@@ -7,18 +7,18 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from aggregator.app import App
-from aggregator.cli.setup import load_to_serve, log_as, reading, run_loop, storage_url, with_log
-from aggregator.cli.signals import stop_on_signals
+from aggregator.app.app import App
+from aggregator.cli.runtime.setup import load_to_serve, log_as, reading, run_loop, storage_url, with_log
+from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
-from aggregator.domain.redact import Redactor
-from aggregator.domain.tasks import Tasks
-from aggregator.doors.stdio import serve_stdio, standard_streams
+from aggregator.frontends.stdio import serve_stdio, standard_streams
 from aggregator.gateway.host import Host
 from aggregator.identity.identify import Facts, launch_agent
+from aggregator.redaction.redactor import Redactor
 
 
 def run(path: Path | None, agent: str | None, names: str | None, log_level: str | None, log_json: bool) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from aggregator.app import App
-from aggregator.catalog.levels import level1, level2, level3
-from aggregator.catalog.search import Index
-from aggregator.catalog.tokens import fit
-from aggregator.cli.setup import all_started, load_config, run_loop
+from aggregator.app.app import App
+from aggregator.catalog.describe.levels import level1, level2, level3
+from aggregator.catalog.describe.tokens import fit
+from aggregator.catalog.search.index import Index
+from aggregator.cli.runtime.setup import all_started, load_config, run_loop
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError

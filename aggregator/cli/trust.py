@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-from aggregator.cli.printing import one_line, print_rows
-from aggregator.cli.setup import environment
+from aggregator.cli.runtime.setup import environment
+from aggregator.cli.runtime.tables import one_line, print_rows
 from aggregator.config.errors import ConfigError
-from aggregator.config.find import FILE, own_file, trust_list
-from aggregator.config.jsonfile import read_bytes
+from aggregator.config.files.find import FILE, own_file, trust_list
+from aggregator.config.files.jsonfile import read_bytes
+from aggregator.config.files.trust import TrustList, digest_of
 from aggregator.config.load import load
 from aggregator.config.model import ServerConfig
-from aggregator.config.trust import TrustList, digest_of
 from aggregator.domain.errors import OperatorError
 
 

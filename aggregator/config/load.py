@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from aggregator.config.errors import ConfigError
-from aggregator.config.expand import Expander
-from aggregator.config.fallbacks import settle_fallbacks
-from aggregator.config.find import Found, find_config
-from aggregator.config.foreign import IGNORED_ROOT, is_comment
-from aggregator.config.jsonfile import JsonObject, kind, read_bytes, read_object
+from aggregator.config.files.find import Found, find_config
+from aggregator.config.files.jsonfile import JsonObject, kind, read_bytes, read_object
+from aggregator.config.files.report import Report, Where, did_you_mean, dotted, nearest
+from aggregator.config.files.trust import TrustList
 from aggregator.config.model import Config, ServerConfig
-from aggregator.config.names import folded
-from aggregator.config.overrides import Override, read_overrides
-from aggregator.config.report import Report, Where, did_you_mean, dotted, nearest
-from aggregator.config.secrets import secrets_in_address
 from aggregator.config.sections import NEEDED, SETTINGS, read_sections
-from aggregator.config.server import ServerReader
-from aggregator.config.trust import TrustList
+from aggregator.config.servers.expand import Expander
+from aggregator.config.servers.fallbacks import settle_fallbacks
+from aggregator.config.servers.foreign import IGNORED_ROOT, is_comment
+from aggregator.config.servers.names import folded
+from aggregator.config.servers.overrides import Override, read_overrides
+from aggregator.config.servers.secrets import secrets_in_address
+from aggregator.config.servers.server import ServerReader
 from aggregator.domain.problems import Problem
-from aggregator.domain.redact import Redactor
+from aggregator.redaction.redactor import Redactor
 
 __all__ = ["ConfigError", "Loaded", "find_config", "load", "load_found", "load_mapping", "must_start"]
 

@@ -13,9 +13,9 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
 from aggregator.config.durations import format_duration, parse_duration, parse_size
-from aggregator.config.foreign import WORKED_OUT
 from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config, LaunchConfig, ServerConfig, ToolsConfig
+from aggregator.config.servers.foreign import WORKED_OUT
 
 BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
 _WRITTEN_DEFAULTS = ("prefix", "type", "description", "max_timeout")  # said in the description

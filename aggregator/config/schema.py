@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from aggregator.config.foreign import (
+from aggregator.config.model import Config
+from aggregator.config.servers.foreign import (
     COMMENT_PREFIXES,
     ENV_FILE,
     HTTP_SPELLINGS,
@@ -18,7 +19,6 @@ from aggregator.config.foreign import (
     TOOL_LISTS,
     WORKED_OUT,
 )
-from aggregator.config.model import Config
 
 SCHEMA_FILE = Path(__file__).with_name("aggregator.schema.json")
 _REFERENCE = {"type": "string", "pattern": r"\$\{"}

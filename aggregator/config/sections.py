@@ -6,12 +6,13 @@ from typing import get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from aggregator.config.complete import complete
-from aggregator.config.expand import Expander
-from aggregator.config.foreign import is_comment
-from aggregator.config.jsonfile import JsonObject
+from aggregator.config.files.jsonfile import JsonObject
+from aggregator.config.files.report import Report, Where, did_you_mean, dotted
+from aggregator.config.files.wording import complaints
 from aggregator.config.model import Config
-from aggregator.config.report import Report, Where, did_you_mean, dotted
+from aggregator.config.servers.complete import complete
+from aggregator.config.servers.expand import Expander
+from aggregator.config.servers.foreign import is_comment
 from aggregator.config.settings import (
     AuditConfig,
     ChecksConfig,
@@ -23,7 +24,6 @@ from aggregator.config.settings import (
     StdioConfig,
     V1Config,
 )
-from aggregator.config.wording import complaints
 
 SECTIONS: dict[str, type[BaseModel]] = {
     "http": HttpConfig,

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator
 
-from aggregator import FLOORS
+from aggregator import LAYERS
 from aggregator.config.fields import MIB, Bytes, Part, Seconds, Whole
-from aggregator.domain.addresses import parse_network
+from aggregator.domain.uris.addresses import parse_network
 
 Names = Literal["canonical", "compatible"]
 Expose = Literal["all", "search", "auto"]
@@ -295,7 +295,7 @@ with warnings.catch_warnings():
         @field_validator("levels")
         @classmethod
         def _components(cls, levels: Mapping[str, Level]) -> Mapping[str, Level]:
-            known = {part for floor in FLOORS for part in floor} | {"server"}
+            known = {part for layer in LAYERS for part in layer} | {"server"}
             for name in levels:
                 if name.partition(".")[0] not in known:
                     raise ValueError(f"expected one of {', '.join(sorted(known))}, not {name!r}")

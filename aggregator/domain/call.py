@@ -1,11 +1,14 @@
 """The stages of a call. Each is made from the one before, so that no step can be left out."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
+
+# The member of `_meta` by which a caller names the conversation that a call belongs to.
+CONVERSATION_KEY: Final = "aggregator/conversation_id"
 
 
 class Asked(NamedTuple):

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from aggregator.domain.call_record import Status
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.trace import Status
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
+from aggregator.domain.call_record import Status
 from aggregator.domain.errors import Blame, CallRefused, HostError, NotServed
-from aggregator.domain.trace import Status
 
 # What 2026-07-28 calls invalid params (SEP-2164).
 RESOURCE_NOT_FOUND: Final = -32002

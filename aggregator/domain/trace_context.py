@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
-from aggregator.domain.trace import TraceContext
+from aggregator.domain.call_record import TraceContext
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aggregator.domain.principal import LOCAL, Principal
-from aggregator.gateway.views import Views
+from aggregator.gateway.views.views import Views
 from aggregator.identity.identify import Facts, Refused, identify
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.throttle import Throttle

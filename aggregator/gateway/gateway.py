@@ -6,54 +6,54 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.catalog.catalog import Catalog
-from aggregator.catalog.offer import Offer
+from aggregator.catalog.resources import Offer
 from aggregator.config.model import Config
 from aggregator.domain.abilities import abilities_of
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.call_record import ON_RECORD
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, NotServed
-from aggregator.domain.loglevels import LEVELS, rank
+from aggregator.domain.log_levels import LEVELS, rank
 from aggregator.domain.missing import UnknownResource
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.tasks import Tasks
-from aggregator.domain.trace import ON_RECORD
 from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, META_CLIENT_INFO, SUPPORTED_VERSIONS, era_of
-from aggregator.gateway.admitted import Admitted
-from aggregator.gateway.behind import Behind, Standing
+from aggregator.gateway.admission import Room
+from aggregator.gateway.ask.approval import Consent
+from aggregator.gateway.ask.input_required import Inquiries
+from aggregator.gateway.ask.upstream_caller import Behind, Standing
+from aggregator.gateway.call_log import Journal, Trail
+from aggregator.gateway.calls.failover import Failover
+from aggregator.gateway.calls.pipeline import Pipeline
+from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.capabilities import CAPABILITIES
-from aggregator.gateway.changes import Changes
-from aggregator.gateway.closing import Closing
-from aggregator.gateway.completion import Completion
-from aggregator.gateway.consent import Consent
+from aggregator.gateway.constant_time import evenly
+from aggregator.gateway.drain import Closing
 from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
-from aggregator.gateway.evenly import evenly
-from aggregator.gateway.exhibit import Exhibit
-from aggregator.gateway.exposure import Exposure
-from aggregator.gateway.failover import Failover
-from aggregator.gateway.finder import Finder, ServerSeen
-from aggregator.gateway.hints import OURS, Hints
 from aggregator.gateway.host import Host
-from aggregator.gateway.inquiry import Inquiries
-from aggregator.gateway.instructions import instructions
-from aggregator.gateway.journal import Journal, Trail
-from aggregator.gateway.listening import Listening
-from aggregator.gateway.members import refuse_look_alikes
-from aggregator.gateway.meta.all import META_TOOLS, READ_TOOL, MetaTools
+from aggregator.gateway.host_lists import Exhibit
+from aggregator.gateway.look_alike_members import refuse_look_alikes
+from aggregator.gateway.meta.exposure import Exposure
+from aggregator.gateway.meta.registry import META_TOOLS, READ_TOOL, MetaTools
 from aggregator.gateway.offers import Offers
-from aggregator.gateway.permission import Permission
-from aggregator.gateway.pipeline import Pipeline
-from aggregator.gateway.prompts import Prompts
-from aggregator.gateway.question import Question
-from aggregator.gateway.resolver import Resolver
-from aggregator.gateway.resources import Resources
-from aggregator.gateway.room import Room
-from aggregator.gateway.shelf import Shelf
-from aggregator.gateway.subscriptions import Subscriptions
-from aggregator.gateway.views import Views
+from aggregator.gateway.reads.completion import Completion
+from aggregator.gateway.reads.listen import Listening
+from aggregator.gateway.reads.permission import Permission
+from aggregator.gateway.reads.prompts import Prompts
+from aggregator.gateway.reads.resources import Resources
+from aggregator.gateway.reads.subscriptions import Subscriptions
+from aggregator.gateway.request import Question
+from aggregator.gateway.revocation import Admitted
+from aggregator.gateway.views.cache_hints import OURS, Hints
+from aggregator.gateway.views.catalog_builder import Shelf
+from aggregator.gateway.views.finder import Finder, ServerSeen
+from aggregator.gateway.views.instructions import instructions
+from aggregator.gateway.views.list_changed import Changes
+from aggregator.gateway.views.views import Views
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.peer import Channel
 
 if TYPE_CHECKING:
-    from aggregator.catalog.intent import Match
+    from aggregator.catalog.intent.intent import Match
 
 Handler = Callable[["Gateway", Question], Awaitable[Mapping[str, Any]]]
 

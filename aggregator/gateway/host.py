@@ -6,7 +6,7 @@ from typing import Any
 
 from aggregator.domain.names import Style
 from aggregator.domain.principal import LOCAL, Principal
-from aggregator.gateway.dotless import refuses_dots
+from aggregator.gateway.dotless_hosts import refuses_dots
 
 Notify = Callable[[str, Mapping[str, Any]], None]
 Ask = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]

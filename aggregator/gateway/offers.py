@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from aggregator.catalog.offer import Offer
-from aggregator.domain.links import Elsewhere
-from aggregator.domain.slices import Slices
+from aggregator.catalog.resources import Offer
+from aggregator.domain.bounds.slices import Slices
+from aggregator.domain.uris.links import Elsewhere
 from aggregator.gateway.host import Host
-from aggregator.gateway.question import Question
-from aggregator.gateway.views import View, Views
-from aggregator.upstream.link import Link
+from aggregator.gateway.request import Question
+from aggregator.gateway.views.views import View, Views
+from aggregator.upstream.upstream import Link
 
 # Templates that the links of one result are held against; a look at one takes a microsecond.
 _LOOKS: Final = 2_000

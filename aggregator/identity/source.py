@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from aggregator.domain.addresses import Network, is_loopback, parse_address, without_port
+from aggregator.domain.uris.addresses import Network, is_loopback, parse_address, without_port
 
 Headers = Iterable[tuple[bytes, bytes]]
 

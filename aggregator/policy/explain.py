@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from aggregator.config.report import did_you_mean
+from aggregator.config.files.report import did_you_mean
 from aggregator.domain.decision import Decision
 from aggregator.domain.records import ToolRecord
+from aggregator.policy.annotations import WORST, Traits, claimed
+from aggregator.policy.decide import Finding, pick
 from aggregator.policy.diff import Trusted, is_trusted
 from aggregator.policy.patterns import Target
-from aggregator.policy.road import Finding, pick
 from aggregator.policy.rulebook import AgentRules, Rulebook, Ruling, target_of, unknown_agent
-from aggregator.policy.traits import WORST, Traits, claimed
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
-from aggregator.policy.road import Found
+from aggregator.policy.decide import Found
 
 LimitKind = Literal["per_minute", "per_conversation", "concurrent"]
 COUNTED: Final[tuple[LimitKind, ...]] = ("per_minute", "per_conversation", "concurrent")

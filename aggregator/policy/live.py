@@ -12,7 +12,7 @@ from types import MappingProxyType
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.diff import Diff, diff
-from aggregator.policy.files import Checked, CheckSchema, check, read_folder
+from aggregator.policy.files.folder import Checked, CheckSchema, check, read_folder
 from aggregator.policy.rulebook import Rulebook
 from aggregator.policy.rules import Documents
 

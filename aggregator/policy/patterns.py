@@ -10,8 +10,8 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
-from aggregator.config.report import nearest
-from aggregator.domain.uri_spelling import spellings
+from aggregator.config.files.report import nearest
+from aggregator.domain.uris.spellings import spellings
 from aggregator.policy.uri_globs import globs
 
 Kind = Literal["tool", "resource", "prompt"]

@@ -12,14 +12,14 @@ from aggregator.domain.decision import ConfirmBy, Decision
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.unseen import folded_name
+from aggregator.domain.text.invisible import folded_name
+from aggregator.policy.annotations import TRAITS, Trait, Traits, claimed, declared
+from aggregator.policy.decide import Facts, Finding, Found, decision, judge, sort_out
 from aggregator.policy.index import Index
 from aggregator.policy.inherit import binding, bound_names, chain, setting
 from aggregator.policy.limits import Limits, limits_of
 from aggregator.policy.patterns import Target
-from aggregator.policy.road import Facts, Finding, Found, decision, judge, sort_out
 from aggregator.policy.rules import Body, Documents, Key, Place, RuleField, Setting
-from aggregator.policy.traits import TRAITS, Trait, Traits, claimed, declared
 
 # Rulings remembered by one rulebook: a bound on what many agents, or a server that renames its tools, can cost.
 _REMEMBERED: Final = 100_000

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from aggregator.domain.uri_spelling import canonical, resolved
+from aggregator.domain.uris.spellings import canonical, resolved
 
 # Wildcards stand as characters of a private-use plane while the text is spelled anew; no pattern may hold such.
 _WILDCARD: Final = re.compile(r"\*|\?|\[!?\]?[^\]]*\]")

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol
 
-from aggregator.schemas.dialect import Schema
 from aggregator.schemas.fault import Fault, step
-from aggregator.schemas.index import Index
+from aggregator.schemas.structure.dialect import Schema
+from aggregator.schemas.structure.index import Index
 from aggregator.schemas.wording import got, one_of, outline, typed, types_of
 
 _COMPARED: Final = 3

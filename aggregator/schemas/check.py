@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from aggregator.schemas.cost import Cost
-from aggregator.schemas.dialect import Dialect, Schema
 from aggregator.schemas.fault import Fault, UnusableSchema
-from aggregator.schemas.index import Index, read
 from aggregator.schemas.judge import EXPLAINING_STEPS, Judge, OutOfSteps
-from aggregator.schemas.measure import Size, TooLarge, measure
-from aggregator.schemas.patterns import HEAVY, OPTIONS, Costly, Weigh, light_weight, weight
+from aggregator.schemas.structure.cost import Cost
+from aggregator.schemas.structure.dialect import Dialect, Schema
+from aggregator.schemas.structure.index import Index, read
+from aggregator.schemas.structure.measure import Size, TooLarge, measure
+from aggregator.schemas.structure.patterns import HEAVY, OPTIONS, Costly, Weigh, light_weight, weight
 from aggregator.schemas.wording import got
 
 # The most one check may take in the engine, by what a step took in its worst cases (measured).

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.domain.records import ToolRecord
 from aggregator.schemas.fault import UnusableSchema
-from aggregator.schemas.modest import is_modest
+from aggregator.schemas.workers.small_enough import is_modest
 
 if TYPE_CHECKING:
     from aggregator.schemas.check import Check

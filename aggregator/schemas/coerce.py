@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aggregator.schemas.dialect import Dialect, dialect_of
 from aggregator.schemas.fault import UnusableSchema, step
-from aggregator.schemas.local import followed
+from aggregator.schemas.structure.dialect import Dialect, dialect_of
+from aggregator.schemas.structure.local import followed
 from aggregator.schemas.wording import type_of, types_of
 
 _ALL: Final = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})

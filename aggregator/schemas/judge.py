@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import Any, Final
 
 from aggregator.schemas.branches import of_alternatives
-from aggregator.schemas.dialect import REFERENCES, Dialect, Schema
-from aggregator.schemas.equality import distinct, frozen
 from aggregator.schemas.fault import Fault, step
-from aggregator.schemas.index import Index
-from aggregator.schemas.patterns import matches
+from aggregator.schemas.structure.dialect import REFERENCES, Dialect, Schema
+from aggregator.schemas.structure.equality import distinct, frozen
+from aggregator.schemas.structure.index import Index
+from aggregator.schemas.structure.patterns import matches
 from aggregator.schemas.wording import compared, got, likened, misnamed, one_of, outline, short, typed, types_of
 
 STEPS: Final = 30_000

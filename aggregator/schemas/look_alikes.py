@@ -6,8 +6,8 @@ A schema says nothing of them, so that what tightens `limit` would not hold for 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from aggregator.domain.caseless import caseless
 from aggregator.domain.schema_walk import positions
+from aggregator.domain.text.caseless import caseless
 from aggregator.schemas.fault import Fault, step
 
 # So many values are looked through at once, without anybody waiting for it.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
 
-from aggregator.schemas.local import followed
+from aggregator.schemas.structure.local import followed
 
 _OPTIONS_SHOWN: Final = 8
 _PROPERTIES_SHOWN: Final = 30

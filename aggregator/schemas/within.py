@@ -7,8 +7,8 @@ schema names, or neither, are left out of account: whoever relies on this still 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from aggregator.schemas.equality import equal, frozen
-from aggregator.schemas.local import at_pointer, followed
+from aggregator.schemas.structure.equality import equal, frozen
+from aggregator.schemas.structure.local import at_pointer, followed
 
 # The larger, or the smaller, the fewer values they let through; and of which type these are.
 _LEAST: Final[Mapping[str, str]] = {

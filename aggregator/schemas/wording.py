@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
-from aggregator.schemas.dialect import Dialect
 from aggregator.schemas.fault import Fault, step
 from aggregator.schemas.signature import outline as outline
+from aggregator.schemas.structure.dialect import Dialect
 
 _WORDS: Final[Mapping[str, str]] = {
     "string": "a string",

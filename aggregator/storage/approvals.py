@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, RowMapping, delete, func, insert, select, update
 
-from aggregator.storage.engine import Engine, Version
+from aggregator.storage.engine.engine import Engine, Version
 from aggregator.storage.errors import NoSuchRow, QueueFull
 from aggregator.storage.records import Approval, ApprovalStatus
 from aggregator.storage.tables import approvals

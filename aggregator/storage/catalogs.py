@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Table, Update, delete, func, insert, select, update
 
-from aggregator.storage.engine import Engine
+from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import TooLarge
 from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, ServerCatalog, ToolVersion
 from aggregator.storage.tables import mcp_servers, mcp_tool_versions, mcp_tools

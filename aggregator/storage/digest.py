@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
-from aggregator.domain.aside import is_small
+from aggregator.domain.bounds.offload import is_small
 
 _EXACT: Final = 2**53
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))

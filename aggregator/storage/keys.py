@@ -6,7 +6,7 @@ from typing import Any, Final
 from sqlalchemy import RowMapping, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from aggregator.storage.engine import Engine, Version
+from aggregator.storage.engine.engine import Engine, Version
 from aggregator.storage.errors import NoSuchRow
 from aggregator.storage.records import KeyRecord
 from aggregator.storage.tables import api_keys

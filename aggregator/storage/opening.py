@@ -10,17 +10,17 @@ from typing import Final
 
 from sqlalchemy import Column, MetaData, String, Table, select
 
-from aggregator.storage import sqlite
 from aggregator.storage.approvals import Approvals
-from aggregator.storage.audit_chain import ChainKey
-from aggregator.storage.audit_log import AuditRows
+from aggregator.storage.audit.chain import ChainKey
+from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.catalogs import Catalogs
-from aggregator.storage.engine import Engine
+from aggregator.storage.engine import sqlite
+from aggregator.storage.engine.engine import Engine
+from aggregator.storage.engine.files import is_empty, make_file, make_folder, set_aside, set_aside_before, unmake
+from aggregator.storage.engine.lockfile import locked
 from aggregator.storage.errors import StorageDamaged, StorageError
-from aggregator.storage.files import is_empty, make_file, make_folder, set_aside, set_aside_before, unmake
 from aggregator.storage.keys import ApiKeys
 from aggregator.storage.locate import SQLITE, full_url, sqlite_path
-from aggregator.storage.lockfile import locked
 from aggregator.storage.tables import REVISION, metadata
 
 log = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ async def _ready(url: str, path: Path | None) -> Engine:
             await sqlite.use_write_ahead_log(engine.raw, path)
         stamp = await _stamp(engine)
         if stamp != REVISION:
-            upgrade = await asyncio.to_thread(resolve_name, "aggregator.storage.migrate:upgrade")
+            upgrade = await asyncio.to_thread(resolve_name, "aggregator.storage.engine.migrate:upgrade")
             await asyncio.to_thread(upgrade, url, path, stamp, REVISION)
     except BaseException as error:
         await engine.close()

@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import UpstreamBadAnswer
-from aggregator.upstream.callers import Running
-from aggregator.upstream.process import Warden
+from aggregator.upstream.caller import Running
+from aggregator.upstream.process.process import Warden
 from aggregator.wire.codec import decode_cut
 from aggregator.wire.peer import OnProgress
 
@@ -94,11 +94,3 @@ class Inbound:
 
 
 Open = Callable[[ServerConfig, Inbound, Warden], AbstractAsyncContextManager[Connection]]
-
-# Named, not imported: a transport's libraries are loaded when the first server needs it.
-TRANSPORTS: Final[Mapping[str, str]] = {
-    "stdio": "aggregator.upstream.transports.stdio:open_stdio",
-    "http": "aggregator.upstream.transports.http:open_http",
-    "sse": "aggregator.upstream.transports.sse:open_sse",
-    "local": "aggregator.upstream.transports.local:open_local",
-}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from aggregator.upstream.states import HAPPENS, MEANING, SHOWN, SHOWN_IF_KNOWN, TABLE, Event, State
+from aggregator.upstream.lifecycle.states import HAPPENS, MEANING, SHOWN, SHOWN_IF_KNOWN, TABLE, Event, State
 
 BEGIN: Final = "<!-- states: begin -->\n"
 END: Final = "<!-- states: end -->\n"

@@ -11,14 +11,14 @@ from functools import partial
 from typing import Any
 
 from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.slices import Slices
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamUnavailable
-from aggregator.domain.redact import Redactor
-from aggregator.domain.slices import Slices
-from aggregator.domain.tasks import Tasks
-from aggregator.upstream.audience import Audience
-from aggregator.upstream.link import Link
-from aggregator.upstream.lists import Kind
-from aggregator.upstream.process import Warden
+from aggregator.redaction.redactor import Redactor
+from aggregator.upstream.list_kinds import Kind
+from aggregator.upstream.process.process import Warden
+from aggregator.upstream.sessions.clients import Audience
+from aggregator.upstream.upstream import Link
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from functools import partial
 from math import inf
 from typing import Any, Final, Protocol
 
+from aggregator.domain.bounds.result_memory import SMALL, hold
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, RpcError, to_wire
-from aggregator.domain.holding import SMALL, hold
-from aggregator.domain.tasks import Tasks
 from aggregator.wire.codec import encode
 from aggregator.wire.message import error_of, incoming, sane_id
 

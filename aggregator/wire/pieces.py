@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from aggregator.domain.aside import CHARACTERS, is_small
+from aggregator.domain.bounds.offload import CHARACTERS, is_small
 from aggregator.wire.codec import TooDeep, encode
 
 # Of a long list, so many items.

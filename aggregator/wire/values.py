@@ -4,7 +4,7 @@ import re
 from math import inf
 from typing import Final
 
-from aggregator.domain.dice import roll
+from aggregator.domain.own_random import roll
 
 # As many as a host may send in one message, and a server by default.
 VALUES_AT_MOST: Final = 250_000

@@ -18,9 +18,9 @@ Configured = Callable[..., Config]
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are looked at twenty times a second, and what is not there is said at once: that has a test of its own."""
-    monkeypatch.setattr("aggregator.gateway.reload.EVERY", 0.05)
-    monkeypatch.setattr("aggregator.gateway.reload.STILL", 0.01)
-    monkeypatch.setattr("aggregator.gateway.evenly.EVEN", 0.0)
+    monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.05)
+    monkeypatch.setattr("aggregator.app.policy_reload.STILL", 0.01)
+    monkeypatch.setattr("aggregator.gateway.constant_time.EVEN", 0.0)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.app import App
+from aggregator.app.app import App
 from aggregator.config.load import load
 from aggregator.config.model import Config
 from aggregator.domain.errors import RpcError
@@ -20,9 +20,9 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_VERSION
 from aggregator.gateway.host import Host
 from aggregator.policy.rulebook import Rulebook
-from aggregator.upstream.negotiate import Greeting
-from aggregator.upstream.states import Condition
-from aggregator.upstream.way_in import Session
+from aggregator.upstream.lifecycle.states import Condition
+from aggregator.upstream.sessions.connect import Session
+from aggregator.upstream.sessions.negotiate import Greeting
 from aggregator.wire.codec import encode
 from aggregator.wire.peer import NoWayBack, OnProgress
 from tests.peers.toolbox import Json, said

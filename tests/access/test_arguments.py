@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from aggregator.catalog.vet import vet
+from aggregator.catalog.validate import vet
 from tests.access.conftest import Configured
 from tests.access.desk import FORMS, LEGACY, MODERN, Desk, Way, of_kind, tool
 from tests.access.loops import desk_for

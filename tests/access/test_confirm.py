@@ -10,8 +10,9 @@ import pytest
 
 from aggregator.cli.approvals import _answered
 from aggregator.domain.errors import RpcError
-from aggregator.gateway import ask, seal
-from aggregator.gateway.seal import Sealer
+from aggregator.gateway.ask import confirm as ask
+from aggregator.gateway.ask import sealed_state as seal
+from aggregator.gateway.ask.sealed_state import Sealer
 from aggregator.storage.approvals import Approvals
 from aggregator.storage.errors import StorageBusy
 from aggregator.wire.peer import PeerGone

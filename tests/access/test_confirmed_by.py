@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.domain.trace import CallRecord
-from aggregator.gateway import consent
+from aggregator.domain.call_record import CallRecord
+from aggregator.gateway.ask import approval as consent
 from aggregator.storage.approvals import DENIED_FOR, Approvals
 from aggregator.storage.records import Approval
 from tests.access.conftest import Configured
@@ -125,7 +125,7 @@ async def test_a_no_reaches_the_agent_and_stays_for_a_while(
         other = of_kind(await desk.call(host, "crm.pay", {"amount": 4}))
         assert other["code"] == "approval_pending"
         later = time.time() + DENIED_FOR + 1
-        monkeypatch.setattr("aggregator.gateway.consent.time.time", lambda: later)
+        monkeypatch.setattr("aggregator.gateway.ask.approval.time.time", lambda: later)
         again = of_kind(await desk.call(host, "crm.pay", {"amount": 5}))
         assert again["code"] == "approval_pending"
         assert again["approval"] != first["approval"]

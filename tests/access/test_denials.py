@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 import httpx2
 import pytest
 
-from aggregator.doors.web import Web
+from aggregator.frontends.server import Web
 from tests.access.conftest import Configured
 from tests.access.desk import LEGACY, MODERN, Desk, of_kind, tool
 from tests.access.played import Box

@@ -13,7 +13,7 @@ import pytest
 
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.gateway import access
-from aggregator.gateway.admitted import REVIEW_EVERY, Admitted, Going
+from aggregator.gateway.revocation import REVIEW_EVERY, Admitted, Going
 from aggregator.identity.keyring import FOLLOW_EVERY, Keyring
 from aggregator.identity.keys import NewKey
 from tests.access.desk import tool

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.gateway.evenly import EVEN, evenly
+from aggregator.gateway.constant_time import EVEN, evenly
 from aggregator.gateway.host import Host
-from aggregator.upstream.states import Condition
+from aggregator.upstream.lifecycle.states import Condition
 from tests.access.desk import LEGACY, MODERN, configured
 from tests.passing.test_policies import Counter
 from tests.peers.toolbox import Json
@@ -26,7 +26,7 @@ POLICIES: Final = {
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualLoop]:
     """A loop whose clock stands still, and answers that take their time."""
-    monkeypatch.setattr("aggregator.gateway.evenly.EVEN", EVEN)
+    monkeypatch.setattr("aggregator.gateway.constant_time.EVEN", EVEN)
     made = VirtualLoop()
     yield made
     made.close()

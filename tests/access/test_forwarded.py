@@ -7,9 +7,9 @@ from typing import Any, Final, cast
 import httpx2
 import pytest
 
-from aggregator.doors.guard import SOURCE
-from aggregator.doors.metrics import METRICS_PATH
-from aggregator.doors.web import Web
+from aggregator.frontends.server import Web
+from aggregator.frontends.web.host_guard import SOURCE
+from aggregator.frontends.web.metrics_page import METRICS_PATH
 from aggregator.identity.source import source_of
 from tests.access.conftest import Configured
 from tests.access.desk import Desk, tool

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.domain.unseen import escaped
-from aggregator.gateway import consent, inquiry, shown_arguments
+from aggregator.domain.text.invisible import escaped
+from aggregator.gateway.ask import approval as consent
+from aggregator.gateway.ask import argument_lines as shown_arguments
+from aggregator.gateway.ask import input_required as inquiry
 from aggregator.storage import digest
 from tests.access.desk import FORMS, MODERN, Desk, Way, configured, of_kind, tool
 from tests.peers.toolbox import Json

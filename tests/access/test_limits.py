@@ -8,9 +8,10 @@ from typing import Any, Final
 import mcp_types as types
 import pytest
 
+from aggregator.domain.call import CONVERSATION_KEY
 from aggregator.domain.errors import OverLimit
-from aggregator.gateway import limits
-from aggregator.gateway.limits import CONVERSATION_KEY, Ledger
+from aggregator.gateway.calls import rate_limits as limits
+from aggregator.gateway.calls.rate_limits import Ledger
 from aggregator.wire.peer import PeerGone
 from tests.access.conftest import Configured
 from tests.access.desk import FORMS, LEGACY, MODERN, Desk, Way, content, of_kind, tool

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
+from aggregator.app import policy_reload as reload
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.tasks import Tasks
-from aggregator.gateway import reload
 from aggregator.policy.live import Live, Reloaded
 from aggregator.policy.rulebook import AgentRules, Ruling
 from tests.access.conftest import Configured
@@ -286,9 +286,9 @@ async def test_half_a_file_does_not_come_into_force(
 
 async def test_a_storm_of_reloads(open_room: OpenRoom, monkeypatch: pytest.MonkeyPatch) -> None:
     """F6: files are written as fast as it goes while hosts list and call; nothing is lost, no answer is of both."""
-    monkeypatch.setattr("aggregator.gateway.reload.EVERY", 0.001)
-    monkeypatch.setattr("aggregator.gateway.reload.STILL", 0.001)
-    monkeypatch.setattr("aggregator.gateway.reload.PATIENCE", 0.0)
+    monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.001)
+    monkeypatch.setattr("aggregator.app.policy_reload.STILL", 0.001)
+    monkeypatch.setattr("aggregator.app.policy_reload.PATIENCE", 0.0)
     names = [f"t{at:02}" for at in range(40)]
     box = Box([tool(name, {"n": {"type": "integer"}}) for name in names])
     halves = {"even": names[::2], "odd": names[1::2]}

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from aggregator.domain.errors import RpcError, UpstreamHttpStatus
-from aggregator.gateway import pipeline
+from aggregator.gateway.calls import pipeline
 from aggregator.wire.peer import PeerGone
 from tests.access.conftest import Configured
 from tests.access.desk import Desk, of_kind, tool

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from aggregator.gateway.meta.all import META_TOOLS
+from aggregator.gateway.meta.registry import META_TOOLS
 from tests.access.desk import MODERN, Desk, configured, of_kind, tool
 from tests.peers.toolbox import Json, as_it_came
 

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.gateway.wording import worded
+from aggregator.gateway.ask.questions import worded
 from aggregator.policy.rulebook import AgentRules
-from aggregator.upstream.negotiate import Greeting
-from aggregator.upstream.way_in import Session
+from aggregator.upstream.sessions.connect import Session
+from aggregator.upstream.sessions.negotiate import Greeting
 from tests.access.conftest import Configured
 from tests.access.desk import FORMS, LEGACY, MODERN, Desk, tool
 from tests.peers.toolbox import Json

@@ -8,12 +8,12 @@ import pytest
 
 from aggregator.adapters.discreet import discreet
 from aggregator.adapters.langchain import open_tools
-from aggregator.domain.redact import Redactor
+from aggregator.redaction.redactor import Redactor
 from tests.adapters.place import Place, box
 from tests.peers.toolbox import Json
 
 SECRET: Final = "s3cr3t/value+x"
-OURS: Final = logging.getLogger("aggregator.upstream.link")
+OURS: Final = logging.getLogger("aggregator.upstream.upstream")
 THEIRS: Final = logging.getLogger("program")
 
 

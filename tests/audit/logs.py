@@ -10,11 +10,11 @@ from typing import Any, Final
 from aggregator.audit.capture import Capture
 from aggregator.audit.log import AuditLog
 from aggregator.audit.spill import Spill
-from aggregator.domain.tasks import Tasks
-from aggregator.domain.trace import CallRecord, Step, TraceContext
-from aggregator.storage.audit_log import AuditRows
-from aggregator.storage.audit_read import open_reader
-from aggregator.storage.audit_verify import Verdict, verify
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.call_record import CallRecord, Step, TraceContext
+from aggregator.storage.audit.log import AuditRows
+from aggregator.storage.audit.read import open_reader
+from aggregator.storage.audit.verify import Verdict, verify
 from aggregator.storage.opening import Database
 
 AT: Final = 1763712000.25

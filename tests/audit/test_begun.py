@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from aggregator.audit.rows import row
+from aggregator.domain.call_record import BegunCall
 from aggregator.domain.errors import NotRecorded
-from aggregator.domain.trace import BegunCall
-from aggregator.storage.audit_chain import Batch, entry
-from aggregator.storage.audit_log import AuditRows
-from aggregator.storage.audit_read import ALL, Wanted, open_reader
+from aggregator.storage.audit.chain import Batch, entry
+from aggregator.storage.audit.log import AuditRows
+from aggregator.storage.audit.read import ALL, Wanted, open_reader
 from aggregator.storage.database import open_database
 from aggregator.storage.opening import Database
 from tests.audit.logs import NOTHING, a_call, all_written, numbers, rows, running_log, until, verdict_on

@@ -20,11 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.audit.rows import row
-from aggregator.cli import audit, audit_proof, audit_shapes, audit_stats
+from aggregator.cli.audit import formats as audit_shapes
+from aggregator.cli.audit import proof as audit_proof
+from aggregator.cli.audit import show as audit
+from aggregator.cli.audit import stats as audit_stats
+from aggregator.domain.call_record import AuditEvent, CallRecord, TraceContext
 from aggregator.domain.errors import OperatorError
-from aggregator.domain.trace import AuditEvent, CallRecord, TraceContext
-from aggregator.storage.audit_chain import Batch, Entry
-from aggregator.storage.audit_read import LogRow
+from aggregator.storage.audit.chain import Batch, Entry
+from aggregator.storage.audit.read import LogRow
 from aggregator.storage.database import open_database
 from tests.audit.logs import AT, NOTHING, a_call, rows
 

@@ -10,8 +10,8 @@ from typing import get_args
 import pytest
 
 from aggregator.audit.rows import row
-from aggregator.domain.trace import EventKind, RowStatus
-from aggregator.storage.audit_chain import Batch
+from aggregator.domain.call_record import EventKind, RowStatus
+from aggregator.storage.audit.chain import Batch
 from aggregator.storage.database import open_database
 from aggregator.storage.tables import audit_events, mcp_tool_call_log
 from tests.audit.logs import NOTHING, a_call

@@ -14,11 +14,11 @@ from sqlalchemy import Connection
 from aggregator.audit import writer
 from aggregator.audit.rows import row
 from aggregator.audit.spill import Spill, waiting_beside
+from aggregator.domain.call_record import AuditEvent
 from aggregator.domain.errors import NotRecorded
-from aggregator.domain.trace import AuditEvent
-from aggregator.storage import sqlite
-from aggregator.storage.audit_chain import Batch, entry
+from aggregator.storage.audit.chain import Batch, entry
 from aggregator.storage.database import open_database
+from aggregator.storage.engine import sqlite
 from aggregator.storage.opening import Database
 from tests.audit.logs import NOTHING, a_call, all_written, numbers, rows, running_log, until, verdict_on
 

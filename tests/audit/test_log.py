@@ -13,9 +13,9 @@ import pytest
 from aggregator.audit import log as log_module
 from aggregator.audit import writer
 from aggregator.audit.log import AuditLog
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import NotRecorded
-from aggregator.domain.tasks import Tasks
-from aggregator.domain.trace import CallRecord
 from aggregator.storage.database import open_database
 from aggregator.storage.opening import Database
 from tests.audit.logs import a_call, a_log, all_written, numbers, rows, running_log, until, verdict_on

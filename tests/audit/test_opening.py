@@ -9,10 +9,10 @@ import pytest
 
 from aggregator.audit import writer
 from aggregator.audit.spill import Spill, waiting_beside
-from aggregator.domain.tasks import Tasks
-from aggregator.domain.trace import AuditEvent
-from aggregator.storage.audit_chain import Batch
-from aggregator.storage.audit_log import AuditRows
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.call_record import AuditEvent
+from aggregator.storage.audit.chain import Batch
+from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.opening import Database
 from tests.audit.logs import a_call, a_log, numbers, rows, until, verdict_on
 

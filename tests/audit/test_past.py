@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.cli.past import past
+from aggregator.cli.runtime.past_times import past
 from aggregator.domain.errors import OperatorError
 
 NOW = datetime(2026, 3, 1, 10, 20, 30, tzinfo=UTC)

@@ -9,7 +9,7 @@ from tests.storage.processes import other
 
 # Every script: a log on the database, which runs.
 _LOG = """
-    from aggregator.domain.tasks import Tasks
+    from aggregator.domain.bounds.tasks import Tasks
     from tests.audit.logs import a_call, a_log, all_written
     async with open_database(url) as database, Tasks("a test") as tasks:
         log = a_log(database, **{options})

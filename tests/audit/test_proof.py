@@ -12,11 +12,11 @@ from typing import Any, Final
 import pytest
 
 from aggregator.audit.rows import row
-from aggregator.cli import audit_proof
+from aggregator.cli.audit import proof as audit_proof
 from aggregator.domain.errors import OperatorError
-from aggregator.storage.audit_chain import GENESIS, Batch, ChainKey, Head, entry, link
-from aggregator.storage.audit_read import open_reader
-from aggregator.storage.audit_verify import Verdict, verify
+from aggregator.storage.audit.chain import GENESIS, Batch, ChainKey, Head, entry, link
+from aggregator.storage.audit.read import open_reader
+from aggregator.storage.audit.verify import Verdict, verify
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageError
 from tests.audit.logs import AT, NOTHING, a_call, rows

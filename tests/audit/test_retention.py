@@ -9,9 +9,9 @@ import pytest
 
 from aggregator.audit.log import AuditLog
 from aggregator.audit.rows import row
-from aggregator.domain.trace import AuditEvent
-from aggregator.storage import audit_log
-from aggregator.storage.audit_chain import Batch
+from aggregator.domain.call_record import AuditEvent
+from aggregator.storage.audit import log as audit_log
+from aggregator.storage.audit.chain import Batch
 from aggregator.storage.errors import StorageError
 from aggregator.storage.opening import Database
 from tests.audit.logs import AT, NOTHING, a_call, all_written, numbers, rows, until, verdict_on

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.audit import measure
+from aggregator.audit import sizes as measure
 from aggregator.audit.capture import CUT, Capture
 from aggregator.audit.log import AuditLog
-from aggregator.audit.note import note
 from aggregator.audit.rows import row
-from aggregator.domain.aside import is_small
-from aggregator.domain.redact import Redactor
-from aggregator.domain.trace import AuditEvent, CallRecord, Status, Step, TraceContext
-from aggregator.storage.audit_chain import Batch
-from aggregator.storage.audit_read import ALL, open_reader
+from aggregator.audit.single_event import note
+from aggregator.domain.bounds.offload import is_small
+from aggregator.domain.call_record import AuditEvent, CallRecord, Status, Step, TraceContext
+from aggregator.redaction.redactor import Redactor
+from aggregator.storage.audit.chain import Batch
+from aggregator.storage.audit.read import ALL, open_reader
 from aggregator.storage.database import open_database
 from aggregator.storage.digest import argument_digest
 from aggregator.storage.opening import Database

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.audit.rows import row
-from aggregator.domain.trace import AuditEvent
-from aggregator.storage import audit_read
-from aggregator.storage.audit_chain import Batch, digested, entry, link
-from aggregator.storage.audit_verify import FAULTS_AT_MOST
+from aggregator.domain.call_record import AuditEvent
+from aggregator.storage.audit import read as audit_read
+from aggregator.storage.audit.chain import Batch, digested, entry, link
+from aggregator.storage.audit.verify import FAULTS_AT_MOST
 from aggregator.storage.database import open_database
 from tests.audit.logs import NOTHING, DatabaseFile, a_call, rows, verdict_on
 

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
-from aggregator.app import App
+from aggregator.app.app import App
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.settings import HttpConfig
-from aggregator.doors.web import Web, listening_socket, serve_web
+from aggregator.frontends.server import Web, listening_socket, serve_web
 from aggregator.identity.keys import new_key, policy_line
 from tests.faults.raw_http import RawHttp, Reply, Seen
 from tests.faults.stage import BOUND, Json, modern, server

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from aggregator.domain.bucket import Bucket
+from aggregator.domain.bounds.token_bucket import Bucket
 from aggregator.domain.principal import LOCAL, Principal
-from aggregator.doors.guard import Message
-from aggregator.doors.stream import TOGETHER, Unread
-from aggregator.gateway.room import Kind, NoRoom, Room, Seat
+from aggregator.frontends.web.event_stream import TOGETHER, Unread
+from aggregator.frontends.web.host_guard import Message
+from aggregator.gateway.admission import Kind, NoRoom, Room, Seat
 
 AGENTS = (LOCAL, Principal("one", key_id="a"), Principal("one", key_id="b"), Principal("two", key_id="c"))
 MOST: dict[Kind, int] = {"sessions": 4, "streams": 3, "pending": 1}

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.catalog import offer as offer_module
 from aggregator.catalog import pages as pages_module
-from aggregator.catalog import vet as vet_module
-from aggregator.domain import slices as slices_module
-from aggregator.domain.slices import Slices, Steps
-from aggregator.gateway.changes import notification
-from aggregator.gateway.exposure import Exposure
-from aggregator.gateway.views import View
-from aggregator.upstream.negotiate import Greeting
-from aggregator.upstream.way_in import Session
+from aggregator.catalog import resources as offer_module
+from aggregator.catalog import validate as vet_module
+from aggregator.domain.bounds import slices as slices_module
+from aggregator.domain.bounds.slices import Slices, Steps
+from aggregator.gateway.meta.exposure import Exposure
+from aggregator.gateway.views.list_changed import notification
+from aggregator.gateway.views.views import View
+from aggregator.upstream.sessions.connect import Session
+from aggregator.upstream.sessions.negotiate import Greeting
 from tests.access.desk import LEGACY, Desk, configured, tool
 from tests.faults.stage import Json, until
 

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from aggregator.config.settings import StdioConfig
-from aggregator.doors.stdio import serve_stdio
+from aggregator.frontends.stdio import serve_stdio
 from aggregator.gateway.host import Host
 from tests.faults.stage import BOUND, Json, Stage, modern, staged, stdio, until
 
@@ -84,7 +84,7 @@ async def test_too_much_unread_ends_the_session(caplog: pytest.LogCaptureFixture
 async def test_what_waits_for_the_host_does_not_keep_it_from_answering(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: D11. As many requests as may be, each asking the host something: its answers are read all the same, and
     only so many more requests with them."""
-    monkeypatch.setattr("aggregator.doors.stdio._SPARE", 1)
+    monkeypatch.setattr("aggregator.frontends.stdio._SPARE", 1)
     async with staged(stdio("s", isolation="per_session")) as stage:
         pipes = Pipes(stage, StdioConfig(max_pending=2))
         hello = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t"}}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.domain.principal import Principal
-from aggregator.gateway.admitted import Admitted
+from aggregator.gateway.revocation import Admitted
 from tests.bounds.place import HELLO, head, place
 from tests.faults.stage import until
 
@@ -16,7 +16,7 @@ async def test_a_stream_that_is_not_read_ends_with_its_key(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its end cannot be sent, and callers are reviewed again meanwhile."""
-    monkeypatch.setattr("aggregator.gateway.admitted.REVIEW_EVERY", 0.01)
+    monkeypatch.setattr("aggregator.gateway.revocation.REVIEW_EVERY", 0.01)
     reviews = []
 
     def review(self: Admitted, holds: Callable[[Principal], bool]) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream import memory
-from aggregator.upstream.process import Warden, running
+from aggregator.upstream.process import memory
+from aggregator.upstream.process.process import Warden, running
 from tests.bounds.place import place
 from tests.faults.raw_http import RawHttp, RawSse, Reply, Seen, raw_http, raw_sse
 from tests.faults.stage import Json, Stage, code_of, server, staged, stdio, until
@@ -160,7 +160,7 @@ NOTE = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level":
 @pytest.mark.parametrize("kind", ["standing", "answer", "sse"])
 async def test_a_flood_of_notifications_is_read_at_a_rate(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: C2, D11. What nobody asked for waits on the server's side of the wire; the neighbour has its turn."""
-    monkeypatch.setattr("aggregator.upstream.pace.BURST", 50.0)
+    monkeypatch.setattr("aggregator.upstream.transports.rate_limit.BURST", 50.0)
     flooding: RawHttp
     written = [0]
 
@@ -196,7 +196,7 @@ async def test_where_memory_cannot_be_told_that_is_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Proves: C4, E9. The limit has no effect there, and the server runs."""
-    monkeypatch.setattr("aggregator.upstream.process.can_weigh", lambda: False)
+    monkeypatch.setattr("aggregator.upstream.process.process.can_weigh", lambda: False)
     async with staged(stdio("good", memory_limit=1_000_000)) as stage:
         await stage.say("good.echo")
     assert "`memory_limit` has no effect" in caplog.text

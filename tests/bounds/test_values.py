@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.domain.holding import SMALL
-from aggregator.domain.redact import Redactor
-from aggregator.doors.v1.rendering import as_text
-from aggregator.upstream.discretion import discretion
+from aggregator.domain.bounds.result_memory import SMALL
+from aggregator.frontends.v1.result_text import as_text
+from aggregator.redaction.redactor import Redactor
+from aggregator.upstream.redaction import discretion
 from aggregator.wire.values import VALUES_AT_MOST
 from tests.bounds.place import MODERN, call, place
 from tests.faults.raw_http import RawHttp, Reply, Seen, raw_http, raw_sse
@@ -141,7 +141,7 @@ async def test_a_long_list_is_gone_through_aside(tmp_path: Path, monkeypatch: py
         where.append(threading.current_thread() is threading.main_thread())
         return as_text(result)
 
-    monkeypatch.setattr("aggregator.doors.v1.outgoing.as_text", noted)
+    monkeypatch.setattr("aggregator.frontends.v1.render_results.as_text", noted)
     async with place(tmp_path) as it, it.line() as line:
         for blocks in (2, 60_000):
 

@@ -9,11 +9,11 @@ from typing import Any, Final, Protocol
 
 import aiohttp
 
-from aggregator.app import App
+from aggregator.app.app import App
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_VERSION
-from aggregator.doors.stdio import serve_stdio
+from aggregator.frontends.stdio import serve_stdio
+from aggregator.gateway.call_log import USER_KEY
 from aggregator.gateway.host import Host as Behind
-from aggregator.gateway.journal import USER_KEY
 from aggregator.wire.sse import EventReader
 from tests.chaos.ledger import Json, Ledger
 

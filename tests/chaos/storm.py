@@ -19,15 +19,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.app import App
+from aggregator.app.app import App
 from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.settings import HttpConfig
-from aggregator.doors.web import Web, listening_socket, serve_web
-from aggregator.upstream import backoff, negotiate, process
-from aggregator.upstream.link import Link
+from aggregator.frontends.server import Web, listening_socket, serve_web
+from aggregator.upstream.lifecycle import backoff
+from aggregator.upstream.process import process
+from aggregator.upstream.sessions import negotiate
 from aggregator.upstream.transports import http as http_transport
 from aggregator.upstream.transports import stdio as stdio_transport
+from aggregator.upstream.upstream import Link
 from tests.chaos.hosts import BOUND, Host, hosts
 from tests.chaos.ledger import Ledger
 from tests.chaos.wild_web import WildHttp, WildSse

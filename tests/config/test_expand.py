@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aggregator.config.expand import Expander, ExpandError
+from aggregator.config.servers.expand import Expander, ExpandError
 
 ENVIRON = {"KEY": "k-123", "EMPTY": "", "TRICKY": "${KEY}", "SOME_KEY": "s-1", "WHERE": "token.txt"}
 

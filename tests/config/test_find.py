@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.config.find import Found, trust_list
+from aggregator.config.files.find import Found, trust_list
 from aggregator.config.load import ConfigError, find_config, load, load_found
 from aggregator.storage.errors import StorageError
 from aggregator.storage.locate import default_url

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.config.errors import ConfigError
-from aggregator.config.jsonfile import read_object
+from aggregator.config.files.jsonfile import read_object
 
 
 def written(folder: Path, content: bytes) -> Path:

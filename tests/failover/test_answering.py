@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.audit.metrics import Metrics
 from aggregator.config.model import ServerConfig, ToolsConfig
-from aggregator.domain.trace import CallRecord
-from aggregator.gateway import failover
-from aggregator.gateway.attribution import PROVENANCE_KEY
+from aggregator.domain.call_record import CallRecord
+from aggregator.gateway.calls import failover
+from aggregator.gateway.calls.provenance import PROVENANCE_KEY
+from aggregator.telemetry.metrics import Metrics
 from tests.faults.raw_http import RawHttp, never, raw_http
 from tests.faults.stage import Json, Stage, code_of, lines_of, server, staged, stdio, until, words_of
 

@@ -14,7 +14,7 @@ from aggregator.domain.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from aggregator.gateway.failover import STABLE, choose, goes_on, together
+from aggregator.gateway.calls.failover import STABLE, choose, goes_on, together
 from aggregator.policy.limits import Limit, LimitKind, Limits, ResultLimit
 
 

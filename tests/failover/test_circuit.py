@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from aggregator.upstream import backoff
-from aggregator.upstream.circuit import Circuit
+from aggregator.upstream.health.circuit_breaker import Circuit
+from aggregator.upstream.lifecycle import backoff
 
 CHANCE = st.floats(0, 1, exclude_max=True)
 PASSED = st.sampled_from([0.0, 0.001, 0.5, 3.0, 40.0, 1000.0])

@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 
 from aggregator.config.load import load
-from aggregator.upstream.circuit import Circuit
-from aggregator.upstream.health import TRIALS
-from aggregator.upstream.vitals import KEPT, SLOW, WINDOW
+from aggregator.upstream.health.circuit_breaker import Circuit
+from aggregator.upstream.health.health import TRIALS
+from aggregator.upstream.health.latency import KEPT, SLOW, WINDOW
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "failover.md"
 TEXT: Final = PAGE.read_text(encoding="utf-8")

@@ -25,9 +25,9 @@ from aggregator.domain.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from aggregator.upstream import health
-from aggregator.upstream.health import Health, is_silence
-from aggregator.upstream.vitals import KEPT, WINDOW, Vitals
+from aggregator.upstream.health import health
+from aggregator.upstream.health.health import Health, is_silence
+from aggregator.upstream.health.latency import KEPT, WINDOW, Vitals
 from tests.faults.raw_http import RawHttp, Reply, Seen, never, raw_http
 from tests.faults.stage import BOUND, Json, Stage, Way, code_of, lines_of, server, staged, stdio, until, words_of
 

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import pytest
 
+from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import RpcError, UpstreamHttpStatus, UpstreamUnavailable
-from aggregator.domain.trace import CallRecord
-from aggregator.gateway.attribution import PROVENANCE_KEY
-from aggregator.upstream.negotiate import Greeting
-from aggregator.upstream.states import Condition
-from aggregator.upstream.way_in import Session
+from aggregator.gateway.calls.provenance import PROVENANCE_KEY
+from aggregator.upstream.lifecycle.states import Condition
+from aggregator.upstream.sessions.connect import Session
+from aggregator.upstream.sessions.negotiate import Greeting
 from aggregator.wire.peer import PeerGone
 from tests.access.desk import FORMS, LEGACY, MODERN, Desk, Way, configured, of_kind, tool
 from tests.peers.toolbox import Json, said

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from aggregator.app import App
+from aggregator.app.app import App
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.settings import HttpConfig
-from aggregator.doors.web import Web
+from aggregator.frontends.server import Web
 
 from .stage import BOUND, Json, Stage
 

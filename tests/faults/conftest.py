@@ -2,7 +2,9 @@
 
 import pytest
 
-from aggregator.upstream import backoff, negotiate, process
+from aggregator.upstream.lifecycle import backoff
+from aggregator.upstream.process import process
+from aggregator.upstream.sessions import negotiate
 from aggregator.upstream.transports import http, stdio
 
 

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.app import App
+from aggregator.app.app import App
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.errors import ERROR_META_KEY
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_VERSION
 from aggregator.gateway.host import Host
-from aggregator.upstream.link import Link
+from aggregator.upstream.upstream import Link
 from aggregator.wire.peer import NoWayBack
 
 RAW: Final = Path(__file__).with_name("raw_stdio.py")

@@ -12,10 +12,10 @@ from typing import Any, Final
 import pytest
 
 from aggregator.config.settings import StdioConfig
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamError, to_wire
-from aggregator.domain.tasks import Tasks
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES
-from aggregator.doors.stdio import StdioDoor
+from aggregator.frontends.stdio import StdioDoor
 from aggregator.gateway.host import Host
 from aggregator.wire.codec import encode
 from tests.faults.asgi import Hosts, doors

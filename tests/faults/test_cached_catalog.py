@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from aggregator.app import App
+from aggregator.app import catalog_sync as catalog_cache
+from aggregator.app.app import App
+from aggregator.app.catalog_sync import CatalogCache, fingerprint
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.principal import LOCAL
-from aggregator.gateway import catalog_cache
-from aggregator.gateway.catalog_cache import CatalogCache, fingerprint
 from aggregator.identity.identify import Facts
 from aggregator.identity.keys import new_key
 from aggregator.identity.source import Source
-from aggregator.storage import sqlite
 from aggregator.storage.database import open_database
-from aggregator.storage.glance import glance
+from aggregator.storage.engine import sqlite
+from aggregator.storage.quick_read import glance
 from aggregator.upstream.supervisor import Supervisor
 from tests.faults.stage import BOUND, Json, Stage, code_of, server, until, words_of
 
@@ -86,7 +86,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog_cache, "COALESCE", 0.01)
     monkeypatch.setattr(catalog_cache, "AGAIN", 0.05)
     monkeypatch.setattr(catalog_cache, "LAST_MOMENT", BOUND)
-    monkeypatch.setattr("aggregator.gateway.keys.FOLLOW_EVERY", 0.02)
+    monkeypatch.setattr("aggregator.app.key_sync.FOLLOW_EVERY", 0.02)
 
 
 @asynccontextmanager
@@ -127,7 +127,7 @@ def told(stage: Stage) -> list[str]:
 
 def complaints(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     """What the log says of the database, as far as it is ours: the audit has its own words."""
-    ours = ("aggregator.gateway.catalog_cache", "aggregator.storage")
+    ours = ("aggregator.app.catalog_sync", "aggregator.storage")
     return [line for line in caplog.records if line.levelname == "ERROR" and line.name.startswith(ours)]
 
 

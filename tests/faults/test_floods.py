@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from aggregator.app import App
+from aggregator.app.app import App
 from aggregator.config.model import Config
-from aggregator.upstream import listing, pace
-from aggregator.upstream.callers import Callers
-from aggregator.upstream.life import Life
-from aggregator.upstream.states import Condition
+from aggregator.upstream.lifecycle.state import Life
+from aggregator.upstream.lifecycle.states import Condition
+from aggregator.upstream.lists import paging as listing
+from aggregator.upstream.sessions.back_channel import Callers
 from aggregator.upstream.transports import http, sse
+from aggregator.upstream.transports import rate_limit as pace
 from aggregator.upstream.transports import stdio as stdio_transport
 from aggregator.wire.codec import decode_heard
 from aggregator.wire.message import error_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.doors import stream
+from aggregator.frontends.web import event_stream as stream
 
 from .asgi import Hosts, call, doors
 from .stage import Json, lines_of, modern, stdio, until

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aggregator.config.settings import StdioConfig
-from aggregator.doors.stdio import serve_stdio
+from aggregator.frontends.stdio import serve_stdio
 from aggregator.gateway.host import Host
 
 from .stage import BOUND, Json, Stage, modern, staged, stdio, until

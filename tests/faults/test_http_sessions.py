@@ -54,7 +54,7 @@ async def test_a_forgotten_session_is_renewed(kind: str) -> None:
 @pytest.mark.parametrize("short", [0.0, 60.0])
 async def test_a_forgotten_session_of_lists_is_opened_anew(short: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists are read over another one; where the server forgets each at once, over that of the calls."""
-    monkeypatch.setattr("aggregator.upstream.apart.SHORT_LIVED", short)
+    monkeypatch.setattr("aggregator.upstream.sessions.isolation.SHORT_LIVED", short)
     async with raw_http() as raw:
         raw.on["tools/list"] = forgetful(raw, *FORGOTTEN["404"])
         async with staged(server("web", type="http", url=raw.url)) as stage:

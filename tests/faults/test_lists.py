@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.upstream import listing
+from aggregator.upstream.lists import paging as listing
 
 from .stage import Json, code_of, staged, stdio, words_of
 

@@ -200,7 +200,7 @@ async def test_one_that_does_not_read_is_bounded(monkeypatch: pytest.MonkeyPatch
 async def test_one_that_asks_and_does_not_read_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A7: our answers to its own requests do not pile up without end, however fast they come."""
     monkeypatch.setattr("aggregator.upstream.transports.stdio.UNREAD_LIMIT", 1_000_000)
-    monkeypatch.setattr("aggregator.upstream.pace.BURST", 1e9)
+    monkeypatch.setattr("aggregator.upstream.transports.rate_limit.BURST", 1e9)
     unread: list[int] = [0]
     log = tmp_path / "log"
     async with staged(stdio("deaf", "deaf_after_flood", log=log)) as stage:

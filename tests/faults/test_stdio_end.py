@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.upstream import process
+from aggregator.upstream.process import process
 
 from .stage import BOUND, alive, lines_of, staged, stdio, until, words_of
 

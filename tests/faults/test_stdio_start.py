@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from aggregator.app import App
+from aggregator.app.app import App
 from aggregator.config.model import Config
-from aggregator.upstream import backoff
+from aggregator.upstream.lifecycle import backoff
 
 from .stage import BOUND, alive, code_of, lines_of, server, staged, stdio, until
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.domain.addresses import parse_network
+from aggregator.domain.uris.addresses import parse_network
 from aggregator.identity.source import Source, source_of
 
 Lines = list[tuple[bytes, bytes]]

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.catalog.intent import Intents, Match, ServerWords
+from aggregator.catalog.intent.intent import Intents, Match, ServerWords
 from aggregator.domain.names import listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
 

@@ -7,16 +7,14 @@ from types import FrameType
 
 import pytest
 
-from aggregator.catalog import (
-    intent_calls,
-    intent_keywords,
-    intent_manner,
-    intent_names,
-    intent_nearest,
-    intent_slots,
-    intent_text,
-)
-from aggregator.catalog.intent_text import HEAD, TAIL, read
+from aggregator.catalog.intent import explicit as intent_calls
+from aggregator.catalog.intent import keywords as intent_keywords
+from aggregator.catalog.intent import names as intent_names
+from aggregator.catalog.intent import nearest as intent_nearest
+from aggregator.catalog.intent import phrasing as intent_manner
+from aggregator.catalog.intent import slots as intent_slots
+from aggregator.catalog.intent import text as intent_text
+from aggregator.catalog.intent.text import HEAD, TAIL, read
 from tests.intent.table import shelves
 
 _READ = HEAD + TAIL

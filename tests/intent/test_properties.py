@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.catalog.intent import Intents, Match, ServerWords
-from aggregator.catalog.intent_names import heading
+from aggregator.catalog.intent.intent import Intents, Match, ServerWords
+from aggregator.catalog.intent.names import heading
 from aggregator.domain.records import ToolRecord
 from tests.intent.table import rows, shelves
 

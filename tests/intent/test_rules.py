@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from aggregator.catalog.intent import Intents, Match, ServerWords
-from aggregator.catalog.oneline import Language
+from aggregator.catalog.describe.first_sentence import Language
+from aggregator.catalog.intent.intent import Intents, Match, ServerWords
 from aggregator.domain.records import ToolRecord
 from tests.intent.table import shelves, tool
 

@@ -1,7 +1,7 @@
 """What is put into the prompt for a match."""
 
-from aggregator.catalog.intent import snippet
-from aggregator.catalog.tokens import estimate
+from aggregator.catalog.describe.tokens import estimate
+from aggregator.catalog.intent.intent import snippet
 from tests.intent.table import shelves
 
 

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.app import App
+from aggregator.app.app import App
 from aggregator.config.load import load
 from aggregator.domain.principal import Principal
-from aggregator.doors.stdio import serve_stdio
-from aggregator.doors.web import Web, listening_socket, serve_web
+from aggregator.frontends.server import Web, listening_socket, serve_web
+from aggregator.frontends.stdio import serve_stdio
 from aggregator.gateway.host import Host as Behind
 from tests.journeys.hosts import BOUND, Host, over_http, over_sse, piped
 from tests.peers.serving import Background

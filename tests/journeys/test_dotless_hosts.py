@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from aggregator.gateway.dotless import refuses_dots
+from aggregator.gateway.dotless_hosts import refuses_dots
 from tests.journeys import hosts
 from tests.journeys.conftest import OpenHouse
 from tests.journeys.hosts import MODERN, VERSIONS, Host

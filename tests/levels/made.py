@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from aggregator.catalog.vet import vet
+from aggregator.catalog.validate import vet
 from aggregator.config.model import ServerConfig
 from aggregator.domain.records import ToolRecord
 from tests.unit.strategies import ANY_TEXT, TOOL_NAMES, json_values

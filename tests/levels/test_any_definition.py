@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from aggregator.catalog.cut import cut
-from aggregator.catalog.levels import level1, level2, level3, shown_name
-from aggregator.catalog.oneline import one_line
-from aggregator.catalog.plain import columns, visible
-from aggregator.catalog.tokens import estimate, fit
+from aggregator.catalog.describe.first_sentence import one_line
+from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
+from aggregator.catalog.describe.markdown import columns, visible
+from aggregator.catalog.describe.tokens import estimate, fit
+from aggregator.catalog.describe.truncate import cut
 from tests.levels.made import DEFINITIONS, DESCRIPTIONS, records
 
 # Names, JSON's own marks and escapes are not words.

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.catalog.levels import level1, level2, level3
-from aggregator.catalog.slim import examples, slim
+from aggregator.catalog.describe.compact_schema import examples, slim
+from aggregator.catalog.describe.levels import level1, level2, level3
 from tests.levels.made import record, schema_of
 
 TYPES: list[tuple[dict[str, Any] | bool, str]] = [

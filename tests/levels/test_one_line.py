@@ -2,9 +2,9 @@
 
 import pytest
 
-from aggregator.catalog.cut import cut
-from aggregator.catalog.levels import LABELS, level1
-from aggregator.catalog.oneline import one_line, summary
+from aggregator.catalog.describe.first_sentence import one_line, summary
+from aggregator.catalog.describe.levels import LABELS, level1
+from aggregator.catalog.describe.truncate import cut
 from tests.levels.made import record, schema_of
 
 SAID = [

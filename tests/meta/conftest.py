@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.domain.tasks import Tasks
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.gateway.host import Host
 from tests.access.desk import Desk, configured, tool
 from tests.peers.toolbox import Json

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.gateway.attribution import updated_at
+from aggregator.gateway.calls.provenance import updated_at
 from tests.access.desk import LEGACY, MODERN
 from tests.meta.conftest import SERVERS, Open
 from tests.peers.toolbox import Json, as_it_came, said

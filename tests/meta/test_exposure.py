@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.catalog.tokens import estimate
+from aggregator.catalog.describe.tokens import estimate
 from aggregator.wire.codec import encode
 from tests.access.desk import LEGACY, MODERN
 from tests.meta.conftest import WORLD, Open

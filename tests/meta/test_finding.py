@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.catalog.tokens import estimate
-from aggregator.gateway.meta.shown import answer
+from aggregator.catalog.describe.tokens import estimate
+from aggregator.gateway.meta.rendering import answer
 from tests.access.desk import LEGACY, MODERN, of_kind, tool
 from tests.meta.conftest import SERVERS, WORLD, Open
 from tests.peers.toolbox import Json

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from aggregator.gateway import finder
+from aggregator.gateway.views import finder
 from tests.access.desk import tool
 from tests.faults.stage import until
 from tests.meta.conftest import Open

@@ -9,7 +9,7 @@ import pytest
 from aggregator.cli import status
 from aggregator.config.difference import AT_ONCE, IN_PLACE
 from aggregator.domain.errors import CONNECTION_CLOSED, ShuttingDown
-from aggregator.upstream.warden import VARIABLE
+from aggregator.upstream.process.reaper import VARIABLE
 
 TEXT: Final = (Path(__file__).parents[2] / "docs" / "operating.md").read_text(encoding="utf-8")
 

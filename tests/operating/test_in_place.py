@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from aggregator.app import App
+from aggregator.app.app import App
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.principal import LOCAL
-from aggregator.domain.redact import Redactor
+from aggregator.redaction.redactor import Redactor
 from tests.faults.raw_http import never, raw_http
 from tests.faults.stage import Stage, server, until
 from tests.passing.shelves import local

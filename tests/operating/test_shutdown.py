@@ -183,7 +183,7 @@ async def test_a_host_that_is_gone_and_sends_a_signal_is_not_waited_for(place: P
 
 SCRIPT: Final = """
 import asyncio
-from aggregator.cli.signals import stop_on_signals
+from aggregator.cli.runtime.signals import stop_on_signals
 
 async def main():
     asked = asyncio.Event()

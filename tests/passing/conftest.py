@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from aggregator.gateway import changes, evenly, subscriptions
-from aggregator.upstream import backoff, lists
+from aggregator.gateway import constant_time as evenly
+from aggregator.gateway.reads import subscriptions
+from aggregator.gateway.views import list_changed as changes
+from aggregator.upstream.lifecycle import backoff
+from aggregator.upstream.lists import lists
 from tests.journeys.house import House, written
 from tests.passing.shelves import UPSTREAMS, entries
 from tests.peers.serving import Background

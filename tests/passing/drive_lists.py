@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any, Final
 
-from aggregator.domain.links import in_meta
-from aggregator.domain.uris import aliased, wrapped
+from aggregator.domain.uris.exposed import aliased, wrapped
+from aggregator.domain.uris.links import in_meta
 from tests.journeys.hosts import META, Host
 from tests.passing.everything import Everything
 from tests.passing.shelves import LISTS, UPSTREAMS, hearing, listed, read, told, updates

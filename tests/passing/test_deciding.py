@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.catalog.items import items
-from aggregator.catalog.offer import Offer
+from aggregator.catalog.resources import Offer
 from aggregator.catalog.templates import fits, leads_anywhere
 from aggregator.domain.freshness import Freshness, least, said
 from aggregator.domain.names import DEFAULT_NAME_LIMIT
 from aggregator.domain.records import ItemKind, ItemRecord
-from aggregator.gateway.instructions import brief
-from aggregator.upstream.watch import meant
+from aggregator.gateway.views.instructions import brief
+from aggregator.upstream.lists.subscriptions import meant
 from tests.peers.toolbox import Json
 from tests.unit.strategies import server
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.domain.links import in_contents, in_meta, in_prompt, in_result
-from aggregator.domain.uris import unwrapped, wrapped
+from aggregator.domain.uris.exposed import unwrapped, wrapped
+from aggregator.domain.uris.links import in_contents, in_meta, in_prompt, in_result
 from tests.peers.toolbox import Json
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=10))

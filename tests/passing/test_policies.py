@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from aggregator.config.model import Config
-from aggregator.domain.uris import aliased, wrapped
+from aggregator.domain.uris.exposed import aliased, wrapped
 from aggregator.gateway.host import Host
-from aggregator.upstream.negotiate import Greeting
-from aggregator.upstream.way_in import Session
+from aggregator.upstream.sessions.connect import Session
+from aggregator.upstream.sessions.negotiate import Greeting
 from tests.access.desk import FORMS, LEGACY, MODERN, Desk, Way, configured
 from tests.access.rooms import Room
 from tests.passing.shelves import hearing, listed, local, told, updates
@@ -192,7 +192,7 @@ POLICIES: Final[Json] = {
 @pytest.fixture
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Two libraries and two agents."""
-    monkeypatch.setattr("aggregator.gateway.reload.EVERY", 0.05)
+    monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.05)
     with Background() as running:
         servers = {name: local(Library(name), protocol="legacy") for name in ("shop", "mail")}
         yield Room(running, tmp_path, servers, POLICIES, ("one", "two"))

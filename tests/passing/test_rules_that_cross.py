@@ -9,8 +9,8 @@ import pytest
 
 from aggregator.domain.principal import Principal
 from aggregator.gateway.host import Host
-from aggregator.upstream.negotiate import Greeting
-from aggregator.upstream.way_in import Session
+from aggregator.upstream.sessions.connect import Session
+from aggregator.upstream.sessions.negotiate import Greeting
 from tests.access.desk import FORMS, MODERN, Desk, Way, configured, of_kind, tool
 from tests.access.rooms import Room
 from tests.passing.shelves import hearing, local, told, updates

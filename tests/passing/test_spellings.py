@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from aggregator.domain.uri_spelling import canonical, fault, is_plain, resolved, spellings
-from aggregator.domain.uris import aliased, wrapped
+from aggregator.domain.uris.exposed import aliased, wrapped
+from aggregator.domain.uris.spellings import canonical, fault, is_plain, resolved, spellings
 from tests.access.desk import LEGACY, MODERN
 from tests.passing.resolve import rfc3986, whatwg
 from tests.passing.test_policies import Counter

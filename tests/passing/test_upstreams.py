@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from aggregator.upstream import lists
+from aggregator.upstream.lists import lists
 from tests.access.waiting import until
 from tests.journeys.hosts import MODERN
 from tests.passing.conftest import OpenHouse

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamRpcError, UpstreamTimeout, UpstreamUnavailable
-from aggregator.domain.tasks import Tasks
-from aggregator.upstream import watch as watch_module
 from aggregator.upstream.connection import SessionExpired
-from aggregator.upstream.negotiate import Greeting
-from aggregator.upstream.watch import Watch
-from aggregator.upstream.way_in import Session
+from aggregator.upstream.lists import subscriptions as watch_module
+from aggregator.upstream.lists.subscriptions import Watch
+from aggregator.upstream.sessions.connect import Session
+from aggregator.upstream.sessions.negotiate import Greeting
 from aggregator.wire.peer import PeerGone
 from tests.access.waiting import until
 from tests.peers.toolbox import Json
@@ -81,7 +81,7 @@ async def watching(version: str) -> AsyncIterator[Watching]:
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_module, "_ACKNOWLEDGED_WITHIN", 0.02)
-    monkeypatch.setattr("aggregator.upstream.backoff.FIRST", 0.01)
+    monkeypatch.setattr("aggregator.upstream.lifecycle.backoff.FIRST", 0.01)
 
 
 async def test_one_request_each_before_2026() -> None:

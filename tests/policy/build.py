@@ -6,7 +6,7 @@ from textwrap import dedent
 from typing import Any
 
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.files import Checked, Source, check
+from aggregator.policy.files.folder import Checked, Source, check
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import Rulebook
 

@@ -13,12 +13,12 @@ from socket import socket
 
 import pytest
 
-from aggregator.cli import policy
+from aggregator.app.catalog_sync import fingerprint
+from aggregator.cli.policy import policy
 from aggregator.config.errors import ConfigError
 from aggregator.config.load import load
 from aggregator.domain.errors import OperatorError
-from aggregator.gateway.catalog_cache import fingerprint
-from aggregator.policy.files import check, read_folder
+from aggregator.policy.files.folder import check, read_folder
 from aggregator.storage.database import open_database
 from aggregator.storage.records import Definition, ServerCatalog
 from tests.journeys.hosts import VERSIONS, over_http

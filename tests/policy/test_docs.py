@@ -8,9 +8,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from aggregator.policy import schema
-from aggregator.policy.cases import Case, CasesFile, read_cases, run_case
-from aggregator.policy.documents import (
+from aggregator.policy.files import schema
+from aggregator.policy.files.cases import Case, CasesFile, read_cases, run_case
+from aggregator.policy.files.documents import (
     AgentPart,
     AnnotationsPart,
     DefaultsPart,
@@ -19,11 +19,11 @@ from aggregator.policy.documents import (
     RolePart,
     TenantPart,
 )
-from aggregator.policy.files import check, read_folder
+from aggregator.policy.files.folder import check, read_folder
+from aggregator.policy.files.reference import inserted
+from aggregator.policy.files.yamltree import parse as parse_yaml
 from aggregator.policy.patterns import PatternError, parse
-from aggregator.policy.reference import inserted
 from aggregator.policy.rulebook import Rulebook
-from aggregator.policy.yamltree import parse as parse_yaml
 
 from .build import book, errors, verdict
 
@@ -35,7 +35,7 @@ VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema.SCHEMA_FILE.read_t
 
 
 def test_the_reference_is_fresh() -> None:
-    assert inserted(TEXT) == TEXT, "run: python -m aggregator.policy.reference docs/policies.md"
+    assert inserted(TEXT) == TEXT, "run: python -m aggregator.policy.files.reference docs/policies.md"
 
 
 def test_every_field_has_its_heading() -> None:
@@ -86,7 +86,7 @@ def test_the_examples_of_fields_work() -> None:
 @pytest.mark.parametrize("path", schema.FILES, ids=lambda path: path.name)
 def test_the_shipped_schemas_are_fresh(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == schema.rendered(*schema.FILES[path]), (
-        "run: python -m aggregator.policy.schema"
+        "run: python -m aggregator.policy.files.schema"
     )
     made = json.loads(path.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(made)

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from aggregator.policy.yamltree import DEEPEST, MOST_VALUES, YamlError, parse
+from aggregator.policy.files.yamltree import DEEPEST, MOST_VALUES, YamlError, parse
 
 from .build import checked, errors
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from aggregator.policy.cases import Case, read_cases, run_case
 from aggregator.policy.diff import diff
 from aggregator.policy.explain import explain
-from aggregator.policy.lint import Known, lint
+from aggregator.policy.files.cases import Case, read_cases, run_case
+from aggregator.policy.files.lint import Known, lint
 from aggregator.policy.patterns import Target
 
 from .build import READ_ONLY, book, tool

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from aggregator.domain.problems import Problem
-from aggregator.policy import files
-from aggregator.policy.files import LARGEST, Source, check, read_folder
+from aggregator.policy.files import folder as files
+from aggregator.policy.files.folder import LARGEST, Source, check, read_folder
 from aggregator.policy.live import Live
 
 from .build import book, checked, errors, tool

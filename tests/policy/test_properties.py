@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aggregator.domain.principal import Principal
-from aggregator.domain.unseen import folded_name
+from aggregator.domain.text.invisible import folded_name
 from aggregator.policy.diff import diff
 from aggregator.policy.explain import explain, what_can, who_can
-from aggregator.policy.files import Source, check
+from aggregator.policy.files.folder import Source, check
 from aggregator.policy.patterns import Pattern, Target, parse
 from aggregator.policy.rulebook import Rulebook
 

@@ -23,9 +23,9 @@ _numbers: Final = itertools.count(1)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who only wants to be asked again is, at once; what ended comes back, and rules are read, in a moment."""
     for pause in ("_PAUSE", "_LONGEST_PAUSE"):
-        monkeypatch.setattr(f"aggregator.gateway.inquiry.{pause}", 0.001)
-    monkeypatch.setattr("aggregator.gateway.reload.EVERY", 0.05)
-    monkeypatch.setattr("aggregator.upstream.backoff.FIRST", 0.05)
+        monkeypatch.setattr(f"aggregator.gateway.ask.input_required.{pause}", 0.001)
+    monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.05)
+    monkeypatch.setattr("aggregator.upstream.lifecycle.backoff.FIRST", 0.05)
 
 
 @pytest.fixture(scope="package")

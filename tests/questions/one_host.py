@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from aggregator.app import App
+from aggregator.app.app import App
 from tests.journeys.house import House
 
 

@@ -189,7 +189,7 @@ async def test_a_connection_that_cannot_be_had_now_is_tried_later(
     open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call does not wait for it for long, and the next ones not at all for a while."""
-    monkeypatch.setattr("aggregator.upstream.apart.OTHER_ERA_WAIT", 0.0)
+    monkeypatch.setattr("aggregator.upstream.sessions.isolation.OTHER_ERA_WAIT", 0.0)
     house = open_house({"one": here()})
     apart = house.app.links["one"]._apart
     async with house.host("http", LEGACY, capabilities=ABLE) as host:

@@ -24,8 +24,8 @@ async def test_a_flood_of_completions(
     own_background: Background, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str, version: str
 ) -> None:
     """So many at once; the next are refused before the server hears of them. Others, and calls, are not hindered."""
-    monkeypatch.setattr("aggregator.gateway.completion.RATE", 1e-9)
-    monkeypatch.setattr("aggregator.gateway.completion.BURST", 5.0)
+    monkeypatch.setattr("aggregator.gateway.reads.completion.RATE", 1e-9)
+    monkeypatch.setattr("aggregator.gateway.reads.completion.BURST", 5.0)
     askers = {name: WebAsker("modern") for name in ("one", "two")}
     servers = {
         name: {"type": "http", "url": f"{own_background.open(serving(asker))}/mcp"} for name, asker in askers.items()

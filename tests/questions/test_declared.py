@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from aggregator.upstream import apart
+from aggregator.upstream.sessions import isolation as apart
 from tests.access.rooms import Room
 from tests.access.waiting import until
 from tests.journeys.hosts import MODERN, Host

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.domain.trace import CallRecord
-from aggregator.gateway import inquiry, parked
+from aggregator.domain.call_record import CallRecord
+from aggregator.gateway.ask import input_required as inquiry
+from aggregator.gateway.ask import parked_calls as parked
 from tests.access.rooms import Room, write
 from tests.journeys.hosts import MODERN, Host
 from tests.journeys.house import House

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.gateway.behind import Behind
+from aggregator.gateway.ask.upstream_caller import Behind
+from aggregator.gateway.calls.progress import BURST, RATE, Progress
 from aggregator.gateway.host import Host
-from aggregator.gateway.progress import BURST, RATE, Progress
 from tests.journeys.house import DOORS, House
 from tests.peers.toolbox import Json
 

@@ -219,7 +219,7 @@ async def test_a_cancelled_call_is_doubted_for_a_moment_only(
     open_house: OpenHouse, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a server that never answers it, as the specification wants it: after that the next host is asked."""
-    monkeypatch.setattr("aggregator.upstream.errand.HEEDED_WITHIN", 0.05)
+    monkeypatch.setattr("aggregator.upstream.sessions.request.HEEDED_WITHIN", 0.05)
     house = open_house({"one": stdio_asker("legacy")})
     async with (
         house.host("http", MODERN, capabilities=ABLE) as gone,

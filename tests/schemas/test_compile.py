@@ -6,8 +6,8 @@ import pytest
 
 from aggregator.schemas.check import compile_check
 from aggregator.schemas.fault import UnusableSchema
-from aggregator.schemas.index import read
-from aggregator.schemas.measure import TooLarge, measure
+from aggregator.schemas.structure.index import read
+from aggregator.schemas.structure.measure import TooLarge, measure
 
 DRAFT_07 = "http://json-schema.org/draft-07/schema#"
 

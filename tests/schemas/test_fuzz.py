@@ -7,9 +7,16 @@ from hypothesis import strategies as st
 
 from aggregator.schemas.check import compile_check
 from aggregator.schemas.coerce import coerce
-from aggregator.schemas.dialect import CHILD_LIST, CHILD_MAP, CHILD_ONE, IN_PLACE_LIST, IN_PLACE_MAP, IN_PLACE_ONE
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.signature import signature
+from aggregator.schemas.structure.dialect import (
+    CHILD_LIST,
+    CHILD_MAP,
+    CHILD_ONE,
+    IN_PLACE_LIST,
+    IN_PLACE_MAP,
+    IN_PLACE_ONE,
+)
 
 DIALECTS = [
     "https://json-schema.org/draft/2020-12/schema",

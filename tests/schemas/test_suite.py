@@ -11,11 +11,11 @@ from typing import Any, Final
 import pytest
 
 from aggregator.schemas.check import compile_check
-from aggregator.schemas.dialect import dialect_of
 from aggregator.schemas.fault import UnusableSchema
-from aggregator.schemas.index import read
 from aggregator.schemas.judge import Judge
-from aggregator.schemas.patterns import weight
+from aggregator.schemas.structure.dialect import dialect_of
+from aggregator.schemas.structure.index import read
+from aggregator.schemas.structure.patterns import weight
 
 DATA: Final = Path(__file__).with_name("data")
 DIALECTS: Final = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.schemas.turns import OF_ONE, NoTurn, Turn, Turns
+from aggregator.schemas.workers.turns import OF_ONE, NoTurn, Turn, Turns
 
 NAMES = st.sampled_from("abc")
 

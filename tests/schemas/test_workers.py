@@ -19,7 +19,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.schemas.check import Check
 from aggregator.schemas.checks import Checks, Unread
 from aggregator.schemas.fault import UnusableSchema
-from aggregator.schemas.workers import CutShort, Workers
+from aggregator.schemas.workers.workers import CutShort, Workers
 from aggregator.wire.codec import encode
 from tests.schemas.attacks import ATTACKS
 
@@ -207,7 +207,7 @@ def test_a_worker_ends_with_its_program() -> None:
     reading, writing = os.pipe()
     code = (
         "import subprocess, sys\n"
-        f"w = subprocess.Popen([sys.executable, '-m', 'aggregator.schemas.worker'], pass_fds=[{writing}],"
+        f"w = subprocess.Popen([sys.executable, '-m', 'aggregator.schemas.workers.worker'], pass_fds=[{writing}],"
         " stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
         "w.stdout.read(8)\n"
         "print('ready', flush=True)\n"
@@ -229,7 +229,9 @@ def test_a_worker_ends_with_its_program() -> None:
 
 
 def test_a_busy_worker_is_ended_by_the_system_if_nobody_does() -> None:
-    worker = subprocess.Popen([sys.executable, "-m", "aggregator.schemas.worker"], cwd=ROOT, stdin=PIPE, stdout=PIPE)
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "aggregator.schemas.workers.worker"], cwd=ROOT, stdin=PIPE, stdout=PIPE
+    )
     assert worker.stdin is not None
     with worker.stdin as orders:
         # Its time was over before it began, and what it should do never comes.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.catalog.search import Hit, Index
+from aggregator.catalog.search.index import Hit, Index
 from aggregator.domain.records import ToolRecord
 
 _GATE: Final = Path(__file__).parent / "data" / "gate.json"

@@ -1,6 +1,6 @@
 """The gate: questions of our own over tools of our own, English and Chinese; it falls when search gets worse."""
 
-from aggregator.catalog.search import Index
+from aggregator.catalog.search.index import Index
 from tests.search.shelves import everything, gate, names
 
 FIRST, AMONG_FIVE, RECIPROCAL = 0.80, 0.97, 0.88

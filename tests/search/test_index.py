@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.catalog.search import Hit, Index, search
+from aggregator.catalog.search.index import Hit, Index, search
 from aggregator.domain.records import ToolRecord
 from tests.search.shelves import everything, found, index, names, tool
 

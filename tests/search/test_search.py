@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.catalog.search import Index
+from aggregator.catalog.search.index import Index
 from tests.search.shelves import everything, found, index, tool
 
 SHELF = index(

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.app import App
-from aggregator.catalog.search import search
-from aggregator.catalog.semantic import Meanings, fused, where_vectors_are
+from aggregator.app.app import App
+from aggregator.catalog.search.index import search
+from aggregator.catalog.search.semantic import Meanings, fused, where_vectors_are
 from aggregator.domain.errors import OperatorError
 from tests.access.desk import configured
 from tests.search.shelves import index, tool
@@ -85,7 +85,7 @@ def test_servers_come_and_go() -> None:
 
 async def test_a_missing_model_is_told_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: F5. `search.semantic` without its package says what to install."""
-    monkeypatch.setattr("aggregator.catalog.semantic.find_spec", lambda name: None)
+    monkeypatch.setattr("aggregator.catalog.search.semantic.find_spec", lambda name: None)
     with pytest.raises(OperatorError, match=r"aggregator\[semantic\]"):
         where_vectors_are()
     with pytest.raises(OperatorError, match=r"aggregator\[semantic\]"):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.catalog.search_stem import stem
-from aggregator.catalog.words import folded, split, terms
+from aggregator.catalog.search.terms.stem import stem
+from aggregator.catalog.search.terms.words import folded, split, terms
 
 
 @pytest.mark.parametrize(

@@ -15,18 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select, text
 
-from aggregator.gateway.catalog_cache import catalog_of, lists_of
+from aggregator.app.catalog_sync import catalog_of, lists_of
 from aggregator.storage import catalogs as module
-from aggregator.storage import migrate, sqlite
 from aggregator.storage.database import open_database
-from aggregator.storage.engine import Engine
+from aggregator.storage.engine import migrate, sqlite
+from aggregator.storage.engine.engine import Engine
+from aggregator.storage.engine.files import make_file
 from aggregator.storage.errors import StorageBusy, StorageFull, TooLarge
-from aggregator.storage.files import make_file
-from aggregator.storage.glance import glance
 from aggregator.storage.opening import Database, open_here
+from aggregator.storage.quick_read import glance
 from aggregator.storage.records import Definition, KeptTools, ServerCatalog
 from aggregator.storage.tables import mcp_servers, mcp_tool_versions, mcp_tools
-from aggregator.upstream.negotiate import Greeting
+from aggregator.upstream.sessions.negotiate import Greeting
 from tests.storage.processes import ROOT, other
 from tests.unit.strategies import ANY_TEXT, json_values
 

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from aggregator.storage.database import open_database
-from aggregator.storage.files import set_aside
+from aggregator.storage.engine.files import set_aside
 from aggregator.storage.opening import Database
 from aggregator.storage.records import KeyRecord
 from tests.storage.processes import other

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from aggregator.app import catalog_sync as catalog_cache
 from aggregator.config.model import ServerConfig
-from aggregator.gateway import catalog_cache
 from aggregator.storage.catalogs import Catalogs
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageReadOnly, StorageTooNew
 from aggregator.storage.records import KeyRecord
-from aggregator.upstream.negotiate import Greeting
-from aggregator.upstream.states import Condition
+from aggregator.upstream.lifecycle.states import Condition
+from aggregator.upstream.sessions.negotiate import Greeting
 from aggregator.upstream.supervisor import Supervisor
 from tests.storage.processes import other
 

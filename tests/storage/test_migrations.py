@@ -16,12 +16,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, event, inspect, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from aggregator.storage import engine as engine_module
-from aggregator.storage import migrate
 from aggregator.storage.database import open_database
-from aggregator.storage.engine import Engine
+from aggregator.storage.engine import engine as engine_module
+from aggregator.storage.engine import migrate
+from aggregator.storage.engine.engine import Engine
+from aggregator.storage.engine.files import make_file
 from aggregator.storage.errors import StorageError
-from aggregator.storage.files import make_file
 from aggregator.storage.tables import REVISION, metadata
 
 SCRIPTS = ScriptDirectory(str(migrate.FOLDER))

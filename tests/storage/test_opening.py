@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from aggregator.storage.database import open_database
+from aggregator.storage.engine.lockfile import locked
 from aggregator.storage.errors import StorageBusy, StorageError
-from aggregator.storage.lockfile import locked
 from aggregator.storage.opening import Database
 from tests.storage.processes import ROOT, other
 

@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import event, make_url
 from sqlalchemy.exc import DBAPIError
 
-from aggregator.cli import audit, keys
-from aggregator.storage import postgres
+from aggregator.cli import keys
+from aggregator.cli.audit import show as audit
 from aggregator.storage.database import open_database
-from aggregator.storage.engine import Engine
+from aggregator.storage.engine import postgres
+from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import StorageBusy, StorageError, StorageFull, StorageReadOnly
 
 PASSWORD = "hunter2-hunter2"

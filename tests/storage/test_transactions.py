@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from aggregator.storage import sqlite
 from aggregator.storage.database import open_database
+from aggregator.storage.engine import sqlite
 from aggregator.storage.errors import NoSuchRow, StorageBusy, StorageDamaged, StorageError, StorageFull
 from aggregator.storage.opening import Database
 from aggregator.storage.records import KeyRecord

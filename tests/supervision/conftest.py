@@ -3,7 +3,9 @@
 import pytest
 from hypothesis import settings
 
-from aggregator.upstream import backoff, process, rest
+from aggregator.upstream.lifecycle import backoff
+from aggregator.upstream.lifecycle import idle as rest
+from aggregator.upstream.process import process
 
 settings.register_profile("supervision", deadline=None, max_examples=60, stateful_step_count=40)
 settings.load_profile("supervision")

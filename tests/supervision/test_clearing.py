@@ -8,8 +8,8 @@ from typing import Any, Final
 import pytest
 
 from aggregator.domain.errors import ERROR_META_KEY, UpstreamUnavailable
-from aggregator.upstream import process
-from aggregator.upstream.process import Warden, running
+from aggregator.upstream.process import process
+from aggregator.upstream.process.process import Warden, running
 from tests.faults.raw_http import Reply, Seen, raw_http
 from tests.faults.stage import BOUND, alive, lines_of, server, staged, stdio, until
 

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream import backoff, life
-from aggregator.upstream.backoff import delay
-from aggregator.upstream.course import Course
-from aggregator.upstream.life import Life
-from aggregator.upstream.rest import LAZY_TO, LOOK_UP_WAIT, Rest
-from aggregator.upstream.setback import Setback
-from aggregator.upstream.states import Condition, State
+from aggregator.upstream.lifecycle import backoff
+from aggregator.upstream.lifecycle import state as life
+from aggregator.upstream.lifecycle.backoff import delay
+from aggregator.upstream.lifecycle.failures import Setback
+from aggregator.upstream.lifecycle.idle import LAZY_TO, LOOK_UP_WAIT, Rest
+from aggregator.upstream.lifecycle.reconnect_loop import Course
+from aggregator.upstream.lifecycle.state import Life
+from aggregator.upstream.lifecycle.states import Condition, State
 from tests.supervision.virtual import VirtualLoop
 
 PATIENT = True
@@ -50,7 +51,7 @@ class Upstream(RuleBasedStateMachine):
         self.heard = _Lines()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(life, "time", self)
-        logger = logging.getLogger("aggregator.upstream.life")
+        logger = logging.getLogger("aggregator.upstream.lifecycle.state")
         self.patch.setattr(logger, "handlers", [self.heard])
         self.patch.setattr(logger, "level", logging.INFO)
         self.patch.setattr(logger, "propagate", False)

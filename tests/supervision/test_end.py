@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from aggregator.upstream import process
-from aggregator.upstream.process import CLOSE_GRACE, TERM_GRACE, Child, Warden
+from aggregator.upstream.process import process
+from aggregator.upstream.process.process import CLOSE_GRACE, TERM_GRACE, Child, Warden
 from tests.supervision.virtual import VirtualLoop
 
 PATIENT = True

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.upstream import process
+from aggregator.upstream.process import process
 from tests.faults.raw_http import Reply, Seen, raw_http
 from tests.faults.stage import Stage, alive, code_of, lines_of, server, staged, stdio, until
 from tests.faults.test_cached_catalog import Shop, told

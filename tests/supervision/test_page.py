@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream import backoff, rest
 from aggregator.upstream.drawing import inserted
-from aggregator.upstream.states import TABLE
+from aggregator.upstream.lifecycle import backoff
+from aggregator.upstream.lifecycle import idle as rest
+from aggregator.upstream.lifecycle.states import TABLE
 
 PATIENT = True
 TEXT = (Path(__file__).parents[2] / "docs" / "supervision.md").read_text(encoding="utf-8")

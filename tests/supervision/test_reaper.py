@@ -11,12 +11,12 @@ from typing import Final
 
 import pytest
 
-from aggregator.upstream import process
-from aggregator.upstream.process import Warden, running
+from aggregator.upstream.process import process
+from aggregator.upstream.process.process import Warden, running
 from tests.faults.stage import BOUND, alive, until
 
 SLEEPER: Final = "import time; print('up', flush=True); time.sleep(600)"
-PROGRAM: Final = Path(process.__file__).with_name("warden.py")
+PROGRAM: Final = Path(process.__file__).with_name("reaper.py")
 
 
 @asynccontextmanager

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream import backoff
-from aggregator.upstream.negotiate import Greeting
+from aggregator.upstream.lifecycle import backoff
+from aggregator.upstream.sessions.negotiate import Greeting
 from tests.faults.raw_http import RawHttp, Reply, Seen, raw_http, raw_sse
 from tests.faults.stage import Json, Stage, code_of, lines_of, server, staged, stdio, until
 
@@ -27,13 +27,13 @@ async def servers_of(stage: Stage) -> str:
 
 def transitions(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:
     """The lines about one server, without the reasons."""
-    said = [line.message for line in caplog.records if line.name == "aggregator.upstream.life"]
+    said = [line.message for line in caplog.records if line.name == "aggregator.upstream.lifecycle.state"]
     return [line.split(":")[0].removeprefix(f"server {name} is ") for line in said if f"server {name} is" in line]
 
 
 async def test_each_transition_is_one_line(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     """Proves: D3, C4. The way down and back up, however many attempts it takes: with the reason, and what it means."""
-    caplog.set_level("INFO", "aggregator.upstream.life")
+    caplog.set_level("INFO", "aggregator.upstream.lifecycle.state")
     async with (
         raw_http() as raw,
         staged(server("web", type="http", url=raw.url, grace=0.05, reconnect_wait=0.01)) as stage,

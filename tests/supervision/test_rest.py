@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream.rest import LAZY_FROM, LAZY_TO, LOOK_UP_WAIT, Rest, lazy
+from aggregator.upstream.lifecycle.idle import LAZY_FROM, LAZY_TO, LOOK_UP_WAIT, Rest, lazy
 from tests.faults.stage import BOUND
 from tests.journeys.hosts import MODERN, VERSIONS
 from tests.journeys.house import House, written

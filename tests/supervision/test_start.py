@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.app import App
+from aggregator.app import catalog_sync as catalog_cache
+from aggregator.app.app import App
+from aggregator.app.catalog_sync import catalog_of, fingerprint
 from aggregator.cli import check, tools
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.errors import HostError
-from aggregator.domain.uris import wrapped
-from aggregator.gateway import catalog_cache
-from aggregator.gateway.catalog_cache import catalog_of, fingerprint
+from aggregator.domain.uris.exposed import wrapped
 from aggregator.gateway.host import Host
 from aggregator.storage.database import open_database
-from aggregator.upstream import rest
-from aggregator.upstream.negotiate import Greeting
+from aggregator.upstream.lifecycle import idle as rest
+from aggregator.upstream.sessions.negotiate import Greeting
 from tests.faults.stage import BOUND, Json, Stage, alive, lines_of, staged, stdio, until, words_of
 from tests.faults.test_cached_catalog import Shop, listed, told
 

@@ -4,10 +4,10 @@ from typing import Any, Final, get_args
 
 from hypothesis import strategies as st
 
-from aggregator.audit.metrics_snapshot import Lately, ListTokens, Snapshot, Upstream
-from aggregator.audit.spans_outbox import Figures
-from aggregator.domain.trace import CallRecord, Status, Step, TraceContext
+from aggregator.domain.call_record import CallRecord, Status, Step, TraceContext
 from aggregator.domain.trace_context import begin
+from aggregator.telemetry.export_queue import Figures
+from aggregator.telemetry.snapshot import Lately, ListTokens, Snapshot, Upstream
 
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 # Ended by a caller's mistake or a rule before anything is sent.

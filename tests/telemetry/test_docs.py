@@ -9,10 +9,11 @@ import yaml
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from aggregator.audit import sampling, spans_settings
-from aggregator.audit.metrics import Metrics
-from aggregator.audit.spans_shape import FAILURES, spans_of
-from aggregator.domain.trace import Step
+from aggregator.domain.call_record import Step
+from aggregator.telemetry import otel_environment as spans_settings
+from aggregator.telemetry import sampling
+from aggregator.telemetry.metrics import Metrics
+from aggregator.telemetry.span_attributes import FAILURES, spans_of
 from tests.telemetry.made import ITEMS, SNAPSHOT, STATUSES, call, item, unknown_tool
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"

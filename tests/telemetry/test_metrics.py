@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from aggregator.audit import metrics as counting
-from aggregator.audit.metrics import Metrics
-from aggregator.audit.metrics_snapshot import Snapshot
-from aggregator.domain.trace import CallRecord, Step
+from aggregator.domain.call_record import CallRecord, Step
+from aggregator.telemetry import metrics as counting
+from aggregator.telemetry.metrics import Metrics
+from aggregator.telemetry.snapshot import Snapshot
 from tests.telemetry.made import NAMES, SNAPSHOT, STATUSES, call, calls, unknown_tool
 
 Labels = frozenset[tuple[str, str]]

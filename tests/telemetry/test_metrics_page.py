@@ -10,12 +10,12 @@ from typing import Any, Final, cast
 import httpx2
 import pytest
 
-from aggregator.app import App
-from aggregator.audit.metrics import Metrics
+from aggregator.app.app import App
 from aggregator.config.load import load
-from aggregator.doors.metrics import Page
-from aggregator.doors.web import Web
+from aggregator.frontends.server import Web
+from aggregator.frontends.web.metrics_page import Page
 from aggregator.identity.keys import new_key, policy_line
+from aggregator.telemetry.metrics import Metrics
 from tests.telemetry.made import SNAPSHOT, call
 
 HERE, ELSEWHERE = "127.0.0.1", "203.0.113.5"

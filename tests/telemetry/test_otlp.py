@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from aggregator import __version__
-from aggregator.audit.metrics import Metrics
-from aggregator.audit.metrics_snapshot import Snapshot
-from aggregator.audit.spans import Spans, open_spans
-from aggregator.audit.spans_outbox import Figures
-from aggregator.domain.trace import CallRecord
+from aggregator.domain.call_record import CallRecord
 from aggregator.domain.trace_context import begin, onward
+from aggregator.telemetry.export_queue import Figures
+from aggregator.telemetry.metrics import Metrics
+from aggregator.telemetry.snapshot import Snapshot
+from aggregator.telemetry.spans import Spans, open_spans
 from tests.telemetry.made import STATUSES, call, unknown_tool
 from tests.telemetry.receiver import Receiver, receiving
 
@@ -292,7 +292,8 @@ def test_a_variable_that_cannot_be_leaves_tracing_off(
 def test_without_an_exporter_nothing_is_loaded() -> None:
     """Proves: D9. Off costs nothing: neither the SDK nor anything of OTLP is imported, and there is no sink."""
     check = (
-        "import sys; from aggregator.audit.spans import open_spans; from aggregator.audit.metrics import Metrics;"
+        "import sys; from aggregator.telemetry.spans import open_spans;"
+        "from aggregator.telemetry.metrics import Metrics;"
         "found = open_spans({}, str); print(found, [name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=30, check=True)

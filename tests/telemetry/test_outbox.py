@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from aggregator.audit.spans_outbox import Figures, Outbox
+from aggregator.telemetry.export_queue import Figures, Outbox
 
 BOUND = 10.0
 

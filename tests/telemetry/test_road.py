@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.audit.metrics import Metrics
-from aggregator.audit.metrics_snapshot import Snapshot
-from aggregator.audit.spans import open_spans
+from aggregator.telemetry.metrics import Metrics
+from aggregator.telemetry.snapshot import Snapshot
+from aggregator.telemetry.spans import open_spans
 from tests.access.desk import BOUND, Desk, configured, tool
 from tests.peers.toolbox import Json, said
 from tests.telemetry.receiver import Heard, Receiver, receiving

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from aggregator.audit.spans_shape import FAILURES, Span, spans_of
-from aggregator.domain.trace import CallRecord, Status, Step, TraceContext
+from aggregator.domain.call_record import CallRecord, Status, Step, TraceContext
 from aggregator.domain.trace_context import upstream_span_id
+from aggregator.telemetry.span_attributes import FAILURES, Span, spans_of
 from tests.telemetry.made import ITEMS, STATUSES, UNSENT, call, calls, item, unknown_tool
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from aggregator.domain.trace import TraceContext
+from aggregator.domain.call_record import TraceContext
 from aggregator.domain.trace_context import begin, onward, parse_tracestate, step_span_id, upstream_span_id
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from aggregator.audit.spans_shape import FAILURES
-from aggregator.domain.trace import ON_RECORD, TOOL_CALL
+from aggregator.domain.call_record import ON_RECORD, TOOL_CALL
+from aggregator.telemetry.span_attributes import FAILURES
 from tests.peers.toolbox import Json
 from tests.telemetry.receiver import Heard
 from tests.traces.scene import Scene

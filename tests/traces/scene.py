@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import httpx2
 
-from aggregator.app import App
+from aggregator.app.app import App
 from aggregator.config.load import load
-from aggregator.doors.web import Web
+from aggregator.frontends.server import Web
 from tests.access.rooms import Room
 from tests.access.waiting import until
 from tests.peers.serving import Background

@@ -17,7 +17,9 @@ from urllib.parse import quote
 import pytest
 
 from aggregator.adapters.inprocess import open_inside
-from aggregator.cli import approvals, audit, audit_proof, keys
+from aggregator.cli import approvals, keys
+from aggregator.cli.audit import proof as audit_proof
+from aggregator.cli.audit import show as audit
 from aggregator.domain.errors import RpcError
 from aggregator.identity.keys import new_key, policy_line
 from tests.faults.raw_http import RawHttp, Reply, Seen, raw_http

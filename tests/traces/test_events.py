@@ -9,12 +9,15 @@ from typing import Any, Final
 import pytest
 from typer.testing import CliRunner
 
-from aggregator.cli import approvals, audit, audit_proof, call, keys
+from aggregator.app import audit_events as events
+from aggregator.app import catalog_sync as catalog_cache
+from aggregator.cli import approvals, call, keys
+from aggregator.cli.audit import proof as audit_proof
+from aggregator.cli.audit import show as audit
 from aggregator.cli.commands import app as commands
 from aggregator.config.load import load
 from aggregator.domain.errors import UnknownTool
-from aggregator.gateway import catalog_cache, events
-from aggregator.upstream import backoff
+from aggregator.upstream.lifecycle import backoff
 from tests.access.played import Box
 from tests.access.rooms import write
 from tests.access.waiting import until
@@ -33,7 +36,7 @@ POLICY: Final = {"agents": {"shop": {"allow": ["*"], "confirm": ["crm.pay"], "co
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is looked at or tried now and then, is so at once."""
-    monkeypatch.setattr("aggregator.gateway.reload.EVERY", 0.02)
+    monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.02)
     monkeypatch.setattr(catalog_cache, "COALESCE", 0.01)
     monkeypatch.setattr(backoff, "FIRST", 0.02)
 

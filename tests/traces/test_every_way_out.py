@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
+from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import NotRecorded
-from aggregator.domain.trace import CallRecord
 from aggregator.domain.versions import META_SERVER_INFO
 from aggregator.storage.digest import argument_digest
 from aggregator.wire.codec import encode

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import NotRecorded
-from aggregator.domain.trace import CallRecord
 from aggregator.storage.digest import argument_digest
 from tests.access.rooms import WAYS
 from tests.journeys.hosts import ACCEPT, BOUND, ENVELOPE, LEGACY, MODERN

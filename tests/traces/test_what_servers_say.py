@@ -76,7 +76,7 @@ async def test_nothing_that_a_server_says_of_itself_tells_its_secrets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """D1, D9: names and values that are compared stay as they are; all that is there to be read comes without."""
-    monkeypatch.setattr("aggregator.gateway.catalog_cache.COALESCE", 0.01)
+    monkeypatch.setattr("aggregator.app.catalog_sync.COALESCE", 0.01)
     servers = {"raw": {"url": talker.url, "headers": {"X-Api-Key": KEY}}}
     policies = {"agents": {"shop": {"allow": ["*", "resource:*", "prompt:*"]}}}
     scene = await asyncio.to_thread(Scene, background, tmp_path, receiver, servers, policies, ["shop"])

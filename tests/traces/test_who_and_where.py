@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from aggregator.gateway import pipeline
+from aggregator.gateway.calls import pipeline
 from tests.access.played import Box
 from tests.faults.raw_http import Reply, Seen, raw_http
 from tests.journeys.hosts import ACCEPT, ENVELOPE, LEGACY, MODERN

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.catalog.vet import vet
+from aggregator.catalog.validate import vet
 from aggregator.cli.call import _parse_json, _parse_pairs
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.unseen import may_hide
+from aggregator.domain.text.invisible import may_hide
 from aggregator.wire.codec import encode
 
 from .strategies import json_values, server, tool

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aggregator.catalog import pages as pages_module
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.pages import PAGE_BYTES
-from aggregator.catalog.vet import vet
+from aggregator.catalog.validate import vet
 from aggregator.domain.errors import INVALID_PARAMS, HostError, UnknownTool
 from aggregator.domain.names import DEFAULT_NAME_LIMIT, Style, shadowed
 from aggregator.domain.records import ToolRecord

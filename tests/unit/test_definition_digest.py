@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.catalog.difference import difference
-from aggregator.catalog.vet import definition_digest, vet
+from aggregator.catalog.validate import definition_digest, vet
 from aggregator.wire.codec import decode
 from tests.unit.strategies import json_values, server, tool
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from aggregator.upstream.process import Warden, running
+from aggregator.upstream.process.process import Warden, running
 
 PROXIES = {
     "HTTP_PROXY": ("http://me:p@ss:w/rd@proxy.example:3128", "http://proxy.example:3128"),

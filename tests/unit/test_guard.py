@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.config.settings import HttpConfig
-from aggregator.domain.addresses import is_loopback
 from aggregator.domain.errors import OperatorError
-from aggregator.doors.address import OwnAddress
-from aggregator.doors.guard import (
+from aggregator.domain.uris.addresses import is_loopback
+from aggregator.frontends.web.host_guard import (
     BodyTooLarge,
     Guard,
     Message,
@@ -25,6 +24,7 @@ from aggregator.doors.guard import (
     refuse_public,
     respond,
 )
+from aggregator.frontends.web.own_address import OwnAddress
 
 Lines = list[tuple[bytes, bytes]]
 PAGE = "https://chat.example.com"

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from aggregator.domain.holding import Holding, Results
+from aggregator.domain.bounds.result_memory import Holding, Results
 
 MOST = 100
 NAMES = st.sampled_from("ab")

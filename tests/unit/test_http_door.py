@@ -6,19 +6,19 @@ from typing import Any, cast
 
 import pytest
 
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import HostError
 from aggregator.domain.principal import LOCAL
-from aggregator.domain.tasks import Tasks
-from aggregator.doors.bounds import Bounds
-from aggregator.doors.exchange import Exchange
-from aggregator.doors.guard import Message
-from aggregator.doors.http import HttpDoor
-from aggregator.doors.sessions import HttpSession, Sessions
-from aggregator.gateway.admitted import Admitted
-from aggregator.gateway.changes import Changes
+from aggregator.frontends.web.body_limits import Bounds
+from aggregator.frontends.web.exchange import Exchange
+from aggregator.frontends.web.host_guard import Message
+from aggregator.frontends.web.sessions import HttpSession, Sessions
+from aggregator.frontends.web.streamable_http import HttpDoor
+from aggregator.gateway.admission import Room
 from aggregator.gateway.gateway import Gateway
 from aggregator.gateway.host import Host
-from aggregator.gateway.room import Room
+from aggregator.gateway.revocation import Admitted
+from aggregator.gateway.views.list_changed import Changes
 from aggregator.wire.codec import decode, encode
 
 from .test_sessions import Lists

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream.discretion import discretion
+from aggregator.upstream.redaction import discretion
 from aggregator.wire.codec import TooDeep, decode, decode_cut, decode_heard
 from aggregator.wire.lines import LineReader, answered_by, asked_by
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer
-from aggregator.upstream.listing import ITEM_LIMIT, PAGE_LIMIT, drain
+from aggregator.upstream.lists.paging import ITEM_LIMIT, PAGE_LIMIT, drain
 from aggregator.wire.peer import OnProgress
 
 BOUND = 5

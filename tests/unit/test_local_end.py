@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream.callers import Running
+from aggregator.upstream.caller import Running
 from aggregator.upstream.connection import Inbound
-from aggregator.upstream.process import Warden
+from aggregator.upstream.process.process import Warden
 from aggregator.upstream.transports.local import open_local
 
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.cli.logs import Lines, start_logging
-from aggregator.config.secrets import secrets_in
-from aggregator.domain.redact import REDACTED, Redactor
-from aggregator.domain.trace import LogContext, TraceContext, current_call, current_trace
+from aggregator.cli.runtime.logs import Lines, start_logging
+from aggregator.config.servers.secrets import secrets_in
+from aggregator.domain.call_record import LogContext, TraceContext, current_call, current_trace
+from aggregator.redaction.redactor import REDACTED, Redactor
 
 from .strategies import ANY_TEXT
 
@@ -27,7 +27,7 @@ def _record(
     message: str, *values: Any, error: BaseException | None = None, level: int = logging.INFO
 ) -> logging.LogRecord:
     trace = (type(error), error, error.__traceback__) if error is not None else None
-    return logging.LogRecord("aggregator.upstream.link", level, __file__, 1, message, values, trace)
+    return logging.LogRecord("aggregator.upstream.upstream", level, __file__, 1, message, values, trace)
 
 
 def _raised(message: str) -> ValueError:
@@ -89,7 +89,7 @@ def test_every_json_line_is_one_json_object(message: str, error: str) -> None:
         assert len(text.splitlines()) == 1 or "\n" not in text
         event = json.loads(text)
         assert event["message"] == message
-        assert (event["level"], event["logger"]) == ("info", "aggregator.upstream.link")
+        assert (event["level"], event["logger"]) == ("info", "aggregator.upstream.upstream")
         assert ("exception" in event) == (record.exc_info is not None)
 
 
@@ -127,7 +127,7 @@ def test_a_line_says_which_call_it_belongs_to() -> None:
     """Proves: D9"""
     as_json, as_text = Lines([], as_json=True), Lines([], as_json=False)
     ids = {"trace_id": TRACE.trace_id, "span_id": TRACE.span_id}
-    plain = {"level": "info", "logger": "aggregator.upstream.link", "message": "x"}
+    plain = {"level": "info", "logger": "aggregator.upstream.upstream", "message": "x"}
     trace = current_trace.set(TRACE)
     assert {**json.loads(as_json.format(_record("x"))), "time": ""} == {"time": "", **plain, **ids}
     assert as_text.format(_record("x"))[12:] == " INFO    upstream.link [trace 0af76519]: x"
@@ -230,7 +230,7 @@ def test_levels_per_component(capsys: pytest.CaptureFixture[str]) -> None:
     told = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
     assert told == ["debug upstream.link", "warning upstream.link", "warning gateway.pipeline", "warning server.other"]
     start_logging("warning", False, [])
-    logging.getLogger("aggregator.upstream.link").debug("no more")
+    logging.getLogger("aggregator.upstream.upstream").debug("no more")
     logging.getLogger("aggregator.server.chatty").warning("again")
     assert [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()] == ["again"]
 
@@ -242,7 +242,7 @@ def test_a_message_that_cannot_be_written_does_not_show_its_values(capsys: pytes
     log.info("%d items", SECRET)
     log.info("%s %s", SECRET)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [line["logger"] for line in lines] == ["aggregator.cli.logs"] * 2
+    assert [line["logger"] for line in lines] == ["aggregator.cli.runtime.logs"] * 2
     assert "(TypeError): %d items" in lines[0]["message"]
     assert SECRET not in json.dumps(lines)
 

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.domain.errors import RpcError
 from aggregator.upstream.connection import Connection
-from aggregator.upstream.negotiate import negotiate
+from aggregator.upstream.sessions.negotiate import negotiate
 
 
 class _Answering:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from aggregator.catalog.vet import vet
+from aggregator.catalog.validate import vet
 from aggregator.domain.names import (
     CANONICAL_LIMIT,
     COMPATIBLE_LIMIT,

@@ -25,9 +25,9 @@ from aggregator.domain.versions import (
     META_SERVER_INFO,
     META_VERSION,
 )
-from aggregator.upstream import negotiate as negotiate_module
 from aggregator.upstream.connection import SessionExpired
-from aggregator.upstream.negotiate import CLIENT_INFO, Greeting, negotiate
+from aggregator.upstream.sessions import negotiate as negotiate_module
+from aggregator.upstream.sessions.negotiate import CLIENT_INFO, Greeting, negotiate
 from aggregator.wire.peer import OnProgress, PeerGone
 
 BOUND = 5

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, HostError, RpcError
-from aggregator.domain.tasks import Tasks
 from aggregator.wire.codec import decode
 from aggregator.wire.message import error_of
 from aggregator.wire.peer import Channel, Peer, PeerGone, error_message

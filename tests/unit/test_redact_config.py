@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from aggregator.config.model import LaunchConfig
-from aggregator.config.secrets import secrets_in, secrets_in_address
-from aggregator.domain.redact import REDACTED, Redactor
-from aggregator.upstream.discretion import discretion
+from aggregator.config.servers.secrets import secrets_in, secrets_in_address
+from aggregator.redaction.redactor import REDACTED, Redactor
+from aggregator.upstream.redaction import discretion
 
 from .strategies import server
 

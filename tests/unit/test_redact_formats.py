@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from aggregator.domain.redact import REDACTED, Redactor
 from aggregator.identity.keys import new_key
+from aggregator.redaction.redactor import REDACTED, Redactor
 
 redact = Redactor()
 

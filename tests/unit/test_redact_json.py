@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.domain.redact import REDACTED, Redactor
-from aggregator.domain.redact_names import Names, Tells
+from aggregator.redaction.field_names import Names, Tells
+from aggregator.redaction.redactor import REDACTED, Redactor
 
 from .strategies import json_values
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aggregator.domain.redact import REDACTED, Redactor
+from aggregator.redaction.redactor import REDACTED, Redactor
 from tests.peers.canary import AWKWARD, TAME, TEXT_ENCODERS, sightings
 
 from .strategies import ANY_TEXT, json_values

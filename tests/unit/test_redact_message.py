@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from aggregator.cli.logs import Lines
-from aggregator.domain.redact import REDACTED, Redactor
-from aggregator.domain.redact_message import message_of
+from aggregator.cli.runtime.logs import Lines
+from aggregator.redaction.log_messages import message_of
+from aggregator.redaction.redactor import REDACTED, Redactor
 
 SECRET = "correct-horse-battery-staple"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.domain.redact import REDACTED, Redactor
+from aggregator.redaction.redactor import REDACTED, Redactor
 
 from .strategies import ANY_TEXT
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.tasks import Tasks
-from aggregator.doors.exchange import Exchange
-from aggregator.doors.guard import Message
-from aggregator.doors.sessions import Mute, Sessions
-from aggregator.doors.stream import EventStream
-from aggregator.gateway.admitted import Admitted
-from aggregator.gateway.changes import Changes, Seen, notification
+from aggregator.frontends.web.event_stream import EventStream
+from aggregator.frontends.web.exchange import Exchange
+from aggregator.frontends.web.host_guard import Message
+from aggregator.frontends.web.sessions import Mute, Sessions
+from aggregator.gateway.admission import NoRoom, Room
 from aggregator.gateway.host import Host
-from aggregator.gateway.room import NoRoom, Room
+from aggregator.gateway.revocation import Admitted
+from aggregator.gateway.views.list_changed import Changes, Seen, notification
 from aggregator.wire.codec import decode
 from aggregator.wire.peer import NoWayBack, PeerGone
 

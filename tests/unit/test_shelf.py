@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from aggregator.catalog import vet as vet_module
+from aggregator.catalog import validate as vet_module
 from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.slices import Steps
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.slices import Steps
-from aggregator.gateway import shelf as shelf_module
-from aggregator.gateway.shelf import Shelf
-from aggregator.upstream.link import Link
-from aggregator.upstream.process import Warden
-from aggregator.upstream.states import Condition
+from aggregator.gateway.views import catalog_builder as shelf_module
+from aggregator.gateway.views.catalog_builder import Shelf
+from aggregator.upstream.lifecycle.states import Condition
+from aggregator.upstream.process.process import Warden
+from aggregator.upstream.upstream import Link
 
 from .strategies import server, tool
 

@@ -6,15 +6,15 @@ from typing import Any, cast
 
 import pytest
 
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.principal import Principal
-from aggregator.domain.tasks import Tasks
-from aggregator.doors.exchange import Exchange
-from aggregator.doors.guard import Message
-from aggregator.doors.stream import Unread
-from aggregator.gateway.admitted import Admitted
-from aggregator.gateway.behind import Behind
+from aggregator.frontends.web.event_stream import Unread
+from aggregator.frontends.web.exchange import Exchange
+from aggregator.frontends.web.host_guard import Message
+from aggregator.gateway.ask.parked_calls import Parked, Parking
+from aggregator.gateway.ask.upstream_caller import Behind
 from aggregator.gateway.host import Host
-from aggregator.gateway.parked import Parked, Parking
+from aggregator.gateway.revocation import Admitted
 
 BOUND = 5
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from aggregator.upstream import backoff
-from aggregator.upstream.backoff import Tries, delay
-from aggregator.upstream.setback import Setback
-from aggregator.upstream.states import (
+from aggregator.upstream.lifecycle import backoff
+from aggregator.upstream.lifecycle.backoff import Tries, delay
+from aggregator.upstream.lifecycle.failures import Setback
+from aggregator.upstream.lifecycle.states import (
     HAPPENS,
     MEANING,
     SHOWN,

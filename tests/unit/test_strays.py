@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from aggregator.upstream import strays
-from aggregator.upstream.strays import Strays
+from aggregator.upstream.process import orphans as strays
+from aggregator.upstream.process.orphans import Strays
 
 MARKS = [f"mark.{number}." for number in range(93)]
 

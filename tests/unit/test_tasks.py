@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.domain.tasks import Tasks
+from aggregator.domain.bounds.tasks import Tasks
 
 BOUND = 5
 

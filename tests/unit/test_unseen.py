@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.domain.unseen import (
+from aggregator.domain.text.invisible import (
     EXACT,
     SENT,
     changed_texts,

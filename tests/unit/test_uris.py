@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.domain.uris import unwrapped, wrapped
+from aggregator.domain.uris.exposed import unwrapped, wrapped
 
 PREFIXES = st.text("abcXYZ019_-", min_size=1, max_size=12)
 URIS = st.one_of(

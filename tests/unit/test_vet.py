@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aggregator.catalog.catalog import Catalog
-from aggregator.catalog.vet import vet
+from aggregator.catalog.validate import vet
 from aggregator.config.model import ServerType, ToolsConfig
 from aggregator.domain.names import DEFAULT_NAME_LIMIT
 from aggregator.domain.records import ToolRecord

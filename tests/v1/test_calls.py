@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any, Final
 
-from aggregator.domain.trace import CallRecord
+from aggregator.domain.call_record import CallRecord
 from tests.access.desk import tool
 from tests.access.played import Box
 from tests.access.rooms import OpenRoom, Room

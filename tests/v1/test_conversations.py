@@ -2,8 +2,8 @@
 
 import pytest
 
-from aggregator.doors.v1 import conversations
-from aggregator.doors.v1.conversations import OVER_AFTER, Conversations
+from aggregator.frontends.v1 import conversations
+from aggregator.frontends.v1.conversations import OVER_AFTER, Conversations
 
 
 def test_a_conversation_is_counted_over_requests() -> None:

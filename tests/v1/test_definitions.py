@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.catalog.plain import columns
+from aggregator.catalog.describe.markdown import columns
 from aggregator.config.settings import V1Config
-from aggregator.doors.v1.definitions import Unfit, anthropic, mcp, openai, short, short_whole
-from aggregator.doors.v1.openapi import document
+from aggregator.frontends.v1.definitions import Unfit, anthropic, mcp, openai, short, short_whole
+from aggregator.frontends.v1.openapi import document
 from aggregator.wire.codec import decode, encode
 from tests.levels.made import DEFINITIONS, record, records, schema_of
 from tests.peers.toolbox import Json

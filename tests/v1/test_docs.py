@@ -9,11 +9,11 @@ import jsonschema
 import pytest
 
 from aggregator.config.settings import V1Config
-from aggregator.doors.v1.door import ROUTES
-from aggregator.doors.v1.incoming import read_order
-from aggregator.doors.v1.openapi import document
-from aggregator.doors.v1.outgoing import STATUSES
-from aggregator.doors.v1.question import PARAMETERS, read_intent, read_tools_question
+from aggregator.frontends.v1.openapi import document
+from aggregator.frontends.v1.parse_calls import read_order
+from aggregator.frontends.v1.parse_query import PARAMETERS, read_intent, read_tools_question
+from aggregator.frontends.v1.render_results import STATUSES
+from aggregator.frontends.v1.routes import ROUTES
 
 TEXT: Final = (Path(__file__).parents[2] / "docs" / "v1.md").read_text(encoding="utf-8")
 DOCUMENT: Final = document(V1Config())

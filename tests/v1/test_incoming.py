@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.doors.v1.asked import BadRequest
-from aggregator.doors.v1.incoming import Order, Wanted, read_order
+from aggregator.frontends.v1.errors import BadRequest
+from aggregator.frontends.v1.parse_calls import Order, Wanted, read_order
 from tests.peers.toolbox import Json
 from tests.unit.strategies import json_values
 

@@ -16,9 +16,9 @@ from aggregator.domain.errors import (
     UpstreamTimeout,
     to_tool_result,
 )
-from aggregator.doors.v1.incoming import Order, Wanted
-from aggregator.doors.v1.outgoing import Outcome, answer, of_error, of_result, retry_after
-from aggregator.doors.v1.rendering import as_text
+from aggregator.frontends.v1.parse_calls import Order, Wanted
+from aggregator.frontends.v1.render_results import Outcome, answer, of_error, of_result, retry_after
+from aggregator.frontends.v1.result_text import as_text
 from aggregator.wire.codec import encode
 from tests.peers.toolbox import Json
 from tests.unit.strategies import json_values

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.domain.schema_walk import positions
-from aggregator.doors.v1.portable import Portable, portable
+from aggregator.frontends.v1.portable_schema import Portable, portable
 from tests.levels.made import DEFINITIONS, record, records
 from tests.peers.toolbox import Json
 

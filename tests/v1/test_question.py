@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 import pytest
 
-from aggregator.doors.v1.asked import BadRequest
-from aggregator.doors.v1.question import read_intent, read_tools_question
+from aggregator.frontends.v1.errors import BadRequest
+from aggregator.frontends.v1.parse_query import read_intent, read_tools_question
 
 
 def test_without_any_it_is_level_one() -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.catalog.tokens import estimate
+from aggregator.catalog.describe.tokens import estimate
 from tests.access.rooms import Room
 from tests.journeys.hosts import MODERN
 from tests.v1.conftest import SECRET, Enter

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from aggregator.domain.errors import CallRefused, UnknownTool, UpstreamError
-from aggregator.gateway.meta.shown import rendered
+from aggregator.gateway.meta.rendering import rendered
 from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
 from aggregator.wire.codec import Raw, encode
 

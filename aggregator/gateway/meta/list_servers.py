@@ -3,9 +3,9 @@
 import time
 from typing import Final
 
-from aggregator.gateway.finder import ServerSeen
 from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
-from aggregator.upstream.states import about
+from aggregator.gateway.views.finder import ServerSeen
+from aggregator.upstream.lifecycle.states import about
 
 # What a server says of itself is somebody else's text, and costs the model its room.
 _LONGEST: Final = 20_000

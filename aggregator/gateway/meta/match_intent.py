@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from aggregator.catalog.intent import snippet
-from aggregator.catalog.levels import shown_name
-from aggregator.catalog.tokens import estimate
+from aggregator.catalog.describe.levels import shown_name
+from aggregator.catalog.describe.tokens import estimate
+from aggregator.catalog.intent.intent import snippet
 from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
 from aggregator.wire.codec import encode
 

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from aggregator.catalog.levels import shown_name
+from aggregator.catalog.describe.levels import shown_name
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.finder import ServerSeen
-from aggregator.gateway.meta.shown import answer, rendered, still_indexing
+from aggregator.gateway.meta.rendering import answer, rendered, still_indexing
 from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
+from aggregator.gateway.views.finder import ServerSeen
 
 # How many are shown if nobody says, by level; and the most that are looked for.
 _LIMITS: Final = {1: 10, 2: 5, 3: 3}

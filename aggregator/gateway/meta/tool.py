@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aggregator.catalog.vet import definition_digest
+from aggregator.catalog.validate import definition_digest
 from aggregator.domain.call import Asked
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.finder import Finder
-from aggregator.gateway.resolver import Resolver
-from aggregator.gateway.views import View
+from aggregator.gateway.calls.resolve import Resolver
+from aggregator.gateway.views.finder import Finder
+from aggregator.gateway.views.views import View
 
 # What meta tools go by where a server is named.
 SOURCE: Final = "aggregator"

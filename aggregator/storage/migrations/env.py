@@ -1,4 +1,4 @@
-"""What Alembic runs: the steps, on the connection and in the transaction that `aggregator.storage.migrate` opened."""
+"""Run the migrations, on the connection and in the transaction that `aggregator.storage.engine.migrate` opened."""
 
 from alembic import context
 

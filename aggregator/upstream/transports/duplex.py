@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from aggregator.domain.tasks import Tasks
-from aggregator.upstream.callers import Running
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.upstream.caller import Running
 from aggregator.upstream.connection import Inbound
 from aggregator.wire.peer import Channel, OnProgress, Peer, Send
 

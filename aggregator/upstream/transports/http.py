@@ -11,6 +11,8 @@ from typing import Any, Final
 import aiohttp
 
 from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.result_memory import hold
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -20,13 +22,11 @@ from aggregator.domain.errors import (
     UpstreamRefused,
     UpstreamUnavailable,
 )
-from aggregator.domain.holding import hold
-from aggregator.domain.tasks import Tasks
 from aggregator.domain.versions import MODERN_VERSIONS
-from aggregator.upstream.callers import Running
+from aggregator.upstream.caller import Running
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, SessionExpired, too_many_values
-from aggregator.upstream.pace import Pace
-from aggregator.upstream.process import Warden
+from aggregator.upstream.process.process import Warden
+from aggregator.upstream.transports.rate_limit import Pace
 from aggregator.upstream.transports.web import (
     NOTICE_TIMEOUT,
     RETRY_DELAY,

@@ -14,10 +14,10 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamRefused
-from aggregator.domain.tasks import Tasks
 from aggregator.upstream.connection import Connection, Inbound
-from aggregator.upstream.process import Warden
+from aggregator.upstream.process.process import Warden
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.wire.codec import decode
 

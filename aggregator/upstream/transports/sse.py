@@ -10,13 +10,13 @@ from urllib.parse import urljoin, urlsplit
 import aiohttp
 
 from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
-from aggregator.domain.tasks import Tasks
-from aggregator.upstream.callers import Running
+from aggregator.upstream.caller import Running
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, too_many_values
-from aggregator.upstream.pace import Pace
-from aggregator.upstream.process import Warden
+from aggregator.upstream.process.process import Warden
 from aggregator.upstream.transports.duplex import DuplexConnection
+from aggregator.upstream.transports.rate_limit import Pace
 from aggregator.upstream.transports.web import NOTICE_TIMEOUT, Requests, describe, read_slices, refusal, requests_to
 from aggregator.wire.codec import TooDeep, decode_heard
 from aggregator.wire.lines import WINDOW, answered_by

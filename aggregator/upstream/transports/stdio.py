@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamUnavailable
-from aggregator.domain.tasks import Tasks
-from aggregator.upstream.callers import Running
+from aggregator.upstream.caller import Running
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, too_many_values
-from aggregator.upstream.pace import Pace
-from aggregator.upstream.process import Bounds, Child, Warden, running
+from aggregator.upstream.process.process import Bounds, Child, Warden, running
 from aggregator.upstream.transports.duplex import DuplexConnection
+from aggregator.upstream.transports.rate_limit import Pace
 from aggregator.wire.codec import TooDeep, decode_heard
 from aggregator.wire.lines import WINDOW, LineReader, answered_by
 from aggregator.wire.peer import OnProgress

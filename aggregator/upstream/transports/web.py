@@ -13,9 +13,9 @@ from urllib.parse import urlsplit, urlunsplit
 import aiohttp
 
 from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.result_memory import SMALL, hold
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamError, UpstreamHttpStatus, UpstreamRefused
-from aggregator.domain.holding import SMALL, hold
-from aggregator.upstream.states import about
+from aggregator.upstream.lifecycle.states import about
 
 # Before a broken stream is opened again, when the server named no delay of its own.
 RETRY_DELAY: Final = 1.0

@@ -1,0 +1,256 @@
+"""Keeps links and database in step: what the servers had is shown at once, and what they have is kept.
+
+Rule: nobody waits for this. Whatever the database does, lists and calls go on without it.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
+from math import inf
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final
+
+from aggregator.catalog.difference import Difference, difference
+from aggregator.catalog.validate import definition_digest
+from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.storage.digest import canonical_json
+from aggregator.storage.errors import StorageDamaged, StorageError, TooLarge
+from aggregator.storage.locate import full_url, sqlite_path
+from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, ServerCatalog
+from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.supervisor import Supervisor
+from aggregator.upstream.upstream import Link
+from aggregator.wire.codec import TooDeep, decode, encode
+
+if TYPE_CHECKING:
+    from aggregator.storage.catalogs import Catalogs
+
+log = logging.getLogger(__name__)
+
+# Writing waits until the servers have come up, or this long: starting them is more urgent. Then for what else comes.
+SETTLE: Final = 10.0
+COALESCE: Final = 1.0
+# Until a server whose tools changed is written again, and until the database is tried again where it failed.
+AGAIN: Final = 30.0
+# For what is not kept yet when the program ends.
+LAST_MOMENT: Final = 1.0
+
+_FIX: Final = (
+    " To have them kept again, move it away while no aggregator runs; keys and approvals then have to be made again."
+)
+
+# What tells one upstream from another. The rest of an entry says what we make of its tools.
+_PLACE: Final = {"command", "args", "env", "cwd", "url", "headers", "proxy", "launch", "target"}
+_IDENTITY: Final = {"id", "type", "protocol"} | _PLACE
+
+
+def fingerprint(server: ServerConfig) -> str:
+    """A SHA-256 over what identifies the upstream, secrets included: another token may open another catalog."""
+    return sha256(canonical_json(server.model_dump(include=_IDENTITY))).hexdigest()
+
+
+class CatalogCache:
+    """`catalogs` opens the database behind the URL `storage`, which is not done before there is something to write.
+
+    `told` hears what became of a server's tools, compared with what it had when it was last seen.
+    """
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        storage: str,
+        catalogs: "Callable[[], Awaitable[Catalogs]]",
+        told: Callable[[str, Difference], None] = lambda server, changes: None,
+    ) -> None:
+        self._supervisor = supervisor
+        self._storage = storage
+        self._catalogs = catalogs
+        self._told = told
+        self._links: list[Link] = []
+        self._fingerprints: dict[str, str] = {}
+        self._news = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._known: dict[str, Mapping[str, str]] = {}
+        self._kept: dict[str, tuple[list[Any], float]] = {}
+        self._not_before: dict[str, float] = {}
+        self.problem: str | None = None
+        self.reconfigure()
+
+    def __repr__(self) -> str:
+        problem = f", {self.problem}" if self.problem else ""
+        return f"<CatalogCache {len(self._kept)} of {len(self._links)} kept{problem}>"
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Recall, then keep up, inside; what is left is kept on the way out, if that takes but a moment."""
+        async with Tasks("the catalog cache") as tasks:
+            tasks.start(self._work())
+            try:
+                yield
+            finally:
+                if self.problem is None and self._pending():
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(LAST_MOMENT):
+                            await self._keep(self._pending())
+
+    def reconfigure(self) -> None:
+        """The links may be others by now, and so the upstreams behind them."""
+        before = self._fingerprints
+        self._links = [link for link in self._supervisor.links.values() if link.config.enabled]
+        self._fingerprints = {link.config.id: fingerprint(link.config) for link in self._links}
+        for server in before:
+            if self._fingerprints.get(server) != before[server]:
+                self._kept.pop(server, None)
+                self._known.pop(server, None)
+        self._news.set()
+
+    def note(self) -> None:
+        """A link changed."""
+        self._news.set()
+
+    async def _work(self) -> None:
+        await self._recall()
+        await self._supervisor.all_tried(SETTLE)
+        complete = True
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SEEN_TO_THE if complete else AGAIN):
+                    await self._news.wait()
+            self._news.clear()
+            await asyncio.sleep(COALESCE)
+            pending, now = self._pending(), asyncio.get_running_loop().time()
+            due = [link for link in pending if self._not_before.get(link.config.id, now) <= now]
+            complete = await self._keep(due) and len(due) == len(pending)
+
+    async def _recall(self) -> None:
+        found: Mapping[str, KeptTools] = {}
+        lists: dict[str, list[Any]] = {}
+        try:
+            path = sqlite_path(full_url(self._storage))
+            if path is not None:
+                glance: Callable[..., dict[str, KeptTools]]
+                glance = await asyncio.to_thread(resolve_name, "aggregator.storage.quick_read:glance")
+                found = await asyncio.to_thread(glance, path, self._fingerprints.values())
+            else:
+                found = await (await self._catalogs()).fitting(self._fingerprints.values())
+            lists = await asyncio.to_thread(lists_of, found)
+            lists = await asyncio.to_thread(self._discreetly, lists)
+        except Exception as error:  # whatever it is, the servers themselves can be asked
+            self._worry(error)
+        recalled = {server: lists[one] for server, one in self._fingerprints.items() if one in lists}
+        for server, definitions in recalled.items():
+            kept = found[self._fingerprints[server]]
+            self._known[server] = _versions(kept.tools)
+            self._kept[server] = definitions, kept.connected
+        await self._supervisor.recall(recalled)
+
+    def _discreetly(self, lists: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+        """Return the lists without what is a secret by now: they may have been kept when nobody knew."""
+        links = {self._fingerprints[link.config.id]: link for link in self._links}
+        return {one: links[one].discreet.definitions(items) for one, items in lists.items() if one in links}
+
+    def _pending(self) -> list[Link]:
+        seen = (link for link in self._links if link.greeting is not None and link.state in ("ready", "stopped"))
+        return [link for link in seen if not self._is_kept(link)]
+
+    def _is_kept(self, link: Link) -> bool:
+        definitions, noted = self._kept.get(link.config.id, (None, 0.0))
+        # Of one that is stopped there is nothing newer to say.
+        old = link.state == "ready" and time.time() - noted >= SEEN_TO_THE
+        return definitions is link.definitions and not old
+
+    async def _keep(self, links: Iterable[Link]) -> bool:
+        """Whether all of them are kept now."""
+        async with self._turn:
+            try:
+                for link in links:
+                    await self._keep_one(link)
+            except Exception as error:  # it is tried again
+                self._worry(error)
+                return False
+        return True
+
+    async def _keep_one(self, link: Link) -> None:
+        server, definitions = link.config.id, link.definitions
+        if link.greeting is None or link not in self._links or self._is_kept(link):
+            return
+        transport = link.transport or link.config.type
+        about = (server, self._fingerprints[server], transport, link.greeting, definitions)
+        catalog = await asyncio.to_thread(catalog_of, *about)
+        before, versions = self._known.get(server), await asyncio.to_thread(_versions, catalog.tools)
+        self._known[server] = versions
+        if before is not None:
+            self._tell(server, await asyncio.to_thread(difference, before, versions))
+        catalogs, now = await self._catalogs(), time.time()
+        try:
+            await catalogs.keep(catalog, now=now)
+        except TooLarge as error:
+            log.warning("%s: what it has is not kept: %s", server, error)
+        self._kept[server] = definitions, now
+        if self.problem is not None:
+            log.info("catalogs are kept again")
+            self.problem = None
+
+    def _tell(self, server: str, changes: Difference) -> None:
+        if changes:
+            self._not_before[server] = asyncio.get_running_loop().time() + AGAIN
+            log.info("server %s has other tools than before: %s", server, changes)
+            self._told(server, changes)
+
+    def _worry(self, error: Exception) -> None:
+        known = isinstance(error, StorageError)
+        if self.problem is None:
+            fix = _FIX if isinstance(error, StorageDamaged) else ""
+            log.error("catalogs are not kept: %s%s", error, fix, exc_info=None if known else error)
+        self.problem = str(error) if known else "an error of ours; the log says more"
+
+
+def catalog_of(
+    server: str, fingerprint: str, transport: str, greeting: Greeting, definitions: list[Any]
+) -> ServerCatalog:
+    """What a server has, as it is kept. A large list takes a while: call it in a thread."""
+    return ServerCatalog(
+        server,
+        fingerprint,
+        transport,
+        greeting.version,
+        _text(greeting.server_info),
+        _text(greeting.capabilities),
+        greeting.instructions,
+        tuple(Definition(_own_name(one), definition_digest(one), _text(one)) for one in definitions),
+    )
+
+
+def lists_of(kept: Mapping[str, KeptTools]) -> dict[str, list[Any]]:
+    """The way back, by fingerprint; a list that somebody has spoiled is as good as none."""
+    lists = {}
+    for fingerprint, one in kept.items():
+        with suppress(ValueError):
+            lists[fingerprint] = [decode(tool.text.encode(), inf) for tool in one.tools]
+    return lists
+
+
+def _text(value: Any) -> str:
+    """JSON that reads back as what hosts are sent; what is nested too deeply for it, and so for every host, is null."""
+    try:
+        return encode(value).decode()
+    except TooDeep:
+        return "null"
+
+
+def _own_name(definition: Any) -> str:
+    name = definition.get("name") if isinstance(definition, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _versions(tools: Iterable[Definition]) -> dict[str, str]:
+    """Digests by name; of two tools with one name the first counts."""
+    versions: dict[str, str] = {}
+    for tool in tools:
+        if tool.name:
+            versions.setdefault(tool.name, tool.digest)
+    return versions

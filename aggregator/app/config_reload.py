@@ -1,0 +1,163 @@
+"""A configuration file that is edited takes effect within a second or two; a broken one changes nothing.
+
+Law: what the file brings in is hidden before anything of it is logged, whether or not it comes into force.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aggregator.config.difference import Difference, difference, emptied, forbidding
+from aggregator.config.errors import ConfigError
+from aggregator.config.files.watch import Stamp, signature
+from aggregator.config.load import Loaded
+from aggregator.config.model import Config
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.problems import Problem
+from aggregator.redaction.redactor import Redactor
+
+log = logging.getLogger(__name__)
+
+EVERY: Final = 0.5
+# A file that is still being written is left alone until it stays as it is so long, but not for longer than that.
+STILL: Final = 0.1
+PATIENCE: Final = 2.0
+
+Read = Callable[[], Loaded]
+Prepare = Callable[[Config], Awaitable[None]]
+Apply = Callable[[Difference], None]
+Told = Callable[[Difference | None, tuple[str, ...]], None]
+"""What came into force, or None and the reasons why nothing did."""
+
+
+class ConfigWatch:
+    """`read` reads the files again, in a thread. `prepare` does ahead what takes long. `apply` puts what they mean into
+    force, at once and whole; it may refuse with an OperatorError before it has changed anything. `told` hears of both.
+    """
+
+    def __init__(
+        self, loaded: Loaded, read: Read, redactor: Redactor, prepare: Prepare, apply: Apply, told: Told
+    ) -> None:
+        self._read = read
+        self._redactor = redactor
+        self._prepare = prepare
+        self._apply = apply
+        self._told = told
+        self._config = loaded.config
+        self._problems = loaded.problems
+        self._listed = loaded.listed
+        self._path = loaded.path
+        self._files = loaded.files
+        self._seen: Mapping[Path, Stamp] = signature(loaded.files)
+        self._asked = asyncio.Event()
+        self.refused: tuple[str, ...] = ()
+        self.kept_back: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<ConfigWatch of {len(self._files)} files{', refused' if self.refused else ''}>"
+
+    def ask(self) -> None:
+        """Read the files now, changed or not."""
+        self._asked.set()
+
+    def report(self) -> dict[str, Any]:
+        """For `/readyz`: which file it is, and whether it now says something else than what is in force."""
+        return {
+            "file": str(self._path.absolute()) if self._path is not None else None,
+            "broken": bool(self.refused),
+            "problems": list(self.refused),
+            "wait_for_restart": list(self.kept_back),
+        }
+
+    async def run(self) -> None:
+        """Watch for ever."""
+        while True:
+            asked = await self._wait()
+            seen: Mapping[Path, Stamp] = await asyncio.to_thread(signature, self._files)
+            if seen != self._seen:
+                seen = await self._still(seen)
+            if asked or seen != self._seen:
+                self._seen = seen
+                try:
+                    await self._again(asked)
+                except Exception:
+                    log.exception("another configuration could not be put into force in a way nobody foresaw")
+
+    async def _wait(self) -> bool:
+        """Until the next look is due; whether somebody asked for it."""
+        try:
+            async with asyncio.timeout(EVERY):
+                await self._asked.wait()
+        except TimeoutError:
+            return False
+        self._asked.clear()
+        return True
+
+    async def _still(self, seen: Mapping[Path, Stamp]) -> Mapping[Path, Stamp]:
+        """The files once they are no longer written to."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while True:
+            await asyncio.sleep(STILL)
+            now = await asyncio.to_thread(signature, self._files)
+            if now == seen or asyncio.get_running_loop().time() > deadline:
+                return now
+            seen = now
+
+    async def _again(self, asked: bool) -> None:
+        try:
+            loaded = await asyncio.to_thread(self._read)
+        except ConfigError as error:
+            self._refuse((str(error),))
+            return
+        except Exception:
+            log.exception("the configuration could not be read in a way nobody foresaw")
+            self._refuse(("an error of ours; the log says more",))
+            return
+        self._redactor.learn(loaded.hidden)
+        if loaded.files != self._files:
+            self._files = loaded.files
+            # What was looked at before it was read stays as it was seen: it may have been written to since.
+            new = await asyncio.to_thread(signature, self._files - self._seen.keys())
+            self._seen = {**{path: was for path, was in self._seen.items() if path in self._files}, **new}
+        found = forbidding(self._config, loaded.config, self._problems, loaded.problems, str(loaded.path))
+        empty = emptied(self._config, self._listed, loaded.listed, str(loaded.path))
+        if found or empty:
+            self._refuse(tuple(map(str, filter(None, (*found, empty)))))
+        else:
+            await self._take(loaded, asked)
+
+    async def _take(self, loaded: Loaded, asked: bool) -> None:
+        found_now = difference(self._config, loaded.config)
+        if found_now:
+            await self._prepare(found_now.config)
+            try:
+                self._apply(found_now)
+            except OperatorError as error:
+                self._refuse((str(error),))
+                return
+            self._redactor.follow(loaded.redactor)
+        before = self._problems
+        self._config, self._problems, self._listed = found_now.config, loaded.problems, loaded.listed
+        self.refused, self.kept_back = (), found_now.kept_back
+        self._tell(found_now, [problem for problem in loaded.problems if problem not in before], asked)
+        if found_now:
+            self._told(found_now, ())
+
+    def _refuse(self, reasons: tuple[str, ...]) -> None:
+        self.refused = reasons
+        for reason in reasons:
+            log.error("%s", reason)
+        log.error("the configuration as it is now cannot be used, so the one in force stays")
+        self._told(None, reasons)
+
+    def _tell(self, taken: Difference, problems: list[Problem], asked: bool) -> None:
+        for problem in problems:
+            log.warning("%s", problem)
+        for line in taken.lines():
+            log.info("configuration: %s", line)
+        for name in taken.kept_back:
+            log.warning("configuration: `%s` cannot be changed while the program runs; it waits for a restart", name)
+        if asked and not taken and not taken.kept_back:
+            log.info("configuration: nothing changed")

@@ -1,0 +1,171 @@
+"""The keys that open the doors: those of the database and of the policy files, learned and kept up with.
+
+Law: as long as it is not known whether there are keys, whoever has none stays outside.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aggregator.gateway.access import Access
+from aggregator.gateway.views.views import Views
+from aggregator.identity.keyring import FOLLOW_EVERY, Keyring
+from aggregator.identity.keys import parse_policy_line
+from aggregator.storage.engine.files import set_aside_before
+from aggregator.storage.errors import StorageBusy, StorageError
+
+if TYPE_CHECKING:
+    from aggregator.storage.opening import Database
+
+log = logging.getLogger(__name__)
+
+# How long a start waits for the database.
+PATIENCE: Final = 2.0
+_MEND: Final = "Make new keys with `aggregator keys new AGENT`"
+_DAMAGED: Final = (
+    "The database was damaged and is now {}: the keys in it are lost, so nobody is let in without a key. "
+    + _MEND
+    + "; if there were none in it, move that file to another folder."
+)
+_DELETED: Final = (
+    "The database {} was deleted and made anew: the keys in it are lost, so nobody is let in without a key. "
+    + _MEND
+    + ", or start the aggregator again."
+)
+
+
+class Keys:
+    """`path` is the file of the database, None where it is none; `opened` opens it, if there is to be one.
+
+    `wanted`: some door asks for keys. `known`: those of the database have been read.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        views: Views,
+        path: Path | None,
+        opened: "Callable[[], Awaitable[Database | None]]",
+        *,
+        stored: bool,
+    ) -> None:
+        self.wanted = self.known = False
+        self._access = access
+        self._views = views
+        self._path = path
+        self._opened = opened
+        self._stored = stored
+        self._reading: asyncio.Task[None] | None = None
+
+    async def learn(self) -> None:
+        """Read them. Before a door is opened that asks for one; `follow` goes on where the database is locked for now.
+
+        Raises:
+            StorageError: the database cannot be used; to open the door all the same would let anybody in.
+        """
+        self.wanted = True
+        self.use_policies()
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.shield(self._reading)
+        except TimeoutError:
+            self._close("The database has not answered yet: it is being made ready, or another program has it locked.")
+        except StorageBusy as error:
+            self._close(str(error))
+
+    async def follow(self) -> None:
+        """Keep up with them, for ever; the first one may be made while we run."""
+        try:
+            while not self.known:
+                await self._try()
+                if not self.known:
+                    await asyncio.sleep(FOLLOW_EVERY)
+        finally:
+            if self._reading is not None:
+                self._reading.cancel()
+        await self._access.keyring.follow(pause=self._pause)
+
+    async def _try(self) -> None:
+        reading, self._reading = self._reading, None
+        try:
+            if reading is not None:
+                await reading
+            elif self._kept:
+                await self._read()
+            else:
+                self._nothing_kept()
+        except StorageError as error:
+            # There may be keys in it by now.
+            if self._kept:
+                self._close(str(error))
+            else:
+                self._nothing_kept()
+
+    async def _read(self) -> None:
+        database = await self._opened() if self._kept or self._views.rulebook is not None else None
+        if database is not None:
+            keyring = Keyring(database.keys)
+            await keyring.refresh()
+            self._access.keyring = keyring
+            self._look_beside(database.set_aside)
+            if self._access.locked is not None:
+                log.warning("%s", self._access.locked)
+            database.engine.made_anew = self._replaced
+            self.known = True
+        self.use_policies()
+        if self.known:
+            self._end_unread()
+
+    def _close(self, reason: str) -> None:
+        """Let nobody in whose key is not known: it may be one of those that cannot be read."""
+        if not self._access.unread:
+            log.error("keys cannot be read, so the doors are closed to whoever has none that is known: %s", reason)
+        self._access.locked, self._access.unread = reason, True
+
+    def _nothing_kept(self) -> None:
+        """There is no database any more in which keys could be."""
+        self._access.locked = None
+        self._end_unread()
+
+    def _end_unread(self) -> None:
+        """Take back what was said while keys could not be read: the log says who is let in now."""
+        if self._access.unread:
+            self._access.unread = False
+            log.info("keys can be read again: %s", self._access.who_needs_no_key())
+
+    def _replaced(self) -> None:
+        """Another file is where the database was; its keys are read next."""
+        if len(self._access.keyring):
+            self._access.locked = _DELETED.format(self._path)
+
+    def _look_beside(self, set_aside: tuple[Path, ...]) -> None:
+        """Keys may be in a damaged file, or may have been in one that is gone."""
+        if set_aside:
+            self._access.locked = _DAMAGED.format(set_aside[-1])
+        elif len(self._access.keyring) or not self._access.keyring.ever:
+            self._access.locked = None
+
+    async def _pause(self, seconds: float) -> None:
+        """Between two looks at the database."""
+        await asyncio.sleep(seconds)
+        if self._access.locked is not None and self._path is not None:
+            self._look_beside(await asyncio.to_thread(set_aside_before, self._path))
+
+    def use_policies(self) -> None:
+        """Take those of the policy files that are in force."""
+        book = self._views.rulebook
+        keys = []
+        for agent_id, key in book.keys if book is not None else ():
+            try:
+                keys.append(parse_policy_line(key.line, agent_id))
+            except ValueError as error:
+                log.error("policies: a key of agent %s is not used: %s", agent_id, error)
+        self._access.keyring.use_policy_keys(keys)
+
+    @property
+    def _kept(self) -> bool:
+        """Whether somebody has made the database; it is not made only to find it empty."""
+        return self._stored and (self._path is None or self._path.exists())

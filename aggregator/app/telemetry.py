@@ -1,0 +1,134 @@
+"""What is made of the records of calls: audit rows, spans, metrics. Put into the journal, and ended in order."""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final
+
+from aggregator.audit.capture import Capture
+from aggregator.audit.log import AuditLog
+from aggregator.audit.spill import Spill
+from aggregator.config.settings import AuditConfig
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.call_record import AuditEvent, EventKind
+from aggregator.gateway.call_log import Journal
+from aggregator.redaction.redactor import Redactor
+from aggregator.telemetry.spans import Spans, open_spans
+
+if TYPE_CHECKING:
+    from aggregator.storage.audit.log import AuditRows
+    from aggregator.telemetry.metrics import Metrics
+    from aggregator.telemetry.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+# How long the last rows and spans may take when the program ends.
+LAST_MOMENT: Final = 5.0
+# What is kept beside the database while that takes nothing.
+_SPILL_BYTES: Final = 256 * 1024 * 1024
+
+
+class Observing:
+    """`rows` opens the audit in the database; without it there is none. `base` is where the database is or would be."""
+
+    def __init__(
+        self,
+        config: AuditConfig,
+        redactor: Redactor,
+        journal: Journal,
+        rows: "Callable[[], Awaitable[AuditRows]] | None",
+        base: Path,
+    ) -> None:
+        self._journal = journal
+        self._capture = Capture(config.capture, redactor.value, config.max_captured_bytes)
+        self._spans: Spans | None = None
+        self.audit: AuditLog | None = None
+        if rows is not None and config.enabled:
+            self.audit = AuditLog(
+                rows,
+                Spill(base, _SPILL_BYTES),
+                self._capture,
+                strict=config.durability == "strict",
+                flush_interval=config.flush_interval,
+                keep_for=config.keep_for,
+                keep_bytes=config.keep_bytes,
+            )
+            journal.sinks += (self.audit.record,)
+            journal.room = self.audit.room
+            if config.durability == "strict":
+                journal.begun, journal.written = self.audit.begun, self.audit.written
+
+    @asynccontextmanager
+    async def running(self, quiet: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+        """Records are kept inside; on the way out, the last of them too. `quiet` returns when the start is over."""
+        await self._trace()
+        async with Tasks("the audit") as tasks:
+            if self.audit is not None:
+                tasks.start(self.audit.run(quiet))
+            try:
+                yield
+            finally:
+                await tasks.cancel()
+                if self.audit is not None:
+                    await self.audit.close(LAST_MOMENT)
+                if self._spans is not None:
+                    await self._spans.close(LAST_MOMENT)
+
+    def count(self, snapshot: "Callable[[], Snapshot]") -> "Metrics":
+        """From now on calls are counted."""
+        metrics: Metrics = resolve_name("aggregator.telemetry.metrics:Metrics")(snapshot)
+        self._journal.sinks += (metrics,)
+        return metrics
+
+    def reconfigure(self, config: AuditConfig) -> None:
+        """From now on this much is kept of a call."""
+        self._capture.mode, self._capture.at_most = config.capture, config.max_captured_bytes
+        if self._spans is not None:
+            self._spans.captures = config.capture != "none"
+
+    def note(
+        self,
+        kind: EventKind,
+        summary: str,
+        *,
+        agent: str | None = None,
+        server: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Something besides a call that an admin wants to find later."""
+        if self.audit is not None:
+            self.audit.event(AuditEvent(kind, time.time(), summary, agent, server, dict(details or {})))
+
+    def queues(self) -> tuple[dict[str, int], dict[str, int]]:
+        """What waits to be written, and what was lost."""
+        if self.audit is None:
+            return {}, {}
+        report = self.audit.report()
+        return {"audit": report["waiting"]}, {"audit": report["lost"]}
+
+    def report(self) -> dict[str, Any]:
+        """For `/readyz`: what is wrong, if anything is."""
+        problem = self.audit.problem or self.audit.damage if self.audit is not None else None
+        return {"audit": problem} if problem is not None else {}
+
+    @property
+    def spans(self) -> Spans | None:
+        """Where spans go, while tracing is on."""
+        return self._spans
+
+    async def _trace(self) -> None:
+        capture = self._capture
+
+        def captured(record: Any) -> tuple[str | None, str | None]:
+            return capture.arguments(record.arguments), capture.result(record.result)
+
+        self._spans = await asyncio.to_thread(open_spans, os.environ, capture.name, captured)
+        if self._spans is not None:
+            self._spans.captures = capture.mode != "none"
+            self._journal.sinks += (self._spans,)
+            self._journal.sample, self._journal.exported = self._spans.sample, True

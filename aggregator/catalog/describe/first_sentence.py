@@ -1,0 +1,261 @@
+"""What a tool does, in one line, from whatever its server says about it: pages, headings, boilerplate, or nothing."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+from aggregator.catalog.describe.markdown import Block, blocks, columns, inline, is_cjk
+from aggregator.catalog.describe.truncate import cut
+
+Language = Literal["en", "zh"]
+
+_SENTENCE_END: Final = re.compile(r"(?:[.!?]+[\"')\]”’]*(?=\s|$)|[。！？]+[”’」』）]*)\s*")
+_ABBREVIATED: Final = re.compile(
+    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|incl|resp|max|min|no|nr|fig|dr|mr|mrs|ms|st|inc|ltd|corp|dept|est)|\b[a-z])\.$",
+    re.IGNORECASE,
+)
+_THING: Final = r"(?:tool|function|method|endpoint|command|operation|action|api|utility|call)"
+_WHOM: Final = r"(?:(?:you|users?|the user|an? user|agents?|the agent|an? agent|llms?|clients?|developers?)\s+)?"
+_LEADS: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?:description|summary|purpose|overview|功能描述|工具描述|功能|描述|说明|用途|简介|概述)\s*[:：]\s*",
+        rf"(?:you\s+(?:can|should|may|must)\s+)?(?:use|call|invoke|run)\s+(?:this|the)(?:\s+{_THING})?\s+"
+        r"(?:to|for|when(?:ever)?|if)\s+(?:you\s+(?:want|need|have|wish|would like)\s+to\s+|you\s+need\s+)?",
+        rf"(?:(?:this|the)(?:\s+[\w-]+){{0,3}}?\s+{_THING}\s+(?:is\s+)?|this\s+is\s+)an?\s+(?:[\w-]+\s+){{0,2}}?{_THING}\s+"
+        r"(?:to|for|that|which)\s+",
+        rf"(?:this|the)(?:\s+[\w-]+){{0,2}}?\s+{_THING}\s+(?:is|can be|may be|should be|must be)\s+"
+        r"(?:used|designed|meant|intended|useful|responsible)\s+(?:to|for|when)\s+",
+        rf"(?:this|the)(?:\s+[\w-]+){{0,2}}?\s+{_THING}\s+(?:is\s+for|will|can|does|should|allows?|enables?|lets?|helps?)\s+"
+        rf"{_WHOM}(?:to\s+)?",
+        rf"(?:this|the(?:\s+[\w-]+){{0,3}}?\s+{_THING}|this\s+{_THING})\s+(?=[a-z]{{3,}}s\s)",
+        r"(?:required|mandatory)\s*:\s*(?=use\b)",
+        rf"(?:an?\s+|the\s+)?(?:mcp\s+|simple\s+|powerful\s+)?{_THING}\s+(?:(?:used\s+)?(?:to|for)|that|which)\s+",
+        rf"(?:can be\s+|is\s+)?(?:used\s+(?:to|for)|(?:allows?|enables?|lets|helps)\s+{_WHOM}(?:to\s+)?)(?=[a-z])",
+        r"(?:provides?|gives?)\s+(?:you\s+)?(?:the\s+)?(?:ability|capability|functionality|a way|access)\s+to\s+",
+        r"(?:(?:这|该|本|此)(?:个|是一个|是)?(?:MCP)?(?:工具|接口|函数|方法|服务|功能))[，,：:]?"
+        r"(?:是)?(?:可以|可|能够|能|会|将)?(?:被)?(?:用于|用来|用以|帮助您?你?|让您?你?|允许您?你?|支持|提供)?",
+        r"(?:请)?(?:使用|调用|通过)(?:此|该|本|这个)(?:工具|接口|函数|方法|服务)(?:，|,)?(?:可以|来|可|能够|能)?",
+        r"(?:一个|一种)?(?:可以|可)?(?:用于|用来)",
+    )
+)
+_OF_A_TOOL: Final = re.compile(r"的(?:工具|接口|函数|方法|服务)$")
+_ENDING: Final = " \t.。:：,，;；、-–—!！"
+_STARTING: Final = " #\t.。:：,，;；、-–—!！)）]】>•·|/\\"
+
+# What only names the part of the description that follows.
+_LABELS: Final = frozenset(
+    {
+        *("description", "overview", "summary", "purpose", "usage", "about", "introduction", "details", "general"),
+        *(
+            "features",
+            "key features",
+            "capabilities",
+            "functionality",
+            "when to use",
+            "when to use this tool",
+            "how to use",
+        ),
+        *("use cases", "use case", "best for", "instructions", "workflow", "tool description", "what it does", "notes"),
+        *(
+            "note",
+            "important",
+            "warning",
+            "caution",
+            "tip",
+            "tips",
+            "info",
+            "example",
+            "examples",
+            "prerequisites",
+            "mcp tool",
+        ),
+        *(
+            "功能",
+            "描述",
+            "说明",
+            "概述",
+            "简介",
+            "用途",
+            "介绍",
+            "功能描述",
+            "工具描述",
+            "工具说明",
+            "使用场景",
+            "注意",
+            "示例",
+            "使用说明",
+        ),
+    }
+)
+# From here on it is about the arguments and the answer.
+_ARGUMENTS: Final = re.compile(
+    r"(?:args?|arguments?|param(?:eter)?s?|inputs?|returns?|outputs?|raises|yields|response|required parameters"
+    r"|optional parameters|example usage|参数|参数说明|输入参数|输入|返回|返回值|输出)\s*[:：]?$"
+    r"|(?:args|arguments|parameters|returns|参数|返回值)\s*[:：]",
+    re.IGNORECASE,
+)
+# Manners rather than what it does: taken only when nothing else is said.
+_ASIDES: Final = re.compile(
+    r"\W*(?:note|important|critical|warning|caution|tip|attention|remember|always|never|do not|don't|must|you must"
+    r"|please|before|prefer|only use|use (?:for|when|only|it)|requires?|required|prerequisites?|see also|see"
+    r"|for example|e\.g|i\.e|best for|not recommended|common mistakes|version|since|author|copyright|source|https?:)\b"
+    r"|[(（]|\W*(?:注意|重要|警告|提示|必须|请先|切勿|请务必|例如)",
+    re.IGNORECASE,
+)
+_ARTICLE: Final = re.compile(r"\A(?:the|an?|optional|required|\(optional\)|\(required\))[,:.]?\s+(?=\w)", re.IGNORECASE)
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_TAKES: Final[Mapping[Language, str]] = {"en": "takes", "zh": "参数"}
+_NAMES_SHOWN: Final = 6
+# A full stop within parentheses ends nothing, unless they are never closed.
+_ASIDE_READ: Final = 600
+# List items this short are read as one sentence.
+_SHORT_ITEM: Final = 24
+
+
+def one_line(definition: Mapping[str, Any], room: int = 50, language: Language = "en") -> str:
+    """What the tool does, in at most `room` columns, without a full stop; empty only if there is nothing to say."""
+    return cut(_best(definition, language), room)
+
+
+def summary(definition: Mapping[str, Any], room: int, language: Language = "en") -> str:
+    """The same with the sentences that follow, as many as fit whole."""
+    first = _best(definition, language)
+    if columns(first) >= room:
+        return cut(first, room)
+    text = definition.get("description")
+    said = list(_sentences(text, str(definition.get("name", "")))) if isinstance(text, str) else []
+    if first in said:
+        for sentence in said[said.index(first) + 1 :]:
+            longer = f"{first}。{sentence}" if is_cjk(first[-1]) else f"{first}. {sentence}"
+            if columns(longer) > room or _ASIDES.match(sentence) or _is_label(sentence):
+                break
+            first = longer
+    return first
+
+
+def gist(text: Any, room: int) -> str:
+    """The first useful sentence of any text, cut; for what describes a parameter."""
+    if not isinstance(text, str):
+        return ""
+    said = _ARTICLE.sub("", next(_sentences(text, ""), ""), 1)
+    short = cut(said[:1].upper() + said[1:] if said[1:2].islower() else said, room)
+    return short if short == said or _speaks(short) else ""
+
+
+def words_of(name: str) -> list[str]:
+    """`getUserByID` -> get, user, by, id."""
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def _best(definition: Mapping[str, Any], language: Language) -> str:
+    name = str(definition.get("name", ""))
+    text = definition.get("description")
+    late = []
+    for sentence in _sentences(text, name) if isinstance(text, str) else ():
+        if _useful(sentence, name):
+            return sentence
+        late.append(sentence)
+    title = _title(definition, name)
+    spoken = next((sentence for sentence in late if _speaks(sentence) and not _is_label(sentence)), "")
+    return title or spoken or _from_name(definition, name, language) or (late[0] if late else "")
+
+
+def _sentences(text: str, name: str) -> Iterator[str]:
+    """Sentences of the prose, in order, without what leads up to them; headings last."""
+    headings: list[str] = []
+    for block in _joined(blocks(text)):
+        if _ARGUMENTS.match(block.text):
+            break
+        if block.kind == "heading":
+            headings.append(_bare(block.text, name))
+            continue
+        for sentence in _split(block):
+            bare = _bare(sentence, name)
+            if bare:
+                yield bare
+    yield from filter(None, headings)
+
+
+def _joined(found: Iterator[Block]) -> Iterator[Block]:
+    """Short items that follow each other as one."""
+    last: Block | None = None
+    for block in found:
+        short = block.kind == "item" and columns(block.text) <= _SHORT_ITEM
+        if short and last is not None and len(last.text) < _ASIDE_READ:
+            last = Block("item", f"{last.text.rstrip(_ENDING)}, {block.text}")
+            continue
+        if last is not None:
+            yield last
+        last = block if short else None
+        if last is None:
+            yield block
+    if last is not None:
+        yield last
+
+
+def _split(block: Block) -> Iterator[str]:
+    start = 0
+    for found in _SENTENCE_END.finditer(block.text):
+        if _ABBREVIATED.search(block.text, max(0, start, found.start() - 12), found.start() + 1) and found[0][0] == ".":
+            continue
+        inside = block.text[start : found.end()]
+        if inside.count("(") > inside.count(")") and len(inside) < _ASIDE_READ:
+            continue
+        yield inside
+        start = found.end()
+    if start < len(block.text):
+        yield block.text[start:]
+
+
+def _bare(sentence: str, name: str) -> str:
+    """Without the tool's own name in front, `This tool is used to` and the like, and the full stop."""
+    text = sentence.lstrip(_STARTING).rstrip(_ENDING)
+    if name and text[: len(name)].casefold() == name.casefold() and re.match(r"\s*[:：–—-]\s", text[len(name) :]):
+        text = text[len(name) :].lstrip(_STARTING)
+    for _ in range(3):
+        shorter = next((text[m.end() :] for m in (lead.match(text) for lead in _LEADS) if m), None)
+        if shorter is None or columns(shorter) < 4:
+            break
+        text = shorter.lstrip(_STARTING)
+        text = _OF_A_TOOL.sub("", text)
+    return text[:1].upper() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
+
+
+def _is_label(sentence: str) -> bool:
+    return sentence.rstrip(_ENDING).casefold() in _LABELS
+
+
+def _speaks(sentence: str) -> bool:
+    """Whether there are enough words to say something."""
+    return columns(sentence) >= 4 and (len(sentence.split()) > 1 or any(map(is_cjk, sentence)))
+
+
+def _useful(sentence: str, name: str) -> bool:
+    if not _speaks(sentence) or _is_label(sentence) or _ASIDES.match(sentence):
+        return False
+    said = words_of(sentence)
+    return said != words_of(name) or len(said) > 2
+
+
+def _title(definition: Mapping[str, Any], name: str) -> str:
+    annotations = definition.get("annotations")
+    for title in (definition.get("title"), annotations.get("title") if isinstance(annotations, Mapping) else None):
+        if isinstance(title, str):
+            text = inline(title[:300]).strip(_ENDING)
+            if _speaks(text) and words_of(text) != words_of(name):
+                return text
+    return ""
+
+
+def _from_name(definition: Mapping[str, Any], name: str, language: Language) -> str:
+    """`Get user (takes id, fields)`, when nothing else is known."""
+    words = " ".join(words_of(name)[:12])
+    schema = definition.get("inputSchema")
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    names = [inline(str(key)[:40]) for key in properties] if isinstance(properties, Mapping) else []
+    text = words[:1].upper() + words[1:]
+    taken = ", ".join(key for key in names[:_NAMES_SHOWN] if key)
+    if not taken:
+        return text
+    return f"{text}：{_TAKES[language]} {taken}" if language == "zh" else f"{text}: {_TAKES[language]} {taken}"

@@ -1,0 +1,113 @@
+"""Text cut to a number of columns: at a clause if that leaves most of it, else at a word; never inside one."""
+
+import re
+from typing import Final
+
+from aggregator.catalog.describe.markdown import columns, is_cjk, width
+
+MARK: Final = "…"
+
+_CLAUSE: Final = re.compile(r"[,;:](?=\s)|\s[-–—](?=\s)|—|[，；：。！？]|[.!?](?=\s)|\s(?=[(（])|(?=（)")
+_ASIDE: Final = re.compile(r"\s*(?:\([^()]{0,400}\)|（[^（）]{0,400}）)")
+# What an aside that stood first leaves in front, and would read as Markdown there.
+_LEADING: Final = re.compile(r"[\s#>|*-]+")
+_DANGLING: Final = re.compile(
+    r"(?:\s(?:an?|the|and|or|of|in|on|at|to|for|from|with|by|as|is|are|be|that|which|who|if|when|while|where|using|via"
+    r"|into|its?|your|their|this|these|any|all|one|more|such|like|including|based|e\.g\.?|i\.e\.?|not|but|can|will"
+    r"|about|associated|over|before|after|between|within|through|per|than|then|so|also|other|each|given|specific|specified)|[\s,;:–—/&(\[{\"'“‘-])+$",
+    re.IGNORECASE,
+)
+# Chinese is cut before one of these rather than between any two characters.
+_JOINTS: Final = frozenset("的和与或及并等在对从到以将把被为是、")
+_JOINT_REACH: Final = 6
+# A clause that fills less than this share of the room says too little.
+_CLAUSE_SHARE: Final = 0.35
+_COMMA_SHARE: Final = 0.55
+
+# Words that say nothing, and shorter ones for the rest; tried before anything is cut off.
+_FILLERS: Final = (
+    (
+        re.compile(r"\b(?:detailed|comprehensive|complete|full) (?:information|details)(?= (?:about|on|for|of)\b)"),
+        "details",
+    ),
+    (re.compile(r"\ban? (?:specific|specified|given|particular|single|existing) (?=[aeiou])", re.IGNORECASE), "an "),
+    (re.compile(r"\b(an?|the) (?:specific|specified|given|particular|single|existing) ", re.IGNORECASE), r"\1 "),
+    (re.compile(r"\b(?:in order to|with the ability to) ", re.IGNORECASE), "to "),
+)
+
+
+def without_asides(text: str) -> str:
+    """The text without what stands in parentheses, unless that is all there is."""
+    short = _ASIDE.sub("", text).strip()
+    if short and not text.startswith(short[0]):
+        short = _LEADING.sub("", short, 1) if _LEADING.match(short) else short
+    return short or text
+
+
+def cut(text: str, room: int) -> str:
+    """At most `room` columns of `text`: whole, or a clause of it, or words and `…`."""
+    if columns(text) <= room:
+        return text
+    short = without_asides(text)
+    for filler, instead in _FILLERS:
+        short = filler.sub(instead, short)
+    if columns(short) <= room:
+        return short
+    end = _reach(short, room)
+    stop = None
+    for found in _CLAUSE.finditer(short, 0, min(end + 2, len(short))):
+        used = columns(short[: found.start()])
+        # What was an enumeration must not look complete: it takes a mark.
+        at_comma = found[0] in ",，"
+        if room * (_COMMA_SHARE if at_comma else _CLAUSE_SHARE) <= used <= room - at_comma:
+            stop = found
+    if stop is not None:
+        clause = _closed(short[: stop.start()].rstrip())
+        return f"{clause}{MARK}" if stop[0] in ",，" else clause
+    end = _reach(short, room - 1)
+    words = short[: _boundary(short, end)].rstrip()
+    words = _closed(_DANGLING.sub("", words) or words)
+    return f"{words or short[:end]}{MARK}" if room > 0 else ""
+
+
+def _reach(text: str, room: int) -> int:
+    """How many characters fit `room` columns."""
+    used = 0
+    for at, character in enumerate(text):
+        used += width(character)
+        if used > room:
+            return at
+    return len(text)
+
+
+def _boundary(text: str, end: int) -> int:
+    """The last place at or before `end` that lies between two words; `end` if a single word fills it all."""
+    at = end
+    while at > 0 and not _between(text, at):
+        at -= 1
+    while at > 0 and text[at - 1].isspace():
+        at -= 1
+    if at == 0:
+        return end
+    if at < len(text) and is_cjk(text[at - 1]):
+        nearer = (back for back in range(at, max(at - _JOINT_REACH, at // 2), -1) if text[back] in _JOINTS)
+        return next(nearer, at)
+    return at
+
+
+def _between(text: str, at: int) -> bool:
+    if at >= len(text):
+        return True
+    before, after = text[at - 1], text[at]
+    return (
+        before.isspace() or after.isspace() or ((is_cjk(before) or is_cjk(after)) and after not in "，。、；：）！？")
+    )
+
+
+def _closed(text: str) -> str:
+    """Without a parenthesis that was opened and not closed any more."""
+    for left, right in ("()", "（）", "[]", "{}"):
+        opened = text.rfind(left)
+        if opened > 0 and right not in text[opened:]:
+            text = text[:opened].rstrip()
+    return text

@@ -1,0 +1,211 @@
+"""The names of the tools one agent sees and of their servers, in every spelling, made ready once for a list of tools.
+
+Law: what is not in the list has no name here, and a server has one only through a tool in the list.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from typing import Final, Literal, NamedTuple
+
+from aggregator.catalog.intent.text import SIGNS, Said, folded, squashed
+from aggregator.catalog.intent.words import word_set
+from aggregator.catalog.search.terms.stem import stem
+from aggregator.catalog.search.terms.words import split
+from aggregator.domain.records import ToolRecord
+
+# How sure a name is one by its looks: an ordinary word, a word that is hardly anything else, an identifier or a phrase.
+Looks = Literal["plain", "clear", "sure"]
+
+# Letters of a name that are looked at, and words it may be written in.
+_LONGEST: Final = 140
+_WORDS: Final = 48
+# A name of so few signs is a word like any other.
+_FEW_SIGNS: Final = 2
+# Of a description, only the beginning is looked at for what somebody calls the tool.
+_SAID: Final = 160
+# A server's description that is longer than a name is none.
+_NAME_WORDS: Final = 3
+_NAME_SIGNS: Final = 8
+
+_GAPS: Final = frozenset(("", " ", "_", "__", "-", ".", "/", ":"))
+_SIGN: Final = re.compile(rf"[{SIGNS}]")
+_MARKED: Final = re.compile(r"[_./:-]")
+_HEADING: Final = re.compile(r"\s*(?:[:：,，.。;；|(（—–]|\s-\s)")
+_AROUND: Final = re.compile(
+    r"^(?:the|mcp|server)[ _-]+|[ _-]*(?:mcp|server|services?|tools?|plugin|服务器?|工具|接口|插件)$", re.IGNORECASE
+)
+_ASIDE: Final = re.compile(r"\s*[(（][^()（）]{0,80}[)）]\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerWords:
+    """What the configuration says of a server: its key as id, its prefix, and its words."""
+
+    id: str
+    prefix: str
+    description: str = ""
+    trigger_keywords: tuple[str, ...] = ()
+
+
+class Named(NamedTuple):
+    """A name found: the words from `first` up to `last`, and what it may be the name of, by positions in the list."""
+
+    first: int
+    last: int
+    tools: tuple[int, ...]
+    servers: tuple[str, ...]
+    looks: Looks
+
+
+@dataclass(slots=True)
+class Names:
+    """`tools` is the list; `servers` the ids of those that have tools in it, with the positions of these tools.
+
+    `of_tools` and `of_servers` are the squashed names; `by_word` the stems of the tools' names; `said` what is written
+    in signs in a tool's name and titles and, after a line break, its description; `about` a server's description;
+    `reach` how long names are that begin with a letter.
+    """
+
+    tools: tuple[ToolRecord, ...]
+    servers: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    of_tools: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    of_servers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    by_word: dict[str, set[int]] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+    about: dict[str, str] = field(default_factory=dict)
+    reach: dict[str, int] = field(default_factory=dict)
+
+    def longest(self, said: Said, first: int, within: str | None = None) -> Named | None:
+        """The longest name that begins with the word at `first`; `within`: only tools of this server.
+
+        What goes on, as `github` in `github.com`, is no name.
+        """
+        words, plain = said.words, said.plain
+        reach = self.reach.get(words[first].text[0], 0)
+        joined = ""
+        found: Named | None = None
+        for last in range(first, min(len(words), first + _WORDS)):
+            word = words[last]
+            if last > first and plain[words[last - 1].end : word.start] not in _GAPS:
+                break
+            joined += word.text
+            if len(joined) > reach:
+                break
+            tools = self.of_tools.get(joined, ())
+            servers = self.of_servers.get(joined, ()) if within is None else ()
+            if within is not None:
+                tools = tuple(at for at in tools if self.tools[at].server == within)
+            if (tools or servers) and _ends(plain, word.end):
+                found = Named(first, last + 1, tools, servers, "plain")
+        return found and found._replace(looks=self._looks(said, found))
+
+    def coded(self, said: Said, named: Named) -> bool:
+        """Whether a name is written as a word of a program, or is one of several words written as one."""
+        start, end = said.words[named.first].start, said.words[named.last - 1].end
+        if any(_MARKED.search(part) for part in said.plain[start:end].split()):
+            return True
+        return named.last - named.first == 1 and any(_several(self.tools[at].own_name) for at in named.tools)
+
+    def _looks(self, said: Said, named: Named) -> Looks:
+        words = said.words[named.first : named.last]
+        signs = sum(_SIGN.match(word.text) is not None for word in words)
+        if signs == len(words):
+            return "plain" if signs <= _FEW_SIGNS else "clear"
+        if len(words) > 1 or self.coded(said, named):
+            return "sure"
+        return "plain" if words[0].text in word_set("ordinary") else "clear"
+
+
+def names_of(tools: Iterable[ToolRecord], servers: Mapping[str, ServerWords]) -> Names:
+    """Everything a message may call these tools and their servers. Takes some 10 microseconds a tool."""
+    names = Names(tuple(tools))
+    best: dict[str, tuple[int, list[int]]] = {}
+    of_server: dict[str, list[int]] = {}
+    for at, tool in enumerate(names.tools):
+        titles = _titles(tool.definition)
+        of_server.setdefault(tool.server, []).append(at)
+        listed = tuple(tool.listed.values())
+        for rank, key in _keys(tool.server, tool.prefix, tool.own_name, titles, listed):
+            known = best.get(key)
+            if known is None or rank < known[0]:
+                best[key] = (rank, [at])
+            elif rank == known[0] and known[1][-1] != at:
+                known[1].append(at)
+        for word in _stems(tool.server, tool.prefix, tool.own_name, titles):
+            names.by_word.setdefault(word, set()).add(at)
+        names.said.append(_spoken(tool.own_name, titles, tool.definition.get("description")))
+    names.of_tools = {key: tuple(places) for key, (_, places) in best.items()}
+    names.servers = {server: tuple(places) for server, places in of_server.items()}
+    names.about = {server: folded(servers[server].description[:_SAID]) for server in names.servers if server in servers}
+    called: dict[str, dict[str, None]] = {}
+    for server, places in names.servers.items():
+        known_as = servers.get(server)
+        parts = (server, names.tools[places[0]].prefix, heading(known_as.description) if known_as else "")
+        for key in {variant for part in parts for variant in _variants(part)}:
+            called.setdefault(key, {})[server] = None
+    names.of_servers = {key: tuple(found) for key, found in called.items()}
+    for key in chain(names.of_tools, names.of_servers):
+        names.reach[key[0]] = max(names.reach.get(key[0], 0), min(len(key), _LONGEST))
+    return names
+
+
+def heading(description: str) -> str:
+    """The name a description begins with: all of it, or what is before its first stop; empty if that is a sentence."""
+    text = _HEADING.split(description.strip()[:_SAID], maxsplit=1)[0].strip()
+    short = len(_SIGN.findall(text)) <= _NAME_SIGNS and len(text.split()) <= _NAME_WORDS
+    return text if short else ""
+
+
+def _ends(plain: str, end: int) -> bool:
+    """Whether a name that ends here does not go on: an address, a path, a longer identifier."""
+    if end + 1 >= len(plain) or plain[end] not in "_-./\\@":
+        return True
+    following = plain[end + 1]
+    return not (following.isascii() and (following.isalnum() or following == "_"))
+
+
+@lru_cache(maxsize=16384)
+def _keys(
+    server: str, prefix: str, own: str, titles: tuple[str, ...], listed: tuple[str, ...]
+) -> tuple[tuple[int, str], ...]:
+    """The spellings of a tool's names; 0 the whole name, 1 its own, 2 a title."""
+    keys = {squashed(title): 2 for whole in titles for title in _variants(whole)}
+    keys[squashed(own)] = 1
+    keys.update((squashed(name), 0) for name in (f"{prefix}.{own}", f"{server}.{own}", *listed))
+    keys.pop("", None)
+    return tuple((rank, key) for key, rank in keys.items())
+
+
+@lru_cache(maxsize=16384)
+def _several(own: str) -> bool:
+    return len(split(own)) > 1
+
+
+@lru_cache(maxsize=4096)
+def _variants(name: str) -> tuple[str, ...]:
+    """A name squashed, and without what only says that it is a tool or a server."""
+    bare = _ASIDE.sub("", name)
+    shorter = _AROUND.sub("", _AROUND.sub("", bare))
+    return tuple(key for key in dict.fromkeys(squashed(one) for one in (shorter, bare, name)) if key)
+
+
+@lru_cache(maxsize=16384)
+def _stems(server: str, prefix: str, own: str, titles: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(stem(word) for name in (server, prefix, own, *titles) for word in split(name))
+
+
+def _titles(definition: Mapping[str, object]) -> tuple[str, ...]:
+    annotations = definition.get("annotations")
+    inner = annotations.get("title") if isinstance(annotations, Mapping) else None
+    found = (definition.get("title"), inner)
+    return tuple(dict.fromkeys(title[:_LONGEST] for title in found if isinstance(title, str) and title))
+
+
+def _spoken(own: str, titles: tuple[str, ...], description: object) -> str:
+    """What is written in signs in name, title and the beginning of the description, folded; titles first."""
+    begin = description[:_SAID] if isinstance(description, str) else ""
+    whole = "\n".join((own, *titles, begin))
+    return "" if whole.isascii() else folded(own + " " + " ".join(titles)) + "\n" + folded(begin)

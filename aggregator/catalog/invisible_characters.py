@@ -1,0 +1,71 @@
+"""Definitions of one server without characters that nobody sees; what has them where nothing may change is left out."""
+
+from typing import Any
+
+from aggregator.config.model import ServerConfig
+from aggregator.domain.text.invisible import (
+    SENT,
+    changed_texts,
+    cleaned,
+    folded_name,
+    hidden_in_names,
+    may_hide,
+    unseen,
+)
+from aggregator.wire.codec import TooDeep, encode
+
+
+class Cleaning:
+    """Takes one definition after the other, and remembers which names were seen and what was changed.
+
+    Does nothing where the configuration says that such characters stay.
+    """
+
+    def __init__(self, server: ServerConfig, kind: str) -> None:
+        self._server = server
+        self._kind = kind
+        self._keeps = server.invisible_characters == "keep"
+        # A resource is told by its URI: its name is there to be read.
+        self._exact = SENT if kind in ("tool", "prompt") else SENT - {"name"}
+        self._names: dict[str, str] = {}
+        self._changed: list[str] = []
+
+    def fault(self, name: str, definition: Any) -> str | None:
+        """Return why the definition of this name cannot be shown; None where it can."""
+        if self._keeps:
+            return None
+        found = unseen(name)
+        if found is not None:
+            return f"its name has characters that cannot be seen ({found})"
+        if self._names.setdefault(folded_name(name), name) != name:
+            return "its name differs from another's by characters that cannot be seen alone"
+        found = hidden_in_names(definition, self._exact) if _suspect(definition) else None
+        if found is not None:
+            return f"a name or value in it has characters that cannot be seen ({found})"
+        return None
+
+    def cleaned(self, name: str, definition: Any) -> Any:
+        """Return the definition with its texts as people see them."""
+        if self._keeps or not _suspect(definition):
+            return definition
+        changed = changed_texts(definition, cleaned, self._exact)
+        if changed is not definition:
+            self._changed.append(name)
+        return changed
+
+    def warnings(self) -> list[str]:
+        """Return one sentence about everything that was changed, if anything was."""
+        if not self._changed:
+            return []
+        more = f" and {len(self._changed) - 1} more" if len(self._changed) > 1 else ""
+        return [
+            f"{self._server.id}: characters that cannot be seen were taken out of {self._kind} "
+            f"{self._changed[0]!r:.80}{more} (`invisible_characters` of the server can keep them)"
+        ]
+
+
+def _suspect(definition: Any) -> bool:
+    try:
+        return may_hide(encode(definition))
+    except TooDeep:
+        return True

@@ -1,0 +1,129 @@
+"""The resources, templates and prompts that somebody may have, in order, and what each URI and name means. Frozen.
+
+Rule 1: a URI that stays as it is (`https:`) belongs to the first server that has it; another's is listed as
+`mcp://server/https://...`.
+Rule 2: a server's own URI, as it may stand in a text, means that server's resource where only one server has it.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from aggregator.catalog.items import NAMED_BY
+from aggregator.catalog.names import Spelled
+from aggregator.catalog.pages import Pages
+from aggregator.catalog.templates import fits
+from aggregator.domain.bounds.slices import Steps, at_once
+from aggregator.domain.records import ItemKind, ItemRecord
+from aggregator.domain.uris.exposed import aliased, unwrapped
+
+# A look at one takes a microsecond: a miss must not hold up everybody else.
+_TEMPLATES_TRIED: Final = 2_000
+
+
+class Offer:
+    """In config order of servers, then in each server's own order."""
+
+    def __init__(self, items: Iterable[ItemRecord] = ()) -> None:
+        at_once(self._fill(items))
+
+    def _fill(self, items: Iterable[ItemRecord]) -> Steps[None]:
+        kept: list[ItemRecord] = []
+        by_kind: dict[ItemKind, list[ItemRecord]] = {kind: [] for kind in NAMED_BY}
+        taken: dict[ItemKind, set[str]] = {kind: set() for kind in NAMED_BY}
+        self._listed: set[tuple[str, str]] = set()
+        self._respelled: dict[tuple[str, str], tuple[str, ...]] = {}
+        for item in items:
+            yield
+            kept.append(item)
+            shown = item if item.kind == "prompt" else _distinct(item, taken[item.kind])
+            if shown is not None:
+                by_kind[item.kind].append(shown)
+            if item.kind != "prompt":
+                self._listed.add((item.server, item.own_name))
+            if item.resolved:
+                key = item.server, item.resolved
+                self._respelled[key] = (*self._respelled.get(key, ()), item.own_name)
+        self.items = tuple(kept)
+        self.resources = Pages(by_kind["resource"], NAMED_BY["resource"])
+        self.templates = Pages(by_kind["template"], NAMED_BY["template"])
+        self.prompts = Pages(by_kind["prompt"], NAMED_BY["prompt"])
+        self._by_uri: dict[str, ItemRecord] = {}
+        self._by_own: dict[str, ItemRecord | None] = {}
+        for record in self.resources.records:
+            yield
+            self._by_uri[record.listed["canonical"]] = record
+            self._by_own[record.own_name] = None if record.own_name in self._by_own else record
+        self._by_template: dict[str, ItemRecord] = {}
+        # The others say whose they are.
+        self._open: list[ItemRecord] = []
+        self._owning: list[ItemRecord] = []
+        for record in self.templates.records:
+            yield
+            uri = record.listed["canonical"]
+            self._by_template[uri] = record
+            if not record.takes_all:
+                self._owning.append(record)
+                if unwrapped(uri) is None:
+                    self._open.append(record)
+        self._prompts: Spelled[ItemRecord] = Spelled()
+        yield from self._prompts.more(self.prompts.records)
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.resources)} resources, {len(self.templates)} templates, {len(self.prompts)} prompts"
+        return f"<Offer of {counts}>"
+
+    def listed(self, uri: str) -> ItemRecord | None:
+        """The resource or the template that is listed under this very URI."""
+        return self._by_uri.get(uri) or self._by_template.get(uri)
+
+    def lists(self, server: str, own: str) -> bool:
+        """Whether the server lists this very URI or template of its own."""
+        return (server, own) in self._listed
+
+    def spelled_as(self, server: str, resolved: str) -> tuple[str, ...]:
+        """The URIs that the server lists in other spellings than the `resolved` one of `uri_spelling`."""
+        return self._respelled.get((server, resolved), ())
+
+    @property
+    def unnamed(self) -> int:
+        """How many templates a URI without a server's name in it is held against."""
+        return min(len(self._open), _TEMPLATES_TRIED)
+
+    def fitting(self, uri: str) -> ItemRecord | None:
+        """The first template without a server's name in it that the URI may come from."""
+        tried = self._open[:_TEMPLATES_TRIED]
+        return next((record for record in tried if fits(record.listed["canonical"], uri)), None)
+
+    def owned(self, uri: str) -> ItemRecord | None:
+        """The only resource with this for its own URI."""
+        return self._by_own.get(uri)
+
+    def owner(self, uri: str) -> ItemRecord | None:
+        """The only server's resource, or template that it may come from, with this for its own URI."""
+        if uri in self._by_own:
+            return self._by_own[uri]
+        found = [record for record in self._owning[:_TEMPLATES_TRIED] if fits(record.own_name, uri)]
+        return found[0] if len({record.server for record in found}) == 1 else None
+
+    def prompt(self, name: str) -> Iterator[ItemRecord]:
+        """The prompts a name may mean, the likeliest first."""
+        return self._prompts.readings(name)
+
+
+def offer_steps(items: Iterable[ItemRecord]) -> Steps[Offer]:
+    """Make an offer of these items, one in a step."""
+    offer = Offer.__new__(Offer)
+    yield from offer._fill(items)
+    return offer
+
+
+def _distinct(item: ItemRecord, taken: set[str]) -> ItemRecord | None:
+    """Return the item under a URI that nothing else has, and add that to `taken`; None where there is none."""
+    if item.listed["canonical"] in taken:
+        if not item.prefix:
+            return None
+        alias = aliased(item.prefix, item.own_name)
+        item = replace(item, listed={"canonical": alias, "compatible": alias}, rendered={})
+    taken.add(item.listed["canonical"])
+    return item

@@ -1,0 +1,196 @@
+"""A tool as the index knows it: how much each term says about it, from 0 to 255; what it does; how it is spelled.
+
+Law: a document depends on its own tool and server only, so that no tool's rank moves with what others say.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Any, Final
+
+from aggregator.catalog.search.terms.four_grams import letters
+from aggregator.catalog.search.terms.language import actions, glossary, plain, words_in
+from aggregator.catalog.search.terms.stem import stem
+from aggregator.catalog.search.terms.synonyms import widened
+from aggregator.catalog.search.terms.words import chunks, folded, split, terms, unspaced
+from aggregator.domain.records import ToolRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """BM25F: its weight, how much its length counts, the length that counts as usual; the most terms that are read.
+    `paired`: two words in a row count, since it says what the tool is; `meant`: so do the meanings of its words."""
+
+    weight: float
+    length_counts: float
+    usual: float
+    most: int
+    paired: bool = False
+    meant: bool = True
+
+
+NAME: Final = Field(2.5, 0.6, 3, 40, paired=True)
+TITLE: Final = Field(1.2, 0.6, 4, 40, paired=True)
+SERVER: Final = Field(0.9, 0.5, 12, 120)
+FIRST: Final = Field(1.5, 0.5, 12, 60, paired=True)
+DESCRIPTION: Final = Field(0.8, 0.6, 40, 80)
+PARAMETERS: Final = Field(0.8, 0.6, 8, 40)
+DETAILS: Final = Field(0.25, 0.6, 60, 40, meant=False)
+_SATURATION: Final = 4.0
+# A tool of one subject says more about it than a tool of many.
+_MANY_SUBJECTS: Final = 0.5
+# What is nearest to 1 of all impacts has this one; kept in a byte.
+SCALE: Final = 255
+
+# What a Chinese word says by each of its translations, shared out as with meanings.
+_TRANSLATED: Final = 0.8
+# Of a description, as far as it is read, and as far as its spelling counts.
+_READ: Final = 1_500
+_SPELLED: Final = 300
+
+_LETTERS: Final = 8  # of a word, about, so that a text of pages is not read to its end
+_DEEPEST: Final = 3
+_SENTENCES: Final = 5
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s|[。！？\n]")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """`said`: term to impact, 1 to 255. `name`, `own`: the names folded, for any spelling; `words`: the own name's.
+    `does`: actions by number (`search_language.actions`); `letters`: see `search_letters`."""
+
+    tool: ToolRecord
+    canonical: str
+    said: Mapping[str, int]
+    name: str
+    own: str
+    words: tuple[str, ...]
+    does: frozenset[int]
+    letters: int
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What sets it apart from any other, and in which order it stands beside what is as good."""
+        return self.canonical, self.tool.server
+
+
+def document(tool: ToolRecord, text_of_server: str) -> Document:
+    """What `tool` says, with the text of its server (id, description, trigger keywords)."""
+    definition = tool.definition
+    description = _text(definition.get("description"))[:_READ]
+    first = next((part for part in _SENTENCE.split(description, _SENTENCES) if part and len(part.strip()) > 10), "")
+    rest = description.replace(first, " ", 1)
+    names, details = _parameters(definition.get("inputSchema"))
+    fields = (
+        (NAME, tool.own_name),
+        (TITLE, _title(definition)),
+        (SERVER, f"{tool.prefix} {text_of_server}"),
+        (FIRST, first),
+        (DESCRIPTION, rest),
+        (PARAMETERS, names),
+        (DETAILS, details),
+    )
+    totals: dict[str, float] = {}
+    meant: dict[str, float] = {}
+    for field, text in fields:
+        _weigh(field, text[: field.most * _LETTERS], totals, meant)
+    said = {term: int(1 + SCALE * total / (_SATURATION + total)) for term, total in totals.items()}
+    for mark, total in meant.items():
+        meant[mark] = total / (_SATURATION + total)
+    subjects = math.sqrt(sum([total * total for total in meant.values()])) ** _MANY_SUBJECTS
+    for mark, total in meant.items():
+        impact = int(1 + SCALE * total / subjects)
+        said[mark] = impact if impact < SCALE else SCALE
+    name, own, words = folded(tool.name), folded(tool.own_name), split(tool.own_name)
+    said[named(name)] = said[named(own)] = 1
+    stems = tuple(map(stem, words))
+    spelled = letters(f"{tool.prefix} {' '.join(words)} {description[:_SPELLED]}")
+    return Document(tool, tool.name, said, name, own, stems, _does(stems), spelled)
+
+
+def _weigh(field: Field, text: str, totals: dict[str, float], meant: dict[str, float]) -> None:
+    """Add what a field says to what was said before, in words and in meanings."""
+    unsaid = plain().unsaid
+    found = [term for term in terms(text)[: field.most] if term not in unsaid]
+    if not found:
+        return
+    norm = field.weight / (1 - field.length_counts + field.length_counts * len(found) / field.usual)
+    shares, phrases = (widened().shares, widened().phrases) if field.meant else ({}, {})
+    for term, times in Counter(found).items():
+        worth = norm * times
+        totals[term] = totals.get(term, 0.0) + worth
+        if term in shares:
+            for mark, share in shares[term]:
+                meant[mark] = meant.get(mark, 0.0) + worth * share
+    latin = found
+    known: list[tuple[str, int]] = []
+    if not text.isascii():
+        latin = [term for term in found if not unspaced(term)]
+        known = _read_signs(text, norm, totals)
+    if phrases:
+        known += [(phrases[pair], 1) for pair in pairwise(latin) if pair in phrases]
+    if field.paired:
+        for pair in set(map(" ".join, pairwise(latin))):
+            totals[pair] = totals.get(pair, 0.0) + norm
+    for word, times in known:
+        for mark, share in shares.get(word, ()):
+            meant[mark] = meant.get(mark, 0.0) + norm * times * share
+
+
+def _read_signs(text: str, norm: float, totals: dict[str, float]) -> list[tuple[str, int]]:
+    """The Chinese words with a meaning, and how often each is said; their translations are added to `totals`."""
+    english, table = glossary().stems, widened()
+    runs = [run for run in chunks(text) if unspaced(run)]
+    for word, times in Counter(word for run in runs for word in words_in(run, english)).items():
+        for term in english[word]:
+            totals[term] = totals.get(term, 0.0) + norm * times * _TRANSLATED / math.sqrt(len(english[word]))
+    return list(Counter(word for run in runs for word in table.words_in(run)).items())
+
+
+def named(key: str) -> str:
+    """The term under which a tool is kept by its folded name; no word is like it."""
+    return f"@{key}"
+
+
+def _does(stems: tuple[str, ...]) -> frozenset[int]:
+    """What a name of several words says that the tool does."""
+    table = actions()
+    return frozenset(number for term in stems for number in table.get(term, ())) if len(stems) > 1 else frozenset()
+
+
+def _title(definition: Mapping[str, Any]) -> str:
+    annotations = definition.get("annotations")
+    inner = annotations.get("title") if isinstance(annotations, dict) else None
+    return _text(definition.get("title")) or _text(inner)
+
+
+def _parameters(schema: Any) -> tuple[str, str]:
+    """The names of the parameters, and what is said about them."""
+    names: list[str] = []
+    details: list[str] = []
+    for name, node in islice(_properties(schema, 0), 60):
+        names.append(name)
+        details.append(_text(node.get("description"))[: DETAILS.most * _LETTERS])
+        choices = node.get("enum")
+        if isinstance(choices, list):
+            details += [choice for choice in choices[:20] if isinstance(choice, str)]
+    return " ".join(names), " ".join(details)
+
+
+def _properties(schema: Any, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if not isinstance(schema, dict) or depth == _DEEPEST:
+        return
+    inner = schema.get("properties")
+    if isinstance(inner, dict):
+        for name, node in inner.items():
+            if isinstance(node, dict):
+                yield name, node
+                yield from _properties(node, depth + 1)
+    yield from _properties(schema.get("items"), depth + 1)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

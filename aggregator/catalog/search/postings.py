@@ -1,0 +1,175 @@
+"""Which tools say a term: frozen lists that grow and shrink by a server at a time; old snapshots stay as they were."""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Final
+
+from aggregator.catalog.search.document import Document
+from aggregator.catalog.search.terms.words import unspaced
+
+# The slots of removed tools are taken back when they are as many as the tools, and more than a few.
+_FEW: Final = 256
+_ENDS: Final = 3
+_OFTEN: Final = 16
+_ONE: Final = ord("1")
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """`slots` ascending, and the impact in each."""
+
+    slots: "array[int]"
+    impacts: bytes
+
+    def __add__(self, other: "Posting") -> "Posting":
+        return Posting(self.slots + other.slots, self.impacts + other.impacts)
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """`documents` by slot, None where a tool was, and their canonical `names`, empty there; `ranges`: a server's slots;
+    `ends`: terms by their first and last three letters."""
+
+    documents: Sequence[Document | None] = ()
+    names: Sequence[str] = ()
+    lists: Mapping[str, Posting] = field(default_factory=dict)
+    ranges: Mapping[str, range] = field(default_factory=dict)
+    ends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    _bits: dict[str, int] = field(default_factory=dict)
+    _text: list[tuple[str, list[int]]] = field(default_factory=list)
+
+    def bits(self, term: str) -> int:
+        """The slots of a term that is there as a number, a bit for each; kept, since some are asked for often."""
+        found = self._bits.get(term)
+        if found is None:
+            digits = bytearray(b"0") * len(self.documents)
+            for slot in self.lists[term].slots:
+                digits[-1 - slot] = _ONE
+            found = self._bits[term] = int(digits, 2)
+        return found
+
+    def named_with(self, key: str) -> list[int]:
+        """The slots of the tools whose folded name has `key` in it."""
+        if not self._text:
+            folded = [document.name if document else "" for document in self.documents]
+            self._text.append(("\n".join(folded), list(accumulate((len(name) + 1 for name in folded), initial=0))))
+        text, starts = self._text[0]
+        found: list[int] = []
+        at = text.find(key)
+        while at >= 0:
+            found.append(bisect_right(starts, at) - 1)
+            at = text.find(key, starts[found[-1] + 1])
+        return found
+
+    def added(self, servers: Mapping[str, Sequence[Document]], rest: Callable[[], None] = lambda: None) -> "Postings":
+        """With these tools; after every few `rest` is called.
+
+        A server whose tools are the last ones here may get more, another one that is here none.
+        """
+        documents, names = list(self.documents), list(self.names)
+        ranges = dict(self.ranges)
+        found: dict[str, tuple[list[int], list[int]]] = {}
+        for server, own in servers.items():
+            before = ranges.get(server)
+            first = before.start if before is not None and before.stop == len(documents) else len(documents)
+            ranges[server] = range(first, len(documents) + len(own))
+            for slot, document in enumerate(own, len(documents)):
+                if slot % _OFTEN == 0:
+                    rest()
+                for term, impact in document.said.items():
+                    entry = found.get(term)
+                    if entry is None:
+                        entry = found[term] = ([], [])
+                    entry[0].append(slot)
+                    entry[1].append(impact)
+            documents += own
+            names += [document.canonical for document in own]
+        lists = dict(self.lists)
+        new: list[str] = []
+        for term, (slots, impacts) in found.items():
+            posting = Posting(array("I", slots), bytes(impacts))
+            known = lists.get(term)
+            lists[term] = posting if known is None else known + posting
+            if known is None:
+                new.append(term)
+        return Postings(documents, names, lists, ranges, _with_ends(self.ends, new))
+
+    def removed(self, server: str) -> "Postings":
+        """Without a server's tools."""
+        gone = self.ranges.get(server)
+        if gone is None:
+            return self
+        lists = dict(self.lists)
+        lost: list[str] = []
+        terms = {term for slot in gone for term in _said(self.documents[slot])}
+        for term in terms:
+            kept = _without(lists[term], gone)
+            if kept.slots:
+                lists[term] = kept
+            else:
+                del lists[term]
+                lost.append(term)
+        documents, names = list(self.documents), list(self.names)
+        documents[gone.start : gone.stop] = [None] * len(gone)
+        names[gone.start : gone.stop] = [""] * len(gone)
+        ranges = {name: slots for name, slots in self.ranges.items() if name != server}
+        return Postings(documents, names, lists, ranges, _without_ends(self.ends, lost))._compact()
+
+    def _compact(self) -> "Postings":
+        living = sum(map(len, self.ranges.values()))
+        if len(self.documents) - living <= max(living, _FEW):
+            return self
+        moved: dict[int, int] = {}
+        ranges: dict[str, range] = {}
+        documents: list[Document | None] = []
+        for server, slots in sorted(self.ranges.items(), key=lambda item: item[1].start):
+            ranges[server] = range(len(documents), len(documents) + len(slots))
+            moved.update(zip(slots, ranges[server], strict=True))
+            documents += self.documents[slots.start : slots.stop]
+        lists = {
+            term: Posting(array("I", map(moved.__getitem__, posting.slots)), posting.impacts)
+            for term, posting in self.lists.items()
+        }
+        names = [document.canonical if document else "" for document in documents]
+        return Postings(documents, names, lists, ranges, self.ends)
+
+
+def _said(document: Document | None) -> Mapping[str, int]:
+    return {} if document is None else document.said
+
+
+def _without(posting: Posting, gone: range) -> Posting:
+    """The slots of one server lie side by side."""
+    first = next(at for at, slot in enumerate(posting.slots) if slot in gone)
+    last = first
+    while last < len(posting.slots) and posting.slots[last] in gone:
+        last += 1
+    return Posting(posting.slots[:first] + posting.slots[last:], posting.impacts[:first] + posting.impacts[last:])
+
+
+def ends(term: str) -> tuple[str, ...]:
+    """The keys under which a term is kept for those who spell it otherwise."""
+    if len(term) <= _ENDS or not term.isalpha() or unspaced(term):
+        return ()
+    return f"{term[:_ENDS]}-", f"-{term[-_ENDS:]}"
+
+
+def _with_ends(before: Mapping[str, tuple[str, ...]], new: list[str]) -> dict[str, tuple[str, ...]]:
+    added: dict[str, list[str]] = {}
+    for term in new:
+        for key in ends(term):
+            added.setdefault(key, []).append(term)
+    return {**before, **{key: (*before.get(key, ()), *terms) for key, terms in added.items()}}
+
+
+def _without_ends(before: Mapping[str, tuple[str, ...]], lost: list[str]) -> dict[str, tuple[str, ...]]:
+    gone = set(lost)
+    kept = dict(before)
+    for key in {key for term in lost for key in ends(term)}:
+        kept[key] = tuple(term for term in kept[key] if term not in gone)
+        if not kept[key]:
+            del kept[key]
+    return kept

@@ -1,0 +1,172 @@
+"""What somebody asks for -> the terms to look for, each with how much it says about the tool that is meant.
+
+Law: the weights come from the language alone; how rare a term is among the tools is the index's to know.
+"""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from aggregator.catalog.search.terms.four_grams import letters
+from aggregator.catalog.search.terms.language import LONGEST_SIGNS, actions, glossary, plain, rarity, words_in
+from aggregator.catalog.search.terms.stem import stem
+from aggregator.catalog.search.terms.synonyms import widened
+from aggregator.catalog.search.terms.words import chunks, folded, signs, split, terms, unspaced
+
+# Numbers are arguments; single Chinese signs stand beside their pairs, a translation for the word itself.
+NUMBER = 0.3
+SIGN = 0.15
+TRANSLATED = 0.7
+# Words that say little say less in a long question, where they are the talk around it.
+LITTLE_ALONE = 0.7
+LITTLE = 0.3
+LONG = 6
+# Of a word between as common as the first and as rare as the second of these (`search_language.rarity`), this power of
+# the share.
+COMMON, RARE = 4.0, 14.0
+RARENESS = 0.5
+# The meanings of a word beside the word itself: words for doing, words that stand for each other, subjects.
+MEANS = {"*": 0.8, "=": 1.5, "~": 1.5}
+# Two words in a row, also where the tool writes them as one.
+PAIR = 1.5
+JOINED = 0.8
+# What is asked to be done: the first action said, and the second; in a long question less sure.
+ACTIONS = (1.0, 0.6)
+SURE = 4
+# More than a person types: the rest of a pasted text is not looked at.
+LONGEST: Final = 2_000
+_MOST_TERMS: Final = 64
+
+# The terms that may stand for one word, each with its worth.
+Word = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """`words`: as asked; `pairs`; `means`: the marks of their meanings; each with its worth. `actions`: by number, how
+    surely it is asked for. `letters`: see `search_letters`. `key`, `name`: the text read as a tool's name; `joined`: it
+    is written like one, without a space."""
+
+    words: dict[str, Word]
+    pairs: dict[str, float]
+    means: dict[str, float]
+    actions: dict[int, float]
+    letters: int
+    key: str
+    name: tuple[str, ...]
+    joined: bool
+
+
+@dataclass(slots=True)
+class _Reading:
+    words: dict[str, Word] = field(default_factory=dict)
+    means: dict[str, float] = field(default_factory=dict)
+    done: list[frozenset[int]] = field(default_factory=list)
+    letters: int = 0
+
+
+def read(text: str) -> Query:
+    """Any text, of which the first 2,000 characters count."""
+    text = text[:LONGEST]
+    reading = _Reading()
+    does = actions()
+    for chunk in chunks(text):
+        if unspaced(chunk):
+            _read_signs(chunk, reading)
+        else:
+            reading.done += [does[term] for term in terms(chunk) if term in does]
+    latin = [term for term in terms(text) if not unspaced(term)]
+    said = [term for term in latin if term not in plain().unsaid]
+    asked = list(dict.fromkeys(said if said or reading.words else latin))
+    for term in asked:
+        reading.words.setdefault(term, ((term, _worth(term, len(asked))),))
+    words = dict(list(reading.words.items())[:_MOST_TERMS])
+    worth = {term: words[term][0][1] for term in asked if term in words}
+    _add_means(latin, worth, reading.means)
+    sure = min(1.0, SURE / max(1, len(asked)))
+    return Query(
+        words,
+        _pairs(said, worth),
+        reading.means,
+        _actions(reading.done, sure),
+        letters(text) | reading.letters,
+        folded(text),
+        tuple(map(stem, split(text))),
+        len(text.split()) == 1,
+    )
+
+
+def _worth(term: str, count: int) -> float:
+    if term.isdigit():
+        return NUMBER
+    rare: float = min(1.0, max(0.02, (rarity().get(term, RARE) - COMMON) / (RARE - COMMON))) ** RARENESS
+    if term not in plain().little:
+        return rare
+    return rare * (LITTLE_ALONE - (LITTLE_ALONE - LITTLE) * min(1.0, count / LONG))
+
+
+def _actions(done: list[frozenset[int]], sure: float) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for share, numbers in zip(ACTIONS, done, strict=False):
+        for number in numbers:
+            found.setdefault(number, share * sure)
+    return found
+
+
+def _read_signs(run: str, reading: _Reading) -> None:
+    table, english = widened().of, glossary()
+    for part in _without_asking(run) or [run]:
+        for term in signs(part):
+            reading.words.setdefault(term, ((term, SIGN if len(term) == 1 < len(part) else 1.0),))
+        for word in words_in(part, table, english.stems):
+            _add(reading.means, table.get(word, ()), 1.0)
+            if word in english.stems:
+                # The @ keeps it apart from the pairs of signs.
+                reading.words.setdefault(f"@{word}", tuple((term, TRANSLATED) for term in english.stems[word]))
+                reading.letters |= letters(" ".join(english.words[word]))
+    does = actions()
+    reading.done += [does[word] for word in words_in(run, does)]
+
+
+def _without_asking(run: str) -> list[str]:
+    """The parts of a run of Chinese between the words that only ask; a word of the tables is never cut."""
+    said, table, english = plain().said, widened().of, glossary().stems
+    parts: list[str] = []
+    part = ""
+    at = 0
+    while at < len(run):
+        ends = range(min(at + LONGEST_SIGNS, len(run)), at, -1)
+        end = next((end for end in ends if any(run[at:end] in known for known in (said, table, english))), at + 1)
+        if run[at:end] in said:
+            parts.append(part)
+            part = ""
+        else:
+            part += run[at:end]
+        at = end
+    return [part for part in (*parts, part) if part]
+
+
+def _add_means(latin: list[str], worth: dict[str, float], means: dict[str, float]) -> None:
+    table = widened()
+    for term, own in worth.items():
+        _add(means, table.of.get(term, ()), own)
+    for pair in pairwise(latin):
+        if pair in table.phrases:
+            _add(means, table.of[table.phrases[pair]], 1.0)
+
+
+def _add(means: dict[str, float], marks: tuple[str, ...], worth: float) -> None:
+    """A meaning gains by each word that has it; a word of several meanings is spread over them."""
+    for mark in marks:
+        means[mark] = means.get(mark, 0.0) + worth * MEANS[mark[0]] / len(marks)
+
+
+def _pairs(said: list[str], worth: dict[str, float]) -> dict[str, float]:
+    pairs: dict[str, float] = {}
+    for one, two in pairwise(said):
+        least = min(worth.get(one, 0.0), worth.get(two, 0.0))
+        if least and one != two:
+            pairs[f"{one} {two}"] = PAIR * least
+        if one + two not in worth:
+            pairs.setdefault(one + two, JOINED)
+    return pairs

@@ -1,0 +1,31 @@
+"""How alike two texts are spelled: the runs of four letters of their words, as the bits of a number."""
+
+import math
+from functools import lru_cache, reduce
+from operator import or_
+from typing import Final
+from zlib import crc32
+
+from aggregator.catalog.search.terms.words import chunks, unspaced
+
+_BITS: Final = 4096
+_LENGTH: Final = 4
+
+
+def letters(text: str) -> int:
+    """The runs of four in each word, its two ends included; the pairs of signs in Chinese."""
+    return reduce(or_, map(_word, set(chunks(text.lower()))), 0)
+
+
+def alike(asked: int, text: int) -> float:
+    """How many runs both have, less where `text` is long."""
+    return (asked & text).bit_count() / math.sqrt(text.bit_count() or 1)
+
+
+@lru_cache(maxsize=16384)
+def _word(word: str) -> int:
+    whole, length = (word, 2) if unspaced(word) else (f" {word} ", _LENGTH)
+    found = 0
+    for at in range(max(1, len(whole) - length + 1)):
+        found |= 1 << crc32(whole[at : at + length].encode(errors="replace")) % _BITS
+    return found

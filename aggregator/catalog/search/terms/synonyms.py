@@ -1,0 +1,82 @@
+"""What words have to do with each other: a table of meanings, and the further words that WordNet puts under its lines.
+
+Law: the tables are about the language of requests and tools, never about one catalog.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Final
+
+from aggregator.catalog.search.terms.language import words_in
+from aggregator.catalog.search.terms.stem import stem
+from aggregator.catalog.search.terms.tables import lines
+from aggregator.catalog.search.terms.words import chunks, unspaced
+
+# What a tool says by a word of several meanings is shared out among them; the words of WordNet say less.
+_SPREAD: Final = 0.5
+_RELATED: Final = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Meanings:
+    """`of`: a stem, or a Chinese word, to the marks of its meanings: `*3` for doing the same,
+    `=7` for words that stand for each other, `~9` for words of one subject. `shares`: the same with
+    how much of each meaning the word says in a tool. `phrases`: two stems in a row that are looked up as one."""
+
+    of: Mapping[str, tuple[str, ...]]
+    shares: Mapping[str, tuple[tuple[str, float], ...]]
+    phrases: Mapping[tuple[str, str], str]
+
+    def with_phrases(self, terms: list[str]) -> list[str]:
+        """Latin terms in a row, followed by the phrases among them."""
+        return terms + [self.phrases[pair] for pair in pairwise(terms) if pair in self.phrases]
+
+    def words_in(self, run: str) -> list[str]:
+        """The known words in a run of Chinese, longest first at each place."""
+        return words_in(run, self.of)
+
+
+@cache
+def meanings() -> Meanings:
+    """The table of meanings."""
+    of: dict[str, tuple[str, ...]] = {}
+    phrases: dict[tuple[str, str], str] = {}
+    for (_, mark), line in zip(heads(), _lines(), strict=True):
+        for word in line.split()[1:]:
+            for chunk in [word] if "_" in word else chunks(word):
+                term = chunk if unspaced(chunk) else stem(chunk.lower())
+                if "_" in chunk:
+                    pair = [stem(part) for part in chunk.split("_")]
+                    phrases[pair[0], pair[1]] = term = " ".join(pair[:2])
+                if mark not in of.get(term, ()):
+                    of[term] = (*of.get(term, ()), mark)
+    return Meanings(of, {term: _shares(marks, 1.0) for term, marks in of.items()}, phrases)
+
+
+@cache
+def widened() -> Meanings:
+    """The same with the words that WordNet puts under its lines."""
+    table = meanings()
+    of, shares = dict(table.of), dict(table.shares)
+    by_head = dict(heads())
+    for line in lines("related.txt"):
+        head, _, stems = line.partition(": ")
+        for term in stems.split():
+            of[term] = (*of.get(term, ()), by_head[head])
+            shares[term] = _shares(of[term], _RELATED)
+    return Meanings(of, shares, table.phrases)
+
+
+def heads() -> list[tuple[str, str]]:
+    """Each line's first words, by which the table of related words names it, and its mark."""
+    return [(" ".join(line.split()[:5]), f"{line[0]}{number}") for number, line in enumerate(_lines())]
+
+
+def _lines() -> list[str]:
+    return lines("meanings.txt") + lines("subjects.txt")
+
+
+def _shares(marks: tuple[str, ...], worth: float) -> tuple[tuple[str, float], ...]:
+    return tuple((mark, worth * len(marks) ** -_SPREAD) for mark in marks)

@@ -1,0 +1,51 @@
+"""What one agent may see of the index. Law: only the tools in sight count, in every number here."""
+
+from collections.abc import Callable, Container
+from typing import Final
+
+from aggregator.catalog.search.document import Document
+from aggregator.catalog.search.postings import Postings
+from aggregator.domain.records import ToolRecord
+
+# Canonical names, or a verdict on each tool.
+Allowed = Container[str] | Callable[[ToolRecord], bool]
+
+_DIGITS: Final = bytes.maketrans(bytes((0, 1)), b"01")
+# Shorter lists are counted slot by slot.
+_SHORT: Final = 64
+
+
+class Sight:
+    """The postings with a mask of the tools one agent may see."""
+
+    def __init__(self, postings: Postings, allowed: Allowed) -> None:
+        self.postings = postings
+        documents = postings.documents
+        if isinstance(allowed, Container):
+            self.mask = bytearray(map(allowed.__contains__, postings.names))
+        else:
+            self.mask = bytearray([document is not None and allowed(document.tool) for document in documents])
+        self.count = sum(self.mask)
+        self.whole = self.count == len(self.mask)
+        # The mask as a number: a bit for each slot.
+        self._bits = int(self.mask[::-1].translate(_DIGITS) or b"0", 2)
+
+    def __repr__(self) -> str:
+        return f"<Sight {self.count} of {len(self.mask)} tools>"
+
+    def frequency(self, term: str) -> int:
+        """How many tools in sight say the term."""
+        posting = self.postings.lists.get(term)
+        if posting is None:
+            return 0
+        if self.whole:
+            return len(posting.slots)
+        if len(posting.slots) < _SHORT:
+            return sum(map(self.mask.__getitem__, posting.slots))
+        return (self.postings.bits(term) & self._bits).bit_count()
+
+    def document(self, slot: int) -> Document:
+        """The tool in a slot that is in sight."""
+        document = self.postings.documents[slot]
+        assert document is not None
+        return document

@@ -1,0 +1,201 @@
+"""One upstream's tool list -> tools fit to show: what can be mended is mended, what cannot costs that tool only.
+
+Law: a definition is passed on as it came wherever hosts can live with it, but for characters that nobody sees.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from copy import deepcopy
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from typing import Any, Final
+
+from aggregator.catalog.invisible_characters import Cleaning
+from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.slices import Steps, at_once
+from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
+from aggregator.domain.records import ToolRecord
+from aggregator.domain.schema_walk import Path, deeper_than, positions
+from aggregator.wire.codec import TooDeep, encode_sorted
+from aggregator.wire.headers import ParamHeader, param_headers
+
+# S/basic/index, JSON Schema Usage: 2020-12 is the default, the older ones are named by their URI.
+_DIALECTS: Final = frozenset(
+    {
+        "https://json-schema.org/draft/2020-12/schema",
+        "https://json-schema.org/draft/2019-09/schema",
+        "http://json-schema.org/draft-07/schema",
+        "http://json-schema.org/draft-06/schema",
+        "http://json-schema.org/draft-04/schema",
+    }
+)
+_DEPTH_LIMIT: Final = 200
+
+
+class Unfit(ValueError):
+    """The tool cannot be shown; the message says why."""
+
+
+def vet(
+    server: ServerConfig, definitions: list[Any], *, ambiguous: bool, name_limit: int
+) -> tuple[tuple[ToolRecord, ...], list[str]]:
+    """The tools of one server in its order, and a warning for each that was mended or left out.
+
+    `ambiguous`: another configured server's names could equal these when `.` is read as `_`.
+    """
+    return at_once(vet_steps(server, definitions, ambiguous=ambiguous, name_limit=name_limit))
+
+
+def vet_steps(
+    server: ServerConfig, definitions: list[Any], *, ambiguous: bool, name_limit: int
+) -> Steps[tuple[tuple[ToolRecord, ...], list[str]]]:
+    """Do what `vet` does, one definition in a step."""
+    records: dict[str, ToolRecord] = {}
+    warnings: list[str] = []
+    taken: set[str] = set()
+    names: set[str] = set()
+    readings: Counter[str] = Counter()
+    for definition in definitions:
+        yield
+        if isinstance(definition, dict) and isinstance(name := definition.get("name"), str) and name not in names:
+            names.add(name)
+            readings[folded(name)] += 1
+    cleaning = Cleaning(server, "tool")
+    for definition in definitions:
+        yield
+        try:
+            name = _own_name(definition)
+            if not _wanted(server, name):
+                continue
+            if name in records:
+                raise Unfit("the server lists it twice; the first one counts")
+            mended, headers, notes = _mend(definition, over_http=server.type != "stdio")
+            if (fault := cleaning.fault(name, definition)) is not None:
+                raise Unfit(fault)
+            mended = cleaning.cleaned(name, mended)
+        except Unfit as problem:
+            warnings.append(f"{server.id}: tool {_shown(definition)} is left out: {problem}")
+            continue
+        warnings += [f"{server.id}: tool {name!r:.80} was mended: {note}" for note in notes]
+        clashes = ambiguous or ("." in name and readings[folded(name)] > 1)
+        listed: dict[Style, str] = {
+            "canonical": listed_canonical(server.prefix, name, ambiguous=clashes),
+            "compatible": listed_compatible(server.prefix, name, name_limit),
+        }
+        if not taken.isdisjoint(listed.values()):
+            warnings.append(f"{server.id}: tool {name!r:.80} is left out: its shortened name is another tool's")
+            continue
+        taken.update(listed.values())
+        records[name] = ToolRecord(
+            server=server.id,
+            prefix=server.prefix,
+            own_name=name,
+            definition=mended,
+            listed=listed,
+            timeout=_timeout(server, name),
+            version=definition_digest(definition),
+            param_headers=headers,
+        )
+    return tuple(records.values()), warnings + cleaning.warnings()
+
+
+def definition_digest(definition: Any) -> str:
+    """A tool's schema version: 32 hex digits that differ when anything in the definition does but the order of names.
+
+    What is nested too deeply to be written counts as null. 128 bits: a server could make two definitions with one
+    digest of 64, and swap them unseen.
+    """
+    try:
+        text = encode_sorted(definition)
+    except TooDeep:
+        text = b"null"
+    return blake2b(text, digest_size=16).hexdigest()
+
+
+def _own_name(definition: Any) -> str:
+    if not isinstance(definition, dict):
+        raise Unfit("it is not an object")
+    name = definition.get("name")
+    if not isinstance(name, str) or not name:
+        raise Unfit("it has no name")
+    return name
+
+
+def _wanted(server: ServerConfig, name: str) -> bool:
+    tools = server.tools
+    included = not tools.include or any(fnmatchcase(name, pattern) for pattern in tools.include)
+    return included and not any(fnmatchcase(name, pattern) for pattern in tools.exclude)
+
+
+def _timeout(server: ServerConfig, name: str) -> float:
+    own = (seconds for pattern, seconds in server.tools.timeout.items() if fnmatchcase(name, pattern))
+    return min(next(own, server.timeout), server.max_timeout)
+
+
+def _mend(definition: dict[str, Any], *, over_http: bool) -> tuple[dict[str, Any], dict[Path, ParamHeader], list[str]]:
+    if deeper_than(definition, _DEPTH_LIMIT):
+        raise Unfit(f"it is nested more than {_DEPTH_LIMIT} levels deep")
+    execution = definition.get("execution")
+    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+        # docs/decisions/0009-extensions.md
+        raise Unfit("it can only be run as a task (`execution.taskSupport`), which is not passed on")
+    notes: list[str] = []
+    schema = definition.get("inputSchema")
+    if schema is None:
+        notes.append("it has no inputSchema; any object is taken")
+        schema = {"type": "object"}
+    elif not isinstance(schema, dict):
+        raise Unfit("its inputSchema is not an object")
+    elif "type" not in schema:
+        notes.append('its inputSchema has no type; "object" was added')
+        schema = {"type": "object", **schema}
+    elif schema["type"] != "object":
+        raise Unfit(f"its inputSchema is of type {schema['type']!r:.80}, not 'object'")
+    _check_schema(schema, "inputSchema")
+    headers: dict[Path, ParamHeader] = {}
+    try:
+        headers = param_headers(schema)
+    except ValueError as problem:
+        if over_http:
+            # SH, Custom Headers: a client over HTTP must leave such a tool out.
+            raise Unfit(str(problem)) from problem
+        schema = _without_headers(schema)
+        notes.append(f"{problem}; the annotation was taken out")
+    mended = definition if schema is definition.get("inputSchema") else {**definition, "inputSchema": schema}
+    output = definition.get("outputSchema")
+    if output is not None:
+        try:
+            if not isinstance(output, dict):
+                raise Unfit("its outputSchema is not an object")
+            _check_schema(output, "outputSchema")
+        except Unfit as problem:
+            mended = {key: value for key, value in mended.items() if key != "outputSchema"}
+            notes.append(f"{problem}; it is shown without outputSchema")
+    return mended, headers, notes
+
+
+def _check_schema(schema: Mapping[str, Any], what: str) -> None:
+    dialect = schema.get("$schema")
+    if dialect is not None and (not isinstance(dialect, str) or dialect.rstrip("#") not in _DIALECTS):
+        raise Unfit(f"the $schema of its {what}, {dialect!r:.120}, is not supported")
+    nodes = [node for _, node in positions(schema)]
+    own_ids = {node["$id"] for node in nodes if isinstance(node.get("$id"), str)}
+    for node in nodes:
+        for keyword in ("$ref", "$dynamicRef"):
+            target = node.get(keyword)
+            if isinstance(target, str) and not target.startswith("#") and target.partition("#")[0] not in own_ids:
+                raise Unfit(f"its {what} refers to {target!r:.120} outside itself, which is never fetched")
+
+
+def _without_headers(schema: dict[str, Any]) -> dict[str, Any]:
+    """A copy without the `x-mcp-header` annotations; data of that name stays."""
+    copy: dict[str, Any] = deepcopy(schema)
+    for _, node in positions(copy):
+        if isinstance(node, dict):
+            node.pop("x-mcp-header", None)
+    return copy
+
+
+def _shown(definition: Any) -> str:
+    name = definition.get("name") if isinstance(definition, dict) else definition
+    return f"{name!r:.80}"

@@ -1,0 +1,98 @@
+"""`aggregator audit`: the options of its commands and their help."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aggregator.cli.runtime.run_command import AsJson, Config, run_keyed, run_stored
+
+audit_app = typer.Typer(help="The log of calls: read, counted, exported, proved.", no_args_is_help=True)
+
+Since = Annotated[
+    str | None,
+    typer.Option(help="Only since then: 30m, 12h, 7d ago, today, yesterday, a date or time (UTC).", show_default=False),
+]
+Until = Annotated[str | None, typer.Option(help="Only before then, written likewise.", show_default=False)]
+
+
+@audit_app.command("tail")
+def audit_tail(
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1_000_000, help="How many.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl+C.")] = False,
+    agent: Annotated[str | None, typer.Option(help="Only this agent's.", show_default=False)] = None,
+    server: Annotated[str | None, typer.Option(help="Only this server's.", show_default=False)] = None,
+    tool: Annotated[
+        str | None, typer.Option(help="Only calls of this tool; * and ? match.", show_default=False)
+    ] = None,
+    status: Annotated[str | None, typer.Option(help="Only calls that ended so.", show_default=False)] = None,
+    since: Since = None,
+    until: Until = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the newest calls and events; with --json, one object per line."""
+    wanted = (lines, follow, agent, server, tool, status, since, as_json)
+    run_stored("aggregator.cli.audit.show:tail", config, *wanted, until=until)
+
+
+@audit_app.command("show")
+def audit_show(
+    row: Annotated[str, typer.Argument(help="A trace id, or how it begins; or a row's number.")],
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print all that is known of a call, of all calls of a trace, or of an event."""
+    run_stored("aggregator.cli.audit.show:show", config, row, as_json)
+
+
+@audit_app.command("export")
+def audit_export(
+    format: Annotated[str, typer.Option(help="jsonl or csv.")] = "jsonl",
+    since: Since = None,
+    until: Until = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write. Default: stdout.", show_default=False)
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Write the log as JSON Lines or CSV."""
+    run_stored("aggregator.cli.audit.show:export", config, format, since, until, output)
+
+
+@audit_app.command("stats")
+def audit_stats(
+    by: Annotated[str | None, typer.Option(help="server, tool, agent or status.", show_default=False)] = None,
+    since: Since = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count calls: how they ended and how long they took."""
+    run_stored("aggregator.cli.audit.show:stats", config, by, since, as_json)
+
+
+@audit_app.command("verify")
+def audit_verify(
+    expect: Annotated[
+        str | None, typer.Option(help="A digest noted earlier, which must still be there.", show_default=False)
+    ] = None,
+    anchor: Annotated[
+        Path | None,
+        typer.Option(help="A file of `audit anchor`, whose rows must still be there.", show_default=False),
+    ] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether any row was changed, added or removed. Exit 1 if so."""
+    run_keyed("aggregator.cli.audit.proof:verify", config, expect, anchor, as_json)
+
+
+@audit_app.command("anchor")
+def audit_anchor(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file to add the line to.", show_default=False)
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Print the number and the digest of the newest row, to be kept elsewhere for `audit verify --anchor`."""
+    run_stored("aggregator.cli.audit.proof:anchor", config, output)

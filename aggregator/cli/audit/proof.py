@@ -1,0 +1,125 @@
+"""`aggregator audit verify` and `anchor`: whether the log is whole, and what is noted elsewhere to prove it."""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from aggregator.audit.spill import waiting_beside
+from aggregator.cli.runtime.setup import run_loop
+from aggregator.domain.errors import OperatorError
+from aggregator.storage.audit.anchor import anchor_line, anchors_in
+from aggregator.storage.audit.chain import ChainKey, Head
+from aggregator.storage.audit.read import open_reader
+from aggregator.storage.audit.verify import Verdict
+from aggregator.storage.audit.verify import verify as verify_rows
+from aggregator.storage.locate import default_url, full_url, sqlite_path
+
+
+def verify(
+    storage: str | None,
+    expected: str | None = None,
+    anchor: Path | None = None,
+    as_json: bool = False,
+    *,
+    chain_key: str | None = None,
+) -> int:
+    """Say whether the log is whole and unchanged; 1 if it is not.
+
+    `expected` is a digest that was noted elsewhere, `anchor` a file of lines that `anchor` printed.
+
+    Raises:
+        OperatorError: there is no log, or it cannot be read, or that file cannot.
+    """
+    url = storage or default_url(os.environ)
+    anchors = _anchors(anchor) if anchor is not None else []
+    key = ChainKey(chain_key) if chain_key is not None else None
+    verdict = run_loop(_verify(url, expected, anchors, key))
+    path = sqlite_path(full_url(url))
+    beside = waiting_beside(path) if path is not None else []
+    if as_json:
+        print(json.dumps(_report(verdict, beside), indent=2))
+    else:
+        _tell(verdict, noted=expected is not None or bool(anchors), beside=beside)
+    return 1 if verdict.fault_count else 0
+
+
+def anchor(storage: str | None, output: Path | None = None) -> int:
+    """Print a line that notes the newest row, and add it to the file `output`.
+
+    Raises:
+        OperatorError: there is no log, or no row in it, or the file cannot be written.
+    """
+    head = run_loop(_newest(storage or default_url(os.environ)))
+    if not head.seq:
+        raise OperatorError("The audit log has no row yet: there is nothing to note.")
+    line = anchor_line(head, time.time())
+    if output is not None:
+        try:
+            with open(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8") as file:
+                file.write(f"{line}\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise OperatorError(f"{output} cannot be written: {error.strerror}.") from error
+    print(line)
+    return 0
+
+
+def _anchors(file: Path) -> list[Head]:
+    try:
+        return anchors_in(file.read_text(encoding="utf-8").splitlines())
+    except OSError as error:
+        raise OperatorError(f"{file} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise OperatorError(f"{file} cannot be used: {error}.") from error
+
+
+async def _newest(url: str) -> Head:
+    async with open_reader(url) as reader:
+        return await reader.head()
+
+
+async def _verify(url: str, expected: str | None, anchors: Sequence[Head], key: ChainKey | None) -> Verdict:
+    async with open_reader(url) as reader:
+        return await verify_rows(reader, expected, anchors, key)
+
+
+def _report(verdict: Verdict, beside: list[Path]) -> dict[str, Any]:
+    return {
+        "whole": not verdict.fault_count,
+        "rows": verdict.rows,
+        "head": verdict.head._asdict(),
+        "removed_up_to": verdict.trimmed._asdict(),
+        "proven_by_key_from": verdict.keyed_from,
+        "anchors_found": verdict.anchors_found,
+        "anchors_of_removed_rows": verdict.anchors_removed,
+        "faults": [fault._asdict() for fault in verdict.faults],
+        "fault_count": verdict.fault_count,
+        "not_yet_in_the_log": [str(file) for file in beside],
+    }
+
+
+def _tell(verdict: Verdict, *, noted: bool, beside: list[Path]) -> None:
+    for fault in verdict.faults:
+        print(f"row {fault.seq}: {fault.what}")
+    if verdict.fault_count > len(verdict.faults):
+        print(f"... and {verdict.fault_count - len(verdict.faults)} more.")
+    if verdict.trimmed.seq:
+        print(f"Rows up to {verdict.trimmed.seq} were removed for their age or the size of the log.")
+    if verdict.anchors_found or verdict.anchors_removed:
+        print(f"{verdict.anchors_found} anchors are in the log, {verdict.anchors_removed} of rows that were removed.")
+    if verdict.keyed_from is not None:
+        print(f"From row {verdict.keyed_from} on the chain is proven by the key.")
+    for file in beside:
+        print(f"{file} holds rows that are not in the log yet.")
+    if verdict.fault_count:
+        print(f"{verdict.rows} rows; the log is NOT whole.")
+        return
+    print(f"{verdict.rows} rows, none missing, none changed.")
+    if verdict.rows:
+        print(f"The newest is {verdict.head.seq}, with the digest {verdict.head.digest}")
+    if verdict.rows and not noted:
+        print("Note it elsewhere (`aggregator audit anchor`): nothing else shows a log that was cut or made anew.")

@@ -1,0 +1,204 @@
+"""`aggregator audit`: the log of calls, looked at while gateways write it. Nothing here changes anything."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, Literal, TextIO, get_args
+
+from aggregator.cli.audit import stats as audit_stats
+from aggregator.cli.audit.formats import COLUMNS, Aligned, csv_lines, fields, json_line, shown
+from aggregator.cli.runtime.past_times import past
+from aggregator.cli.runtime.setup import run_loop
+from aggregator.cli.runtime.signals import stop_on_signals
+from aggregator.cli.runtime.tables import print_rows
+from aggregator.domain.call_record import RowStatus
+from aggregator.domain.errors import OperatorError
+from aggregator.storage.audit.read import AuditReader, By, LogRow, Wanted, open_reader
+from aggregator.storage.locate import default_url
+
+Format = Literal["jsonl", "csv"]
+# How often the log is looked at for new rows.
+_FOLLOW_EVERY: Final = 0.5
+
+
+def tail(
+    storage: str | None,
+    lines: int = 20,
+    follow: bool = False,
+    agent: str | None = None,
+    server: str | None = None,
+    tool: str | None = None,
+    status: str | None = None,
+    since: str | None = None,
+    as_json: bool = False,
+    *,
+    until: str | None = None,
+) -> int:
+    """Print the newest rows, oldest first; with `follow`, those that come until a signal does.
+
+    Raises:
+        OperatorError: there is no log, or no such time or status.
+    """
+    wanted = _wanted(agent, server, tool, status, since, until)
+    run_loop(_tail(_url(storage), wanted, lines, follow, as_json))
+    return 0
+
+
+def show(storage: str | None, reference: str, as_json: bool = False) -> int:
+    """Print all that is known of a row, by its number, or of every call of a trace, by its id or how that begins.
+
+    Raises:
+        OperatorError: there is none such.
+    """
+    rows = run_loop(_find(_url(storage), reference))
+    if not rows:
+        raise OperatorError(f"The audit log has no row and no trace {reference!r:.60}.")
+    for number, row in enumerate(rows):
+        if as_json:
+            print(json_line(row))
+            continue
+        if number:
+            print()
+        for name, value in fields(row):
+            print(f"{name:<17} {value}")
+    return 0
+
+
+def export(
+    storage: str | None,
+    format: Format = "jsonl",
+    since: str | None = None,
+    until: str | None = None,
+    output: Path | None = None,
+) -> int:
+    """Write every row of a time as JSON Lines or CSV, to stdout or into a file that only its owner may read.
+
+    Raises:
+        OperatorError: there is no log, no such time, or the file cannot be written.
+    """
+    if format not in get_args(Format):
+        raise OperatorError(f"There is no format {format!r:.20}; jsonl and csv there are.")
+    wanted = _wanted(since=since, until=until)
+    with _opened(output) as file:
+        count = run_loop(_export(_url(storage), wanted, format, file))
+    if output is not None:
+        print(f"{count} rows are in {output}.", file=sys.stderr)
+    return 0
+
+
+def stats(storage: str | None, by: By | None = None, since: str | None = None, as_json: bool = False) -> int:
+    """Print how many calls there were, how they ended and how long they took, in groups if asked.
+
+    Raises:
+        OperatorError: there is no log, or no such time or group.
+    """
+    if by is not None and by not in get_args(By):
+        raise OperatorError(f"Calls cannot be counted by {by!r:.20}; {', '.join(get_args(By))} there are.")
+    groups = run_loop(_count(_url(storage), _wanted(since=since), by))
+    total = groups.all.figures()
+    named = {name: group.figures() for name, group in groups.by_name.items()} if by is not None else {}
+    named = dict(sorted(named.items(), key=lambda item: (-item[1]["calls"], item[0])))
+    if as_json:
+        print(
+            json.dumps({"total": total, **({"groups": named} if by is not None else {})}, ensure_ascii=False, indent=2)
+        )
+        return 0
+    first = (by or "").upper()
+    lines: list[tuple[str, ...]] = [(first, *audit_stats.TITLES)]
+    lines += [(shown(name), *audit_stats.cells(figures)) for name, figures in named.items()]
+    lines.append(("all", *audit_stats.cells(total)))
+    print_rows(lines)
+    return 0
+
+
+def _wanted(
+    agent: str | None = None,
+    server: str | None = None,
+    tool: str | None = None,
+    status: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+) -> Wanted:
+    if status is not None and status not in get_args(RowStatus):
+        raise OperatorError(f"There is no status {status!r:.20}; there are {', '.join(get_args(RowStatus))}.")
+    now = time.time()
+    since_at, until_at = (past(text, now) if text is not None else None for text in (since, until))
+    if since_at is not None and until_at is not None and since_at >= until_at:
+        raise OperatorError(
+            f"There is nothing between {since!r:.60} and {until!r:.60}: the second is not the later one."
+        )
+    return Wanted(agent=agent, server=server, tool=tool, status=status, since=since_at, until=until_at)
+
+
+async def _tail(url: str, wanted: Wanted, lines: int, follow: bool, as_json: bool) -> None:
+    table = Aligned()
+
+    def tell(rows: list[LogRow]) -> None:
+        text = "\n".join([json_line(row) for row in rows] if as_json else table.lines(rows))
+        if text:
+            print(text, flush=True)
+
+    async with open_reader(url) as reader:
+        end = await reader.end()
+        tell([row for row in await reader.newest(wanted, lines) if row.seq <= end or not follow])
+        stopping = stop_on_signals() if follow else None
+        while stopping is not None and not stopping.is_set():
+            last, end = end, await reader.end()
+            async for rows in _pages(reader, wanted, last, end):
+                tell(rows)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FOLLOW_EVERY):
+                    await stopping.wait()
+
+
+async def _pages(reader: AuditReader, wanted: Wanted, last: int, end: int) -> AsyncIterator[list[LogRow]]:
+    """The rows after number `last`, up to `end`."""
+    while last < end and (rows := await reader.after(last, wanted)):
+        yield [row for row in rows if row.seq <= end]
+        last = rows[-1].seq
+
+
+async def _find(url: str, reference: str) -> list[LogRow]:
+    async with open_reader(url) as reader:
+        return await reader.find(reference.lower())
+
+
+async def _export(url: str, wanted: Wanted, format: Format, file: TextIO) -> int:
+    count = 0
+    async with open_reader(url) as reader:
+        if format == "csv":
+            file.write(",".join(COLUMNS) + "\n")
+        async for rows in _pages(reader, wanted, 0, await reader.end()):
+            file.write(csv_lines(rows) if format == "csv" else "".join(f"{json_line(row)}\n" for row in rows))
+            count += len(rows)
+    return count
+
+
+async def _count(url: str, wanted: Wanted, by: By | None) -> audit_stats.Groups:
+    groups = audit_stats.Groups()
+    async with open_reader(url) as reader:
+        async for calls in reader.durations(wanted, by):
+            groups.add(calls)
+    return groups
+
+
+@contextmanager
+def _opened(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
+    try:
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise OperatorError(f"{output} cannot be written: {error.strerror}.") from error
+
+
+def _url(storage: str | None) -> str:
+    return storage or default_url(os.environ)

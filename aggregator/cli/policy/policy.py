@@ -1,0 +1,282 @@
+"""`aggregator policy check|explain|test|init|schema`: the policy files, without serving anybody."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+
+from aggregator.app.app import App
+from aggregator.cli.policy.unknown_names import said_of_missing
+from aggregator.cli.runtime.setup import all_started, load_config, run_loop, storage_url
+from aggregator.cli.status import address, asked
+from aggregator.config.errors import ConfigMissing
+from aggregator.config.load import Loaded
+from aggregator.config.model import Config
+from aggregator.config.settings import HttpConfig
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.problems import Problem
+from aggregator.domain.records import ToolRecord
+from aggregator.policy.explain import explain as explain_one
+from aggregator.policy.explain import what_can, who_can
+from aggregator.policy.files import cases, schema
+from aggregator.policy.files.folder import check as check_files
+from aggregator.policy.files.folder import read_folder
+from aggregator.policy.files.lint import Known, lint
+from aggregator.policy.files.starter import FILE, starter
+from aggregator.policy.full_names import thing_named
+from aggregator.policy.rulebook import Rulebook, target_of
+
+
+def check(path: Path | None, connect: bool = False, as_json: bool = False) -> int:
+    """Say what is wrong with the policy files; 1 if one has an error. `connect` compares them with the tools too."""
+    setup = _setup(path)
+    book, problems = _read(setup)
+    if book is not None:
+        problems = [*problems, *lint(book, setup.known(connect))]
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if as_json:
+        print(json.dumps(_report(setup, book, problems), ensure_ascii=False, indent=2))
+        return 1 if errors else 0
+    for problem in problems:
+        print(problem)
+    if book is not None:
+        count = len(book.documents.files)
+        print(f"{setup.folder}: {_many(count, 'file')}, {_many(len(book.agents), 'agent')}, revision {book.revision}.")
+    elif not problems:
+        print(
+            f"{setup.folder}: no policy files, so the local agent may do everything. `aggregator policy init` begins."
+        )
+    else:
+        print(f"{setup.folder}: {_many(len(errors), 'error')}; these files would not come into force.")
+    return 1 if errors else 0
+
+
+def explain(path: Path | None, agent: str | None, tool: str | None, connect: bool = False) -> int:
+    """Say why an agent may or may not; without `tool`, what it may; without `agent`, who may. 1 for a denial.
+
+    Raises:
+        OperatorError: the files cannot be used, or the name is no full name.
+    """
+    if agent is None and tool is None:
+        raise OperatorError("Name an agent, a tool, or both.")
+    setup = _setup(path)
+    book = _usable(setup)
+    known = setup.known(connect or tool is None)
+    if tool is None:
+        assert agent is not None
+        allowed = what_can(book, agent, known.tools or (), setup.trusted)
+        for record, decision in allowed:
+            print(f"{decision.verdict:<7} {target_of(record)}")
+        return 0 if allowed else 1
+    thing = thing_named(tool, setup.servers, known.tools or ())
+    missing = said_of_missing(thing, known, setup.config, setup.storage)
+    if missing is not None:
+        print(missing)
+        if agent is None:
+            return 1
+    trusted = setup.trusted.get(thing.server, False)
+    if agent is None:
+        for name, decision in who_can(book, thing, trusted=trusted):
+            print(f"{decision.verdict:<7} {name}")
+        return 0
+    explanation = explain_one(book, agent, thing, trusted=trusted)
+    # Rules for what is not there would be the wrong advice.
+    print(explanation if missing is None else replace(explanation, changes=()))
+    if missing is None and known.tools is None and isinstance(thing, ToolRecord):
+        print("Judged by its name alone. With --connect the tool's annotations count, if its server is trusted.")
+    return 0 if explanation.decision.visible else 1
+
+
+def run_cases(path: Path | None, connect: bool = False) -> int:
+    """Run the cases beside the policies; 1 if one fails or cannot be read.
+
+    Raises:
+        OperatorError: the policy files cannot be used, or there are no cases.
+    """
+    setup = _setup(path)
+    book = _usable(setup)
+    folder = setup.folder / cases.FOLDER
+    found, problems = cases.read_cases(folder)
+    for problem in problems:
+        print(problem)
+    if not found and not problems:
+        raise OperatorError(f"There are no cases in {folder}. docs/policies.md shows how they are written.")
+    tools = setup.known(connect).tools or ()
+    outcomes = [
+        cases.run_case(case, place, book, setup.servers, tools, setup.trusted, _check_arguments)
+        for case, place in found
+    ]
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    for outcome in failed:
+        print(outcome)
+    print(f"{_many(len(outcomes), 'case')}, {len(failed)} failed.")
+    return 1 if failed or problems else 0
+
+
+def init(path: Path | None) -> int:
+    """Write a first policy file that allows what works without one.
+
+    Without a configuration, that of the aggregator that runs at the default address is taken.
+
+    Raises:
+        OperatorError: there is no configuration or no server in it, there are policy files already, or the file cannot
+            be written.
+    """
+    try:
+        loaded = _loaded(path)
+    except ConfigMissing as error:
+        loaded = _loaded(_running(error))
+    setup = _setup_of(loaded)
+    sources, problems = read_folder(setup.folder)
+    if sources or problems:
+        raise OperatorError(f"{setup.folder} has policy files already; nothing was written.")
+    servers = [server.id for server in loaded.config.servers if server.enabled]
+    if not servers:
+        said = f"{loaded.path} has no server that is switched on, so the first policy file would allow nothing."
+        raise OperatorError(f"{said} Add the servers first; nothing was written.")
+    target = setup.folder / FILE
+    try:
+        setup.folder.mkdir(parents=True, exist_ok=True)
+        with target.open("x", encoding="utf-8") as file:
+            file.write(starter(servers, schema.SCHEMA_FILE.as_uri()))
+    except OSError as error:
+        raise OperatorError(f"{target} cannot be written: {error.strerror}.") from None
+    print(f"Wrote {target}: what works now still works, and nothing else is allowed.")
+    return 0
+
+
+def print_schema(of_cases: bool = False) -> int:
+    """Print the JSON Schema of policy files, or of cases."""
+    print((schema.CASES_FILE if of_cases else schema.SCHEMA_FILE).read_text(encoding="utf-8"), end="")
+    return 0
+
+
+@dataclass(frozen=True)
+class _Setup:
+    """Where the policy files are, and the configuration they are for, if there is one."""
+
+    folder: Path
+    config: Config | None
+    storage: str | None = None
+
+    @property
+    def servers(self) -> Mapping[str, str]:
+        """Server ids by prefix."""
+        return (
+            {server.prefix or server.id: server.id for server in self.config.servers} if self.config is not None else {}
+        )
+
+    @property
+    def trusted(self) -> Mapping[str, bool]:
+        return {server.id: server.trusted for server in self.config.servers} if self.config is not None else {}
+
+    def known(self, connect: bool) -> Known:
+        """What the rules can be compared with; the servers are asked for their tools only to `connect`."""
+        tools = run_loop(_tools(self.config)) if connect and self.config is not None else None
+        return Known(self.servers, tools, self.trusted)
+
+
+def _setup(path: Path | None) -> _Setup:
+    try:
+        return _setup_of(_loaded(path))
+    except ConfigMissing:
+        return _Setup(Path("policies"), None)
+
+
+def _setup_of(loaded: Loaded) -> _Setup:
+    return _Setup(_shown(loaded.policies), loaded.config, storage_url(loaded))
+
+
+def _loaded(path: Path | None) -> Loaded:
+    return load_config(path, log_level="error", report=False)
+
+
+def _running(missing: ConfigMissing) -> Path:
+    """The configuration file of the aggregator that runs at the default address.
+
+    Raises:
+        ConfigMissing: there is none, or it is somebody else's, whose file names no folder to write into.
+    """
+    base = address(HttpConfig())
+    try:
+        told = asked(base).get("config")
+    except (OSError, HTTPException, ValueError):
+        raise missing from None
+    file = told.get("file") if isinstance(told, dict) else None
+    if not isinstance(file, str) or not os.path.isabs(file):
+        raise missing
+    if os.name == "posix" and (not os.path.exists(file) or os.stat(file).st_uid != os.geteuid()):
+        raise ConfigMissing(f"{missing} The aggregator at {base} has {file!r}, which is not a file of yours.")
+    print(f"aggregator: configuration: {file} (of the aggregator that runs at {base})", file=sys.stderr)
+    return Path(file)
+
+
+def _shown(folder: Path) -> Path:
+    """As one would type it here."""
+    here = Path(os.path.abspath(folder))
+    return here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here
+
+
+async def _tools(config: Config) -> tuple[ToolRecord, ...]:
+    app = App(all_started(config))
+    async with app.running():
+        await app.supervisor.all_tried()
+        return tuple(app.gateway.catalog.tools)
+
+
+def _read(setup: _Setup) -> tuple[Rulebook | None, list[Problem]]:
+    checked = check_files(*read_folder(setup.folder), check_schema)
+    book = Rulebook(checked.documents) if checked.documents is not None else None
+    return book, list(checked.problems)
+
+
+def _usable(setup: _Setup) -> Rulebook:
+    book, problems = _read(setup)
+    if book is not None:
+        return book
+    if not problems:
+        raise OperatorError(f"{setup.folder} has no policy files: the local agent may do everything.")
+    raise OperatorError("\n".join(str(problem) for problem in problems))
+
+
+def check_schema(wanted: Mapping[str, Any]) -> str | None:
+    """What keeps a JSON Schema from being compiled; None when nothing does."""
+    try:
+        jsonschema_rs.validator_for(dict(wanted), retriever=_refuse)
+    except ValueError as error:
+        return f"The schema cannot be used: {str(error).splitlines()[0]}."
+    return None
+
+
+def _check_arguments(schemas: Iterable[Mapping[str, Any]], arguments: Mapping[str, Any]) -> str | None:
+    for wanted in schemas:
+        for error in jsonschema_rs.validator_for(dict(wanted), retriever=_refuse).iter_errors(dict(arguments)):
+            where = "/".join(str(step) for step in error.instance_path)
+            return f"argument {where}: {error.message}" if where else error.message
+    return None
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"{uri} is outside the schema, and nothing is fetched")
+
+
+def _report(setup: _Setup, book: Rulebook | None, problems: list[Problem]) -> dict[str, Any]:
+    return {
+        "folder": str(setup.folder),
+        "revision": book.revision if book is not None else None,
+        "agents": sorted(book.agents) if book is not None else [],
+        "problems": [
+            {"severity": p.severity, "file": p.file, "where": p.where, "message": p.message, "fix": p.fix}
+            for p in problems
+        ],
+    }
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

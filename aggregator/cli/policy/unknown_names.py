@@ -1,0 +1,49 @@
+"""Names in a question about policies that nothing goes by, and what was perhaps meant."""
+
+from collections.abc import Sequence
+
+from aggregator.app.catalog_sync import fingerprint
+from aggregator.config.files.report import nearest
+from aggregator.config.model import Config
+from aggregator.domain.records import ToolRecord
+from aggregator.policy.files.lint import Known
+from aggregator.policy.patterns import Target
+from aggregator.policy.rulebook import target_of
+from aggregator.storage.locate import full_url, sqlite_path
+from aggregator.storage.quick_read import glance
+
+
+def said_of_missing(thing: ToolRecord | Target, known: Known, config: Config | None, storage: str | None) -> str | None:
+    """Return that there is nothing of this name; None where there is, or where nobody knows.
+
+    Where the servers were not asked for their tools, the lists count that the database `storage` has kept of them.
+    """
+    target = thing if isinstance(thing, Target) else target_of(thing)
+    mark = "" if target.kind == "tool" else f"{target.kind}:"
+    if known.servers and target.prefix not in known.servers:
+        meant = nearest(target.prefix, known.servers)
+        return f"There is no server {target.prefix}.{_hint(meant and f'{mark}{meant}.{target.name}')}"
+    if target.kind != "tool":
+        return None
+    if known.tools is None:
+        names, when = _kept(target.server, config, storage), "had no such tool when it was last connected"
+    else:
+        names, when = [one.own_name for one in known.tools if one.server == target.server], "has no such tool now"
+    if not names or target.name in names:
+        return None
+    meant = nearest(target.name, names)
+    return f"Server {target.server} {when}.{_hint(meant and f'{target.prefix}.{meant}')}"
+
+
+def _hint(meant: str | None) -> str:
+    return f" Did you mean {meant}?" if meant else ""
+
+
+def _kept(server: str, config: Config | None, storage: str | None) -> Sequence[str]:
+    """The names of the tools that a server had when it was last connected, as far as an SQLite file has them."""
+    path = sqlite_path(full_url(storage)) if storage is not None else None
+    configured = next((one for one in config.servers if one.id == server), None) if config is not None else None
+    if path is None or configured is None:
+        return ()
+    kept = glance(path, [fingerprint(configured)]).values()
+    return [tool.name for one in kept for tool in one.tools]

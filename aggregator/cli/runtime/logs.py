@@ -1,0 +1,167 @@
+"""The log: stderr, for people or as JSON lines, with secrets taken out of everything, whoever wrote it.
+
+Law: nothing reaches stderr but through `Lines`, not even what breaks while it is written.
+"""
+
+import json
+import logging
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Final
+
+from aggregator.domain.call_record import current_call, current_trace
+from aggregator.redaction.log_messages import message_of
+from aggregator.redaction.redactor import Redactor
+
+_HOUSE: Final = "aggregator"
+_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+# Libraries that tell of every request.
+_CHATTY: Final = ("uvicorn.error", "aiohttp.access", "mcp", "alembic")
+# What could forge a line or move a terminal's cursor; a traceback keeps its line breaks.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL_BUT_BREAKS: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+# The longest message or traceback, in characters, and what is looked at beyond it: a secret may stand on the border.
+_LONGEST: Final = 64 * 1024
+_BORDER: Final = 8 * 1024
+# The names of a call's parts, and the logger that says what a server prints.
+_ABOUT: Final = ("agent", "server", "tool")
+_SERVER: Final = f"{_HOUSE}.server."
+_SHORT_ID: Final = 8
+
+
+def start_logging(
+    level: str, as_json: bool, hide: Redactor | Iterable[str], levels: Mapping[str, str] | None = None
+) -> logging.Logger:
+    """Set up the root logger for the life of the process; returns the program's own.
+
+    `hide` are the secrets, or what takes them out. `levels` are those of components, by what follows `aggregator.` in
+    the names of their loggers: `upstream`, or `server.github` for what that server prints.
+    """
+    handler = _Stderr(sys.stderr)
+    handler.setFormatter(Lines(hide, as_json=as_json))
+    logging.getLogger().handlers[:] = [handler]
+    set_levels(level, levels or {})
+    _catch_the_rest()
+    return logging.getLogger(_HOUSE)
+
+
+def set_levels(level: str, levels: Mapping[str, str]) -> None:
+    """From now on log from these levels up."""
+    root = logging.getLogger()
+    root.setLevel(max(_LEVELS[level], logging.INFO))
+    for name in list(root.manager.loggerDict):
+        if name.startswith(f"{_HOUSE}."):
+            logging.getLogger(name).setLevel(logging.NOTSET)
+    logging.getLogger(_HOUSE).setLevel(_LEVELS[level])
+    for component, own in levels.items():
+        logging.getLogger(f"{_HOUSE}.{component}").setLevel(_LEVELS[own])
+    for chatty in _CHATTY:
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+class Lines(logging.Formatter):
+    """One line per event; an exception adds its own below, or in the JSON object.
+
+    A line says which call it belongs to: by its trace, and in JSON also by agent, server and tool, as far as they are
+    known (from `extra`, or from the call that the running task works on).
+    """
+
+    def __init__(self, hide: Redactor | Iterable[str], *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+        self._redact = hide if isinstance(hide, Redactor) else Redactor(hide)
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = self._shown(message_of(record, self._redact))
+        trace = self._shown(self._below(record))
+        at = time.localtime(record.created)
+        if self._as_json:
+            event = {
+                "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', at)}.{int(record.msecs):03d}{time.strftime('%z', at)}",
+                "level": record.levelname.lower(),
+                "logger": record.name,
+                "message": message,
+                **_about(record),
+            }
+            return json.dumps(event | ({"exception": trace} if trace else {}), ensure_ascii=False)
+        clock = f"{time.strftime('%H:%M:%S', at)}.{int(record.msecs):03d}"
+        trace_id = _about(record).get("trace_id", "")[:_SHORT_ID]
+        of_call = f" [trace {trace_id}]" if trace_id else ""
+        line = f"{clock} {record.levelname:<7} {record.name.removeprefix(f'{_HOUSE}.')}{of_call}: {message}"
+        line = _CONTROL.sub(_escaped, line)
+        return f"{line}\n{_CONTROL_BUT_BREAKS.sub(_escaped, trace)}" if trace else line
+
+    def _below(self, record: logging.LogRecord) -> str:
+        """The exception and the stack, if there are any."""
+        trace = self.formatException(record.exc_info) if record.exc_info else record.exc_text or ""
+        return "\n".join(filter(None, (trace, record.stack_info)))
+
+    def _shown(self, text: str) -> str:
+        if len(text) <= _LONGEST:
+            return self._redact(text)
+        return f"{self._redact(text[: _LONGEST + _BORDER])[:_LONGEST]}... ({len(text)} characters)"
+
+
+class _Stderr(logging.StreamHandler[Any]):
+    """Says that a message could not be written without repeating what was in it."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exception()
+        if isinstance(error, OSError):
+            return  # nobody reads stderr any more
+        text = f"a message of {record.name} could not be written ({type(error).__name__}): {record.msg}"
+        if record.name != __name__:
+            self.handle(logging.LogRecord(__name__, logging.ERROR, __file__, 0, text, (), None))
+
+
+def _about(record: logging.LogRecord) -> dict[str, str]:
+    """What is known of the call that the line belongs to."""
+    call = current_call.get()
+    trace = call.trace if call is not None else current_trace.get()
+    found = {"trace_id": trace.trace_id, "span_id": trace.span_id} if trace is not None else {}
+    for name in _ABOUT:
+        value = getattr(record, name, None) or (getattr(call, name) if call is not None else None)
+        if name == "server" and record.name.startswith(_SERVER):
+            value = record.name.removeprefix(_SERVER)
+        if value:
+            found[name] = str(value)
+    return found
+
+
+def _catch_the_rest() -> None:
+    """What Python itself would print goes to the log, unless the program around us sees to it already."""
+    logging.captureWarnings(True)
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _uncaught
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _uncaught_in_thread
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _unraisable
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+    else:
+        logging.getLogger(_HOUSE).critical("stopped by a bug", exc_info=(kind, error, trace))
+
+
+def _uncaught_in_thread(thrown: threading.ExceptHookArgs) -> None:
+    if thrown.exc_value is not None and not issubclass(thrown.exc_type, SystemExit):
+        name = thrown.thread.name if thrown.thread is not None else "unknown"
+        error = (thrown.exc_type, thrown.exc_value, thrown.exc_traceback)
+        logging.getLogger(_HOUSE).error("the thread %s was stopped by a bug", name, exc_info=error)
+
+
+def _unraisable(thrown: "sys.UnraisableHookArgs") -> None:
+    if thrown.exc_value is not None:
+        error = (thrown.exc_type, thrown.exc_value, thrown.exc_traceback)
+        logging.getLogger(_HOUSE).error("%s", thrown.err_msg or "an exception was ignored", exc_info=error)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()

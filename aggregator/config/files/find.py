@@ -1,0 +1,94 @@
+"""Where the configuration file is.
+
+Law: what stands in the working folder is used only by its name or once it was trusted, since whoever wrote a folder
+that was copied or cloned is somebody else, and a configuration starts programs.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from aggregator.config.errors import ConfigError, ConfigMissing
+from aggregator.config.files.trust import TrustList
+
+FILE: Final = "aggregator.json"
+
+_WHY: Final = {"named": "named with --config", "own": "your own", "trusted": "of this folder, which is trusted"}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The file to use, and why it is this one.
+
+    `trust` must hold the file whenever it is read; None where it needs no trust. `passed_over` is a file of the working
+    folder that is not used.
+    """
+
+    path: Path
+    why: Literal["named", "own", "trusted"]
+    trust: TrustList | None = None
+    passed_over: Path | None = None
+
+    def __str__(self) -> str:
+        """One line for the log."""
+        said = f"configuration: {self.path} ({_WHY[self.why]})"
+        return f"{said}; {self.passed_over} is not used, name it with --config to use it" if self.passed_over else said
+
+
+def find_config(explicit: Path | None, cwd: Path, environ: Mapping[str, str]) -> Found:
+    """Return the file that was named, else the user's own, else that of the working folder if it is trusted.
+
+    Raises:
+        ConfigMissing: none was named, and there is none; the message names every place looked at.
+        ConfigError: the named one is not there, or that of the working folder is not trusted.
+    """
+    if explicit is not None:
+        named = cwd / os.path.expanduser(explicit)
+        if not os.path.exists(named):  # False, not an error, in a folder that may not be entered
+            raise ConfigError(f"There is no file {named}. Create it, or name another with --config.")
+        return Found(named, "named")
+    own, here = own_file(environ), cwd / FILE
+    if os.path.exists(own):
+        other = os.path.exists(here) and not os.path.samefile(here, own)
+        return Found(own, "own", passed_over=here if other else None)
+    if os.path.exists(here):
+        trust = trust_list(environ)
+        trust.check(here)
+        return Found(here, "trusted", trust)
+    raise ConfigMissing(
+        f"There is no configuration: neither {own} nor {here} exists. Start with a file {own} that holds "
+        '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}, '
+        "or name another file with --config."
+    )
+
+
+def own_file(environ: Mapping[str, str]) -> Path:
+    """The user's own configuration file, whether or not there is one."""
+    return platform_folder(environ) / "aggregator" / FILE
+
+
+def trust_list(environ: Mapping[str, str]) -> TrustList:
+    """The list of the files that the user trusts."""
+    return TrustList(platform_folder(environ) / "aggregator" / "trusted.json")
+
+
+def platform_folder(environ: Mapping[str, str]) -> Path:
+    """Where programs of this platform keep their configuration.
+
+    Raises:
+        ConfigError: this user has no home, so that the folder would be one in the working folder.
+    """
+    home = Path(environ.get("HOME") or os.path.expanduser("~"))
+    if sys.platform == "darwin":
+        folder = home / "Library" / "Application Support"
+    elif sys.platform == "win32":
+        folder = Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
+    else:
+        given = environ.get("XDG_CONFIG_HOME", "")
+        folder = Path(given) if os.path.isabs(given) else home / ".config"
+    if not os.path.isabs(folder):
+        raise ConfigError("There is no home folder to look for a configuration in: set HOME, or use --config.")
+    return folder

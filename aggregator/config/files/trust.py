@@ -1,0 +1,89 @@
+"""The configuration files of folders that the user trusts: each by its path and by the digest of its content."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from aggregator.config.errors import ConfigError
+from aggregator.config.files.jsonfile import read_bytes
+
+
+def digest_of(content: bytes) -> str:
+    """Return the digest that a file is remembered by."""
+    return sha256(content).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class TrustList:
+    """The list, which is a JSON file of the user's: digests by absolute path."""
+
+    path: Path
+
+    def entries(self) -> Mapping[str, str]:
+        """Return the digest of every trusted file. Raises ConfigError when the list cannot be read."""
+        if not os.path.exists(self.path):
+            return {}
+        try:
+            found: Any = json.loads(read_bytes(self.path))
+        except (ValueError, RecursionError):
+            found = None
+        entries = found.get("trusted") if isinstance(found, dict) else None
+        if not isinstance(entries, dict) or not all(isinstance(digest, str) for digest in entries.values()):
+            raise ConfigError(f"{self.path} is not a list of trusted files. Remove it, and trust them again.")
+        return entries
+
+    def check(self, file: Path, content: bytes | None = None) -> None:
+        """Make sure that a file is trusted with this content, which is read where it is not given.
+
+        Raises:
+            ConfigError: it is not, or it cannot be read.
+        """
+        known = self.entries().get(_key(file))
+        if known is not None and known == digest_of(read_bytes(file) if content is None else content):
+            return
+        why = "is not trusted" if known is None else "was changed since it was trusted"
+        raise ConfigError(
+            f"{file} is in the working folder and {why}, so it is not used: a configuration starts programs. "
+            f"Read it, then run `aggregator trust` there; or name it with --config {file}."
+        )
+
+    def add(self, file: Path, content: bytes) -> None:
+        """Trust a file with this content. Raises ConfigError when that cannot be written down."""
+        self._write({**self.entries(), _key(file): digest_of(content)})
+
+    def remove(self, file: Path) -> bool:
+        """Trust a file no more; False if it was not trusted. Raises ConfigError when that cannot be written down."""
+        entries = dict(self.entries())
+        if entries.pop(_key(file), None) is None:
+            return False
+        self._write(entries)
+        return True
+
+    def _write(self, entries: Mapping[str, str]) -> None:
+        text = json.dumps({"trusted": dict(sorted(entries.items()))}, indent=2) + "\n"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.write(text)
+                os.replace(temporary, self.path)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(temporary)
+                raise
+        except OSError as error:
+            raise ConfigError(f"{self.path} cannot be written: {error.strerror or error}.") from None
+
+
+def _key(file: Path) -> str:
+    """The path with the links to its folder resolved; what a link in the folder leads to is read, but what it names is
+    looked for in this folder.
+    """
+    return os.path.join(os.path.realpath(file.parent), file.name)

@@ -1,0 +1,116 @@
+"""Pydantic's complaints as plain sentences: what was expected, what came, what to write."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
+
+from aggregator.config.files.jsonfile import kind
+from aggregator.config.files.report import Where, did_you_mean
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+# Whatever stands in these may be a secret: what came is named by its kind only.
+SECRET_FIELDS = frozenset({"args", "env", "headers", "proxy", "url"})
+_LONGEST_SHOWN = 40
+
+_EXPECTED = {
+    "string": "a text in double quotes",
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "finite_number": "a number",
+    "tuple": "a list in [ ]",
+    "list": "a list in [ ]",
+    "dict": "an object in {{ }}",
+    "mapping": "an object in {{ }}",
+    "model": "an object in {{ }}",
+    "missing": "a value",
+    "literal": "one of {expected}",
+    "greater_than_equal": "a number from {ge} up",
+    "less_than_equal": "a number up to {le}",
+    "string_too_short": "a text that is not empty",
+    "string_unicode": "a text without broken characters",
+}
+_FIXES = {
+    "string": "Put the value in double quotes.",
+    "bool": "Write true or false, without quotes.",
+    "tuple": 'Write a list, such as ["one", "two"].',
+    "dict": 'Write an object, such as {"NAME": "value"}.',
+    "mapping": 'Write an object, such as {"NAME": "value"}.',
+    "missing": "Add it.",
+}
+_SHAPES = {
+    "target": (
+        '"package.module:attribute"',
+        'Write the module and the attribute in it, such as "my_servers.weather:server".',
+    ),
+    "path": ('a path such as "/mcp"', "Begin it with / and leave out spaces, ? and #."),
+}
+
+
+class Complaint(NamedTuple):
+    """What is wrong at one place."""
+
+    where: Where
+    message: str
+    fix: str
+
+
+def complaints(
+    error: ValidationError, written: Mapping[str, object], place: Callable[[Where], Where] = lambda where: where
+) -> list[Complaint]:
+    """One complaint per field; `written` is the object as the file has it, `place` turns our paths into its paths."""
+    made: dict[Where, Complaint] = {}
+    for detail in error.errors(include_url=False):
+        field = tuple(step for step in detail["loc"] if step != "[key]")
+        made.setdefault(field, Complaint(field, *_sentences(detail, field, _lookup(place(field), written))))
+    return list(made.values())
+
+
+def _sentences(detail: "ErrorDetails", field: Where, came: tuple[object, ...]) -> tuple[str, str]:
+    expected, fix = _expected(detail, field)
+    got = f", got {_shown(came[0], field)}" if came else ""
+    return f"Expected {expected}{got}.", _meant(detail, came) or fix
+
+
+def _expected(detail: "ErrorDetails", field: Where) -> tuple[str, str]:
+    context: dict[str, Any] = detail.get("ctx", {})
+    known = detail["type"]
+    if known == "value_error":  # raised by our own parsers, in our own words
+        return str(context["error"]).removeprefix("expected "), "Correct the value, or remove it for the default."
+    if known == "string_pattern_mismatch":
+        return _SHAPES[str(field[-1])]
+    for name in (known, known.rsplit("_", 1)[0], known.split("_", 1)[0]):
+        if name in _EXPECTED:
+            fix = _FIXES.get(name, "Correct the value, or remove it for the default.")
+            return _EXPECTED[name].format(**context).replace("'", '"'), fix
+    return "another value", "See the reference of this field in docs/configuration.md."
+
+
+def _shown(value: object, field: Where) -> str:
+    if SECRET_FIELDS.isdisjoint(field) and not isinstance(value, Mapping | list):
+        spelled = json.dumps(value, ensure_ascii=False)
+        if len(spelled) <= _LONGEST_SHOWN:
+            return spelled
+    return kind(value)
+
+
+def _meant(detail: "ErrorDetails", came: tuple[object, ...]) -> str | None:
+    """Which of the words that are allowed was probably meant."""
+    if detail["type"] != "literal_error" or not came or not isinstance(came[0], str):
+        return None
+    return did_you_mean(came[0], str(detail["ctx"]["expected"]).replace(" or ", ", ").replace("'", "").split(", "))
+
+
+def _lookup(where: Where, written: object) -> tuple[object, ...]:
+    """The value at a path, in a tuple; an empty one when there is none."""
+    for step in where:
+        if isinstance(written, list) and isinstance(step, int):
+            written = dict(enumerate(written))
+        if not isinstance(written, Mapping) or step not in written:
+            return ()
+        written = written[step]
+    return (written,)

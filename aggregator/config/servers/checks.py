@@ -1,0 +1,144 @@
+"""What makes sense in one entry: the type that its fields mean, addresses, names and texts that a wire can carry.
+
+Law: no message shows a value of `url`, `headers`, `env`, `proxy` or `args`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
+
+from aggregator.config.durations import format_duration
+from aggregator.config.files.wording import Complaint
+from aggregator.config.model import ServerType
+
+# What each type is reached by.
+# Stands in `url` and `launch` for a port that is free when the program is started.
+FREE_PORT = "{port}"
+NEEDS: dict[str, str] = {"stdio": "command", "sse": "url", "http": "url", "auto": "url", "local": "target"}
+_MEANS: dict[str, ServerType] = {"command": "stdio", "url": "auto", "target": "local"}
+_ONLY: dict[str, tuple[str, ...]] = {
+    "command": ("command", "args", "env", "cwd"),
+    "url": ("url", "headers", "proxy", "launch", "heartbeat"),
+    "target": ("target",),
+}
+# Patterns are texts here: compiling costs every start, and few files need all of them.
+_HEADER_NAME = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+_NOT_IN_HEADER = r"[\x00-\x08\x0a-\x1f\x7f]"
+_NOT_IN_URL = r"[\x00-\x20\x7f]"
+# A bare number above this was most likely meant in milliseconds, as some hosts have it.
+_LIKELY_MILLISECONDS = 600
+
+
+def settle_type(fields: dict[str, object]) -> Complaint | None:
+    """Put the type that the fields mean into them, or say why there is none."""
+    reached_by = [name for name in _MEANS if fields.get(name) is not None]
+    given = fields.get("type")
+    if given is None and len(reached_by) == 1:
+        fields["type"] = _MEANS[reached_by[0]]
+        return None
+    if given is None and not reached_by:
+        return Complaint(
+            (),
+            "The entry has neither `command` nor `url`.",
+            'Add "command" to run a program, or "url" to connect to a server that is running.',
+        )
+    if given is None:
+        return Complaint(
+            (),
+            f"The entry has both `{reached_by[0]}` and `{reached_by[1]}`, and no `type` to choose between them.",
+            "Remove one of them; a program that is to be started for `url` goes into `launch`.",
+        )
+    need = NEEDS.get(given) if isinstance(given, str) else None
+    if need and need not in reached_by:
+        return Complaint(
+            (need,),
+            f"A server of type `{given}` needs `{need}`.",
+            f"Add `{need}`, or correct `type`.",
+        )
+    return None
+
+
+def without_effect(fields: Mapping[str, object], server_type: str) -> Iterator[Complaint]:
+    """Fields that mean nothing for a type."""
+    need = NEEDS[server_type]
+    for other, names in _ONLY.items():
+        for name in names if other != need else ():
+            if fields.get(name) not in (None, [], {}, (), ""):
+                fix = "Remove it."
+                if need == "url" and other == "command":
+                    fix = "Remove it, or put it into `launch` if the aggregator is to start the program."
+                yield Complaint((name,), f"`{name}` has no effect on a server of type `{server_type}`.", fix)
+
+
+def unsound(fields: Mapping[str, object]) -> Iterator[Complaint]:
+    """Texts of the right kind that cannot be used all the same."""
+    if fault := address_fault(fields.get("url")):
+        yield Complaint(("url",), fault, 'Write an address such as "https://mcp.example.com/mcp".')
+    if fault := address_fault(fields.get("proxy")):
+        yield Complaint(("proxy",), fault, 'Write an HTTP proxy such as "http://proxy.example.com:3128".')
+    headers = fields.get("headers")
+    for name, value in headers.items() if isinstance(headers, Mapping) else ():
+        if not re.fullmatch(_HEADER_NAME, name):
+            yield Complaint(("headers", name), "This is not the name of an HTTP header.", "Use letters, digits and -.")
+        elif isinstance(value, str) and (re.search(_NOT_IN_HEADER, value) or not _latin(value)):
+            yield Complaint(
+                ("headers", name), "The value holds a line break or a character that HTTP cannot carry.", "Remove it."
+            )
+    yield from _unsound_process(fields, ())
+    launch = fields.get("launch")
+    if isinstance(launch, Mapping):
+        yield from _unsound_process(launch, ("launch",))
+
+
+def _unsound_process(fields: Mapping[str, object], where: tuple[str, ...]) -> Iterator[Complaint]:
+    env = fields.get("env")
+    for name in env if isinstance(env, Mapping) else ():
+        if not name or "=" in name or "\0" in name:
+            yield Complaint(
+                (*where, "env", name), "This is not the name of a variable.", "Remove the entry or rename it."
+            )
+    for name in ("command", "args", "env", "cwd"):
+        if any("\0" in text for text in _texts(fields.get(name))):
+            yield Complaint((*where, name), "A NUL character cannot be handed to a program.", "Remove it.")
+
+
+def likely_milliseconds(fields: Mapping[str, object]) -> Iterator[Complaint]:
+    """Bare numbers that are long for seconds."""
+    for name in ("timeout", "max_timeout", "connect_timeout", "heartbeat"):
+        value = fields.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and _LIKELY_MILLISECONDS < value < 1e9:
+            spelled = format_duration(value)
+            yield Complaint(
+                (name,),
+                f"The number {value} means seconds here, which is {spelled}.",
+                f'Write "{spelled}" if that is right, or "{format_duration(value / 1000)}" if milliseconds were meant.',
+            )
+
+
+def address_fault(address: object) -> str | None:
+    """Why a text cannot be the address of a server or a proxy; None for what is no text."""
+    if not isinstance(address, str):
+        return None
+    if re.search(_NOT_IN_URL, address):
+        return "The address holds a space or a control character."
+    try:
+        parts = urlsplit(address.replace(FREE_PORT, "1"))
+        _ = parts.port
+    except ValueError:
+        return "The address has a host or a port that cannot be."
+    if parts.scheme not in ("http", "https"):
+        return "The address does not begin with http:// or https://."
+    return None if parts.hostname else "The address has no host."
+
+
+def _latin(text: str) -> bool:
+    return all(ord(char) < 256 for char in text)
+
+
+def _texts(value: object) -> list[str]:
+    values: list[object] = [value]
+    if isinstance(value, Mapping):
+        values = list(value.values())
+    elif isinstance(value, list | tuple):
+        values = list(value)
+    return [text for text in values if isinstance(text, str)]

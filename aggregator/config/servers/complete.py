@@ -1,0 +1,55 @@
+"""One entry with its variables filled in, and what could not be."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from aggregator.config.files.report import Where
+from aggregator.config.servers.envfile import parse_env_file
+from aggregator.config.servers.expand import Expander, ExpandError
+from aggregator.config.servers.foreign import ENV_FILE
+
+_DEEPEST = 20
+
+
+class Gap(NamedTuple):
+    """A text that could not be completed, and where it stands in the entry."""
+
+    where: Where
+    error: ExpandError
+
+
+def complete(value: object, expander: Expander, where: Where = ()) -> tuple[object, list[Gap]]:
+    """The value with every text in it expanded; a text that cannot be stays as it is written."""
+    gaps: list[Gap] = []
+    return _completed(value, expander, where, gaps), gaps
+
+
+def add_env_file(entry: dict[str, object], expander: Expander) -> list[Gap]:
+    """Put the variables of the entry's `envFile` under those of its `env`."""
+    named = entry.get(ENV_FILE)
+    if not isinstance(named, str) or not named:
+        return []
+    try:
+        found = parse_env_file(expander.read(named))
+    except ExpandError as error:
+        return [Gap((ENV_FILE,), error)]
+    expander.secrets.update(value for value in found.values() if value)
+    own = entry.get("env") or {}
+    if isinstance(own, Mapping):
+        entry["env"] = {**found, **own}
+    return []
+
+
+def _completed(value: object, expander: Expander, where: Where, gaps: list[Gap]) -> object:
+    if isinstance(value, str):
+        try:
+            return expander.expand(value)
+        except ExpandError as error:
+            gaps.append(Gap(where, error))
+    elif len(where) > _DEEPEST:  # nothing here is nested that deep: the models refuse it
+        return value
+    elif isinstance(value, dict):
+        return {key: _completed(item, expander, (*where, key), gaps) for key, item in value.items()}
+    elif isinstance(value, list):
+        return [_completed(item, expander, (*where, at), gaps) for at, item in enumerate(value)]
+    return value

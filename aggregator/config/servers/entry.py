@@ -1,0 +1,131 @@
+"""One entry on its way from the file to a server: filled in, put into our words, named, its keys looked at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aggregator.config.files.jsonfile import JsonObject
+from aggregator.config.files.report import Report, Where, did_you_mean
+from aggregator.config.files.wording import Complaint
+from aggregator.config.health import HealthConfig
+from aggregator.config.model import LaunchConfig, ToolsConfig
+from aggregator.config.servers.complete import Gap, add_env_file, complete
+from aggregator.config.servers.expand import Expander
+from aggregator.config.servers.foreign import ENV_FILE, MEANT, OWN_KEYS, TOOL_LISTS, Translated, is_comment, translate
+from aggregator.config.servers.names import usable
+
+_NESTED_KEYS = {
+    "launch": tuple(LaunchConfig.model_fields),
+    "tools": tuple(ToolsConfig.model_fields),
+    "health": tuple(HealthConfig.model_fields),
+}
+_MAY_BE_BLANK = ("command", "url", "target", "proxy", "cwd", "description")
+
+
+@dataclass
+class Entry:
+    """What the file says of one server, and what was wrong with it so far."""
+
+    key: str
+    raw: Mapping[str, object]
+    where: Where  # of the entry in its file
+    report: Report
+    translated: Translated
+    gaps: list[Gap]
+    changed: set[str] = field(default_factory=set)  # fields that the environment replaced
+    id: str = ""
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """The entry in our words."""
+        return self.translated.fields
+
+    def field_of(self, gap: Gap) -> str:
+        """Our name of the field that a gap is in."""
+        key = str(gap.where[0])
+        if key == ENV_FILE:
+            return "env"
+        return next((name for name, written in self.translated.written.items() if written == key), key)
+
+    def place(self, path: Where) -> Where:
+        """A path in our words as a path in the entry as it is written."""
+        if not path:
+            return ()
+        name = self.translated.written.get(str(path[0]), str(path[0]))
+        is_list = name in TOOL_LISTS or (name == "tools" and isinstance(self.raw.get(name), list))
+        return (name, *path[2 if is_list else 1 :])
+
+    def error(self, found: Complaint) -> None:
+        """Report what costs the entry; the place is one in our words."""
+        self.report.error((*self.where, *self.place(found.where)), found.message, found.fix, self._name)
+
+    def warn(self, found: Complaint) -> None:
+        """Report what does not; the place is one in our words."""
+        self.report.warning((*self.where, *self.place(found.where)), found.message, found.fix, self._name)
+
+    @property
+    def _name(self) -> str:
+        return self.id or usable(self.key) or self.key
+
+
+def fill(key: str, raw: Mapping[str, object], where: Where, report: Report, expander: Expander) -> Entry:
+    """The entry with its variables filled in. What could not be filled is in `gaps`."""
+    filled: dict[str, object] = {}
+    gaps: list[Gap] = []
+    for name, value in raw.items():
+        if name in MEANT:
+            filled[name], found = complete(value, expander, (name,))
+            gaps += found
+        else:
+            filled[name] = value
+    if not any(gap.where[0] == ENV_FILE for gap in gaps):
+        gaps += add_env_file(filled, expander)
+    entry = Entry(key, raw, where, report, translate(filled), gaps)
+    for name in _MAY_BE_BLANK:
+        if entry.fields.get(name) == "":
+            del entry.fields[name]
+    return entry
+
+
+def name(entry: Entry) -> bool:
+    """Settle the id and the prefix; False, with an error, where there is nothing to make them of."""
+    own = entry.fields.get("prefix")
+    made = usable(entry.key)
+    if own is not None and not isinstance(own, str):
+        entry.id = made or entry.key  # whoever checks the fields will say that the prefix is no text
+        return True
+    prefix = made if own is None else usable(own) if own else ""
+    entry.id = made or prefix or ""
+    if prefix is None or not entry.id:
+        place, what = (("prefix",), "prefix") if own is not None else ((), "key")
+        message = f"The {what} has no letter or digit of A-Z, a-z, 0-9 to name tools by."
+        entry.error(Complaint(place, message, 'Write a "prefix" that has, such as "maps".'))
+        return False
+    if own is not None and prefix != own:
+        message = f"Tool names cannot hold this prefix; it is `{prefix}` here."
+        entry.warn(Complaint(("prefix",), message, f'Write "{prefix}", or choose another.'))
+    if own is None and prefix != entry.key:
+        message = f"Tool names cannot hold this key; the server is called `{prefix}` here."
+        entry.warn(Complaint((), message, 'Rename the key, or choose a "prefix".'))
+    entry.fields["prefix"] = prefix
+    return True
+
+
+def note_keys(entry: Entry) -> None:
+    """Warn of keys that are not known or are there twice, and take them out."""
+    for key in entry.translated.unknown:
+        _unknown(entry, (key,), OWN_KEYS)
+    for key in entry.raw.repeated if isinstance(entry.raw, JsonObject) else ():
+        entry.warn(Complaint((key,), "This key is there more than once; the last one counts.", "Remove the others."))
+    for part, known in _NESTED_KEYS.items():
+        value = entry.fields.get(part)
+        if isinstance(value, Mapping):
+            for key in value:
+                if key not in known:
+                    _unknown(entry, (part, key), known)
+            entry.fields[part] = {key: item for key, item in value.items() if key in known and item is not None}
+
+
+def _unknown(entry: Entry, where: tuple[str, ...], known: tuple[str, ...]) -> None:
+    if not is_comment(where[-1]):
+        hint = did_you_mean(where[-1], known)
+        entry.warn(Complaint(where, "This key is not known and has no effect.", hint or "Remove it."))

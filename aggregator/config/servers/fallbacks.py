@@ -1,0 +1,52 @@
+"""Whether the servers that are to stand in for others exist. One that does not is left out, with a warning."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from aggregator.config.files.report import Report, Where, did_you_mean
+from aggregator.config.model import ServerConfig
+
+
+def settle_fallbacks(
+    servers: Sequence[ServerConfig], place: Callable[[ServerConfig], Where], report: Report
+) -> tuple[ServerConfig, ...]:
+    """The servers with the ids of others in `fallbacks` and `tools.fallbacks`, whether a key or an id stood there.
+
+    `place` says where a server's entry is in its file.
+    """
+    ids = {server.key: server.id for server in servers} | {server.id: server.id for server in servers}
+    return tuple(_settled(server, ids, place(server), report) for server in servers)
+
+
+def split(named: str, own: str) -> tuple[str, str]:
+    """The server and the tool that an entry of `tools.fallbacks` names; `own`, the tool's name, where it names none."""
+    server, dot, tool = named.partition(".")
+    return server, tool if dot else own
+
+
+def _settled(server: ServerConfig, ids: Mapping[str, str], at: Where, report: Report) -> ServerConfig:
+    def known(named: Sequence[str], where: Where, *, tools: bool) -> Iterator[str]:
+        for number, name in enumerate(named):
+            # A key may have dots of its own.
+            written = name if name in ids else name.partition(".")[0]
+            fix: str | None = None
+            if written not in ids:
+                message, fix = f"No server is called `{written}`", did_you_mean(written, ids)
+            elif ids[written] == server.id:
+                message = "A server cannot stand in for itself"
+            elif written != name and not tools:
+                message, fix = "Whole servers are named here, not tools", "Put it into `tools.fallbacks`."
+            else:
+                yield ids[written] + name[len(written) :]
+                continue
+            fix = fix or "Name another key of `mcpServers`."
+            report.warning((*at, *where, number), f"{message}; this is left out.", fix, server.id)
+
+    if not (server.fallbacks or server.tools.fallbacks):
+        return server
+    by_tool = {
+        pattern: tuple(dict.fromkeys(known(named, ("tools", "fallbacks", pattern), tools=True)))
+        for pattern, named in server.tools.fallbacks.items()
+    }
+    whole = tuple(dict.fromkeys(known(server.fallbacks, ("fallbacks",), tools=False)))
+    tools = server.tools.model_copy(update={"fallbacks": by_tool})
+    return server.model_copy(update={"fallbacks": whole, "tools": tools})

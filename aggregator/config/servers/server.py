@@ -1,0 +1,154 @@
+"""One entry of `mcpServers` made into a server, or the reasons why not. One bad entry never costs another."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from aggregator.config.durations import format_duration
+from aggregator.config.files.jsonfile import kind
+from aggregator.config.files.report import Report, Where
+from aggregator.config.files.wording import Complaint, complaints
+from aggregator.config.model import DEFAULT_MAX_TIMEOUT, ServerConfig
+from aggregator.config.servers.checks import NEEDS, likely_milliseconds, settle_type, unsound, without_effect
+from aggregator.config.servers.entry import Entry, fill, name, note_keys
+from aggregator.config.servers.expand import Expander
+from aggregator.config.servers.overrides import Override, apply
+from aggregator.config.servers.secrets import secrets_in
+
+# Fields that may keep an unfilled reference in a server that is switched off for it; others take their default.
+_MAY_KEEP_REFERENCES = frozenset(
+    {"command", "args", "env", "cwd", "url", "headers", "proxy", "launch", "description", "trigger_keywords"}
+)
+
+
+@dataclass
+class ServerReader:
+    """Reads entries one after the other, and remembers which names are taken, and by which key."""
+
+    expander: Expander
+    environment: Report
+    ids: dict[str, str] = field(default_factory=dict)
+    prefixes: dict[str, str] = field(default_factory=dict)
+
+    def read(
+        self, key: str, raw: object, where: Where, report: Report, override: Override | None
+    ) -> ServerConfig | None:
+        """The server, switched off where a variable is missing; None, with errors reported, where there is none."""
+        if not isinstance(raw, Mapping):
+            fix = 'Write {"command": ...} or {"url": ...}.'
+            report.error(where, f"Expected an object in {{ }}, got {kind(raw)}.", fix, key)
+            return None
+        entry = fill(key, raw, where, report, self.expander)
+        if override:
+            entry.changed = apply(override, entry.fields, self.environment)
+        self.expander.secrets.update(text for text in secrets_in(entry.fields) if text)
+        off = _switched_off(entry)
+        if not name(entry):
+            return None
+        note_keys(entry)
+        _note_gaps(entry, off)
+        server = _validated(entry, off) if _makes_sense(entry) else None
+        if server is None or not self._take(entry, server):
+            return None
+        return _settled(entry, server, self.expander.folder)
+
+    def _take(self, entry: Entry, server: ServerConfig) -> bool:
+        """Claim the names; the first entry that has one keeps it."""
+        if holder := self.ids.get(server.id):
+            message = f'The name `{server.id}` is already that of "{holder}".'
+            entry.error(Complaint((), message, "Rename one of the two keys."))
+        elif not server.prefix and not server.enabled:
+            # What is switched off takes nobody's names away.
+            self.ids[server.id] = entry.key
+            return True
+        elif (holder := self.prefixes.get("")) and not server.prefix:
+            message = f'Only one server can do without a prefix, and "{holder}" does.'
+            entry.error(Complaint(("prefix",), message, 'Give one of the two a "prefix", or switch it off.'))
+        elif holder := self.prefixes.get(server.prefix):
+            message = f'The prefix `{server.prefix}` is already that of "{holder}".'
+            place = ("prefix",) if "prefix" in entry.raw else ()
+            entry.error(Complaint(place, message, 'Give one of the two another "prefix".'))
+        else:
+            self.ids[server.id] = self.prefixes[server.prefix] = entry.key
+            return True
+        return False
+
+
+def _switched_off(entry: Entry) -> str | None:
+    """Why missing variables switch the server off, if they do; fields that cannot do without take their default."""
+    entry.gaps = [gap for gap in entry.gaps if entry.field_of(gap) not in entry.changed]
+    for field_name in {entry.field_of(gap) for gap in entry.gaps} - _MAY_KEEP_REFERENCES:
+        entry.fields.pop(field_name, None)
+    if entry.fields.get("enabled") is False:
+        entry.gaps = []  # the operator switched it off already, perhaps for want of the variable
+    return entry.gaps[0].error.message if entry.gaps else None
+
+
+def _note_gaps(entry: Entry, off: str | None) -> None:
+    for where, error in entry.gaps if off else ():
+        place = (*entry.where, *where)
+        entry.report.warning(place, f"{error.message} The server is switched off.", error.fix, entry.id)
+
+
+def _makes_sense(entry: Entry) -> bool:
+    """Report what does not; True when nothing forbids the entry."""
+    if fault := settle_type(entry.fields):
+        entry.error(fault)
+        return False
+    whole = entry.fields.keys() - {entry.field_of(gap) for gap in entry.gaps}
+    faults = list(unsound({key: entry.fields[key] for key in whole}))
+    for fault in faults:
+        entry.error(fault)
+    as_written = {key: value for key, value in entry.fields.items() if key not in entry.changed}
+    server_type = entry.fields["type"]
+    if isinstance(server_type, str) and server_type in NEEDS:
+        for hint in without_effect(as_written, server_type):
+            entry.warn(hint)
+    for hint in likely_milliseconds(as_written):
+        entry.warn(hint)
+    return not faults
+
+
+def _validated(entry: Entry, off: str | None) -> ServerConfig | None:
+    values: dict[str, object] = {"description": entry.key, **entry.fields, "id": entry.id, "key": entry.key}
+    if off:
+        values |= {"enabled": False, "disabled_reason": off}
+    try:
+        return ServerConfig.model_validate(values)
+    except ValidationError as error:
+        for fault in complaints(error, entry.raw, entry.place):
+            entry.error(fault)
+        return None
+
+
+def _settled(entry: Entry, server: ServerConfig, folder: Path) -> ServerConfig:
+    """With time-outs that agree with each other, and paths that do not depend on the working folder."""
+    update: dict[str, object] = {}
+    longest = max((server.timeout, *server.tools.timeout.values()))
+    if longest > server.max_timeout and "max_timeout" not in entry.fields:
+        update["max_timeout"] = max(longest, DEFAULT_MAX_TIMEOUT)
+    elif longest > server.max_timeout:
+        message = f"A time-out of {format_duration(longest)} is above the maximum, which cuts it short."
+        entry.warn(Complaint(("max_timeout",), message, "Raise `max_timeout`, or lower the time-out."))
+        update["timeout"] = min(server.timeout, server.max_timeout)
+    if server.cwd:
+        update["cwd"] = _folder(folder, server.cwd)
+    elif server.command and _is_relative(server.command):
+        update["command"] = _folder(folder, server.command)
+    if server.launch and server.launch.cwd:
+        update["launch"] = server.launch.model_copy(update={"cwd": _folder(folder, server.launch.cwd)})
+    elif server.launch and _is_relative(server.launch.command):
+        update["launch"] = server.launch.model_copy(update={"command": _folder(folder, server.launch.command)})
+    return server.model_copy(update=update) if update else server
+
+
+def _is_relative(command: str) -> bool:
+    """Whether a program is named by a path from some folder, rather than looked up on `PATH`."""
+    return bool(os.path.dirname(command)) and not os.path.isabs(command)
+
+
+def _folder(base: Path, written: str) -> str:
+    return str(base / os.path.expanduser(written))

@@ -1,0 +1,111 @@
+"""How much memory the results of all calls that are under way take, and who has it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+from aggregator.domain.call_record import current_call
+from aggregator.domain.errors import ResultsFull
+
+# What is smaller is not counted: there are never so many of these that they matter.
+SMALL: Final = 64 * 1024
+
+
+class Results:
+    """Bytes of JSON that may be held at once. One agent, and one server, has half of it at most."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.held = 0
+        self._parts: Counter[tuple[str, str]] = Counter()
+
+    def __repr__(self) -> str:
+        return f"<Results: {self.held} of {self.most} bytes>"
+
+    def take(self, size: int, parts: tuple[tuple[str, str], ...]) -> bool:
+        """Count what one more result takes for those whose it is; False where there is no room."""
+        if self.held + size > self.most or any(self._parts[part] + size > self.most // 2 for part in parts):
+            return False
+        self.held += size
+        self._parts.update(dict.fromkeys(parts, size))
+        return True
+
+    def give(self, size: int, parts: tuple[tuple[str, str], ...]) -> None:
+        """Take back what was counted."""
+        self.held -= size
+        self._parts.subtract(dict.fromkeys(parts, size))
+        for part in parts:
+            if not self._parts[part]:
+                del self._parts[part]
+
+
+class Holding:
+    """What one call holds until it is answered."""
+
+    __slots__ = ("_results", "_taken")
+
+    def __init__(self, results: Results) -> None:
+        self._results: Results | None = results
+        self._taken: list[tuple[int, tuple[tuple[str, str], ...]]] = []
+
+    def take(self, size: int, agent: str | None, server: str) -> bool:
+        """Count so many bytes more; nothing is counted for a call that was answered already."""
+        if self._results is None:
+            return True
+        parts = (("agent", agent or ""), ("server", server))
+        if not self._results.take(size, parts):
+            return False
+        self._taken.append((size, parts))
+        return True
+
+    def end(self) -> None:
+        """The call is answered."""
+        if self._results is not None:
+            for size, parts in self._taken:
+                self._results.give(size, parts)
+            self._taken.clear()
+            self._results = None
+
+
+class Sum:
+    """How much has come, so far as it is not small."""
+
+    __slots__ = ("size",)
+
+    def __init__(self) -> None:
+        self.size = 0
+
+
+_summed: Final[ContextVar[Sum | None]] = ContextVar("summed", default=None)
+
+
+@contextmanager
+def summed() -> Iterator[Sum]:
+    """Sum up what comes for this task: for what is no call."""
+    total = Sum()
+    token = _summed.set(total)
+    try:
+        yield total
+    finally:
+        _summed.reset(token)
+
+
+def hold(size: int) -> None:
+    """Count what has come for the call in whose task this runs.
+
+    Raises:
+        ResultsFull: there is no room for it.
+    """
+    if size <= SMALL:
+        return
+    total = _summed.get()
+    if total is not None:
+        total.size += size
+    call = current_call.get()
+    if call is None or call.holding is None:
+        return
+    server = call.server or ""
+    if not call.holding.take(size, call.agent, server):
+        raise ResultsFull(server)

@@ -1,0 +1,119 @@
+"""The URIs inside what an upstream says, as hosts see them: in results, in what was read, in the UI of a tool.
+
+Law: nothing else is touched, and what needs no change comes back as the very same object.
+
+`elsewhere` tells of a URI that is not wrapped (`https:`) whether it would lead to another server. It is spelled so
+that it leads back to the server that said it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from aggregator.domain.uris.exposed import aliased, wrapped
+
+# Content blocks that name a resource (S/schema, ContentBlock).
+_LINK: Final = "resource_link"
+_EMBEDDED: Final = "resource"
+# Where a tool or its result names what it is shown with (ext-apps), and how that was written before.
+_UI: Final = "ui"
+_UI_URI: Final = "resourceUri"
+_FLAT_UI_URI: Final = "ui/resourceUri"
+
+Elsewhere = Callable[[str], bool]
+
+M = TypeVar("M", bound=Mapping[str, Any])
+
+
+def nowhere_else(uri: str) -> bool:
+    """Say that a URI leads to no other server: where there is only one."""
+    return False
+
+
+def in_result(prefix: str, result: dict[str, Any], elsewhere: Elsewhere = nowhere_else) -> dict[str, Any]:
+    """A `tools/call` result."""
+    if not prefix:
+        return result
+    content = result.get("content")
+    if type(content) is list:
+        blocks = _blocks(prefix, content, elsewhere)
+        if blocks is not content:
+            result = {**result, "content": blocks}
+    return in_meta(prefix, result) if "_meta" in result else result
+
+
+def in_prompt(prefix: str, result: dict[str, Any], elsewhere: Elsewhere = nowhere_else) -> dict[str, Any]:
+    """A `prompts/get` result."""
+    messages = result.get("messages")
+    if not prefix or type(messages) is not list:
+        return result
+    made = [_message(prefix, message, elsewhere) for message in messages]
+    same = all(one is other for one, other in zip(made, messages, strict=True))
+    return result if same else {**result, "messages": made}
+
+
+def in_contents(
+    prefix: str, result: dict[str, Any], own: str, asked: str, elsewhere: Elsewhere = nowhere_else
+) -> dict[str, Any]:
+    """A `resources/read` result: what was read under `own` comes back under the URI that was `asked` for."""
+    contents = result.get("contents")
+    if type(contents) is not list:
+        return result
+    made = [
+        {**one, "uri": asked} if type(one) is dict and one.get("uri") == own else _with_uri(prefix, one, elsewhere)
+        for one in contents
+    ]
+    return {**result, "contents": made}
+
+
+def in_meta(prefix: str, holder: M) -> M:
+    """A definition or a result whose `_meta` may name the resource of a UI."""
+    meta = holder.get("_meta")
+    if not prefix or type(meta) is not dict:
+        return holder
+    made = meta
+    if type(ui := meta.get(_UI)) is dict and type(uri := ui.get(_UI_URI)) is str and uri:
+        made = {**made, _UI: {**ui, _UI_URI: wrapped(prefix, uri)}}
+    if type(uri := meta.get(_FLAT_UI_URI)) is str and uri:
+        made = {**made, _FLAT_UI_URI: wrapped(prefix, uri)}
+    return holder if made is meta else {**holder, "_meta": made}  # type: ignore[return-value]
+
+
+def _message(prefix: str, message: Any, elsewhere: Elsewhere) -> Any:
+    if type(message) is not dict:
+        return message
+    content = message.get("content")
+    made = _blocks(prefix, content, elsewhere) if type(content) is list else _block(prefix, content, elsewhere)
+    return message if made is content else {**message, "content": made}
+
+
+def _blocks(prefix: str, blocks: list[Any], elsewhere: Elsewhere) -> list[Any]:
+    for block in blocks:
+        # Most results hold text alone: they are looked through, not copied.
+        if type(block) is dict and block.get("type") in (_LINK, _EMBEDDED):
+            return [_block(prefix, one, elsewhere) for one in blocks]
+    return blocks
+
+
+def _block(prefix: str, block: Any, elsewhere: Elsewhere) -> Any:
+    if type(block) is not dict:
+        return block
+    kind = block.get("type")
+    if kind == _LINK:
+        return _with_uri(prefix, block, elsewhere)
+    if kind == _EMBEDDED:
+        held = block.get("resource")
+        made = _with_uri(prefix, held, elsewhere)
+        return block if made is held else {**block, "resource": made}
+    return block
+
+
+def _with_uri(prefix: str, holder: Any, elsewhere: Elsewhere) -> Any:
+    if type(holder) is not dict:
+        return holder
+    uri = holder.get("uri")
+    if type(uri) is not str or not uri:
+        return holder
+    exposed = wrapped(prefix, uri)
+    if exposed == uri and prefix and elsewhere(uri):
+        exposed = aliased(prefix, uri)
+    return holder if exposed == uri else {**holder, "uri": exposed}

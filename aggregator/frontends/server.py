@@ -1,0 +1,245 @@
+"""The web process: Streamable HTTP, SSE, `/v1` and the health pages behind one guard, on one address."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from typing import Any, Final, cast
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from aggregator.config.model import Config
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.principal import Principal
+from aggregator.frontends.answer import Answer
+from aggregator.frontends.v1.routes import ROUTES, V1_PATH, V1Door, failure, refusal
+from aggregator.frontends.web.body_limits import bounds_of
+from aggregator.frontends.web.connection_limits import Connection
+from aggregator.frontends.web.credentials import facts_of, refuse
+from aggregator.frontends.web.host_guard import App, Guard, Receive, Scope, Send, header, respond, source_in, values
+from aggregator.frontends.web.metrics_page import METRICS_PATH, MetricsPage, Page
+from aggregator.frontends.web.own_address import OwnAddress
+from aggregator.frontends.web.sessions import Sessions
+from aggregator.frontends.web.sse import SseDoor
+from aggregator.frontends.web.streamable_http import HttpDoor
+from aggregator.gateway.access import Access
+from aggregator.gateway.gateway import Gateway
+from aggregator.identity.identify import Door, Refused
+from aggregator.wire.peer import error_message
+
+SSE_PATH: Final = "/sse"
+MESSAGES_PATH: Final = "/messages"
+ALIVE_PATH: Final = "/healthz"
+READY_PATH: Final = "/readyz"
+# Whoever watches over the process asks for these under any name; details are told on this machine only.
+HEALTH_PATHS: Final = frozenset({ALIVE_PATH, READY_PATH})
+
+BACKLOG: Final = 2048
+# How long the last answers may be on their way once everything has ended.
+LAST_BYTES: Final = 2
+
+# For a request whose caller is let in again before it has ended.
+_LET_OUT: Final = Refused(401, "This request was ended, since its key was not good for a moment; send it again.")
+
+Served = Callable[[Principal, Scope, Receive, Send], Awaitable[None]]
+Report = Callable[[], tuple[bool, Mapping[str, Any]]]
+"""Whether we are ready, and the details that say so."""
+
+
+class Web:
+    """ASGI: the doors by path, everything else to the pages. `metrics` gives the text of theirs, if anybody counts."""
+
+    def __init__(
+        self, gateway: Gateway, config: Config, access: Access, report: Report, metrics: Page | None = None
+    ) -> None:
+        http, sse = config.http, config.sse
+        self._tasks = Tasks("the web doors")
+        bounds = bounds_of(http, gateway.room)
+        self._sessions = Sessions(
+            gateway.changes, gateway.admitted, self._tasks, gateway.room, http.session_idle_timeout, bounds.unread
+        )
+        self._http = HttpDoor(gateway, http.names, bounds, self._sessions, self._tasks)
+        self.own = OwnAddress(http)
+        self._sse = SseDoor(gateway, sse.names, MESSAGES_PATH, bounds, self._prefix)
+        self._stall_timeout = http.stall_timeout
+        self._gateway = gateway
+        self._access = access
+        self._http_path = http.path
+        self._doors: dict[str, tuple[Door, Served]] = {}
+        if http.enabled:
+            self._doors[http.path] = ("http", self._http.serve)
+        if sse.enabled:
+            self._doors |= {SSE_PATH: ("sse", self._sse.stream), MESSAGES_PATH: ("sse", self._sse.message)}
+        if config.v1.enabled:
+            v1 = V1Door(gateway, config.v1, bounds, self.own.public_url)
+            self._doors |= {path: ("v1", v1.serve) for path in ROUTES}
+        paths = {
+            "streamable_http": http.path if http.enabled else None,
+            "sse": SSE_PATH if sse.enabled else None,
+            "v1": f"{V1_PATH}/openapi.json" if config.v1.enabled else None,
+        }
+        self._metrics = MetricsPage(access, metrics) if metrics is not None else None
+        base = self.own.public_url or ""
+        self._pages = _pages(report, {kind: f"{base}{path}" for kind, path in paths.items() if path is not None})
+        self.app = Guard(self._route, self.own, HEALTH_PATHS)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Idle sessions are ended inside; on the way out, all of them."""
+        async with self._tasks:
+            self._tasks.start(self._sessions.sweep())
+            self._tasks.start(self._gateway.admitted.watch(self._access.holds))
+            try:
+                yield
+            finally:
+                self._sessions.close()
+                await self._gateway.hang_up()
+
+    def connection(self, *given: Any, **more: Any) -> Connection:
+        """One connection of a host, as the server below has them."""
+        return Connection(self._stall_timeout, self._given_up, *given, **more)
+
+    def _given_up(self, why: str) -> None:
+        self._gateway.room.refused[why] += 1
+
+    def hang_up(self) -> None:
+        """End what would otherwise stay open for ever, so that the rest can drain."""
+        self._gateway.changes.close()
+        self._sessions.close_streams()
+        self._sse.close()
+
+    def _prefix(self, scope: Scope) -> str:
+        """What stands before our paths where the sender of a request finds them."""
+        source, host = source_in(scope), header(scope, b"host") or ""
+        sent = values(scope, b"x-forwarded-prefix")
+        before = self.own.prefix(host, sent, forwarded=source.forwarded, by_trusted=source.by_trusted)
+        return before or str(scope.get("root_path", ""))
+
+    async def _close_to(self, send: Send, kind: Door) -> None:
+        """Refuse what would not go through the gateway: streams, and requests that are no messages."""
+        shut = self._gateway.closing.refusal()
+        body = failure(shut.word, shut.message) if kind == "v1" else error_message(None, shut)
+        await respond(send, shut.status, body, {b"retry-after": b"%d" % shut.retry_after, b"connection": b"close"})
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        path, agent = scope["path"], None
+        door = self._doors.get(path) or self._doors.get(path.rstrip("/"))
+        if door is None and path.startswith(f"{self._http_path}/"):
+            agent, door = path[len(self._http_path) + 1 :], self._doors.get(self._http_path)
+        if door is None:
+            page = self._metrics.serve if self._metrics is not None and path == METRICS_PATH else self._pages
+            await page(scope, receive, send)
+            return
+        kind, served = door
+        if self._gateway.closing.begun and (kind == "v1" or scope["method"] == "GET"):
+            await self._close_to(send, kind)
+            return
+        facts = facts_of(scope, kind, agent)
+        principal = self._access.admit(facts)
+        if isinstance(principal, Refused):
+            await _refuse(send, principal, kind)
+            return
+        task, answer = asyncio.current_task(), Answer(send)
+        assert task is not None, "a request is served in a task"
+        going = self._gateway.admitted.enter(principal, task.cancel)
+        try:
+            await served(principal, scope, receive, answer)
+        except asyncio.CancelledError:
+            if not going.over:
+                raise
+            # Its key is good no more, or this machine's requests need one by now. Where the host does not read, the end
+            # cannot be sent at once: nobody is to end that again.
+            self._gateway.admitted.leave(going)
+            task.uncancel()
+            again = self._access.admit(facts)
+            if answer.started:
+                await answer.end()
+            else:
+                await _refuse(send, again if isinstance(again, Refused) else _LET_OUT, kind)
+        finally:
+            self._gateway.admitted.leave(going)
+
+
+async def _refuse(send: Send, refused: Refused, kind: Door) -> None:
+    await refuse(send, refused, refusal(refused) if kind == "v1" else None)
+
+
+def _pages(report: Report, paths: Mapping[str, str]) -> App:
+    async def signpost(request: Request) -> JSONResponse:
+        return JSONResponse({"name": "aggregator", **paths})
+
+    async def alive(request: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok"})
+
+    async def ready(request: Request) -> JSONResponse:
+        is_ready, details = report()
+        local = source_in(request.scope).local
+        return JSONResponse(dict(details) if local else {"ready": is_ready}, status_code=200 if is_ready else 503)
+
+    return Starlette(routes=[Route("/", signpost), Route(ALIVE_PATH, alive), Route(READY_PATH, ready)])
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens on the address; port 0 takes a free one.
+
+    Raises:
+        OperatorError: the address cannot be had.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise OperatorError(f"Cannot listen on {host}: {error.strerror or error}.") from error
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(BACKLOG)
+    except OSError as error:
+        bound.close()
+        hint = " Another program has that port; choose one with --port." if "in use" in str(error) else ""
+        raise OperatorError(f"Cannot listen on {host}:{port}: {error.strerror}.{hint}") from error
+    return bound
+
+
+async def serve_web(
+    web: Web, bound: socket.socket, stopping: asyncio.Event, drain: Callable[[], Awaitable[None]] | None = None
+) -> None:
+    """Serve until `stopping` is set, then finish what runs. While `drain` runs the door stays open, to say why not."""
+    config = uvicorn.Config(
+        web.app,
+        http=cast("type[asyncio.Protocol]", web.connection),
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=LAST_BYTES,
+    )
+    server = _Server(config)
+    async with web.running(), Tasks("the web server") as tasks:
+        serving = tasks.start(server.serve(sockets=[bound]))
+        waiting = tasks.start(stopping.wait())
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if drain is not None and not serving.done():
+            await drain()
+        web.hang_up()
+        server.should_exit = True
+        await serving
+
+
+class _Server(uvicorn.Server):
+    """Signals are the program's business, not the web server's."""
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()

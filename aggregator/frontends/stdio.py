@@ -1,0 +1,171 @@
+"""The stdio door: newline-delimited JSON-RPC on our own stdin and stdout, both eras (S/basic/transports/stdio).
+
+Law: nothing but messages is ever written to stdout; whatever else prints lands on stderr.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, Final
+
+from aggregator.config.settings import StdioConfig
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.errors import INVALID_REQUEST, PARSE_ERROR, RpcError
+from aggregator.frontends.stdout import is_pipe, outlet
+from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.host import Host
+from aggregator.wire.codec import decode, encode
+from aggregator.wire.lines import WINDOW, LineReader, answered_by, asked_by
+from aggregator.wire.peer import Channel, Peer, error_message
+
+log = logging.getLogger(__name__)
+
+# After stdin ended: how long calls that still run may take to answer, and then what is left of them.
+DRAIN: Final = 5.0
+LAST_BYTES: Final = 1.0
+# While the host is asked something it is read from all the same; so many requests too many are taken then.
+_SPARE: Final = 1_000
+
+_READ_SIZE: Final = 256 * 1024
+# What is taken before a look at how many requests there are.
+_SLICE: Final = 16 * 1024
+_LEFT: Final = "the host closed stdin"
+
+
+class StdioDoor(LineReader):
+    """One host on the two pipes we were started with."""
+
+    def __init__(
+        self, gateway: Gateway, host: Host, tasks: Tasks, write: Callable[[bytes], None], limits: StdioConfig
+    ) -> None:
+        super().__init__(limits.max_message_bytes)
+        self._gateway = gateway
+        self._host = host
+        self._write = write
+        self.peer = Peer(self._send, tasks, self._answer, self._hear, most=limits.max_pending + _SPARE)
+        host.notify, host.ask = self.peer.notify, self.peer.request
+
+    def take_line(self, line: bytes) -> None:
+        if line.isspace():
+            return
+        try:
+            message = decode(line)
+        except ValueError as error:
+            self._refuse(line[:WINDOW], line[-WINDOW:], f"not JSON that can be read: {error}")
+        else:
+            self.peer.feed(message)
+
+    def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
+        # At once when its head says what it is; what comes after that needs no second answer.
+        told = asked_by(head, b"") is not None or answered_by(head, b"") is not None
+        if told != ended:
+            self._refuse(head, tail, f"a message of more than {self._limit} bytes")
+
+    def _refuse(self, head: bytes, tail: bytes, why: str) -> None:
+        """Say that a message cannot be read: to the request of ours that it answers, or else to the host."""
+        answered = answered_by(head, tail)
+        if answered is not None:
+            self.peer.fail(answered, RpcError(INVALID_REQUEST, f"The host's answer cannot be read: {why}."))
+        else:
+            error = error_message(asked_by(head, tail), RpcError(PARSE_ERROR, f"Parse error: {why}"))
+            self._send(encode(error), None)
+
+    def _send(self, data: bytes, request_id: int | None) -> None:
+        self._write(data + b"\n")
+
+    async def _answer(self, method: str, params: dict[str, Any], channel: Channel) -> Any:
+        return await self._gateway.answer(self._host, method, params, channel)
+
+    def _hear(self, method: str, params: dict[str, Any]) -> None:
+        self._gateway.hear(self._host, method, params)
+
+
+async def serve_stdio(
+    gateway: Gateway,
+    host: Host,
+    stdin: BinaryIO,
+    stdout: BinaryIO,
+    limits: StdioConfig | None = None,
+    drain: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Serve one host until its stdin ends and what runs has been answered, or it does not read what it is sent.
+
+    `drain` waits for what runs; without it, that has `DRAIN` seconds.
+    """
+    limits = limits or StdioConfig()
+    out = outlet(stdout, limits.max_unread_bytes)
+    async with Tasks("the stdio door") as tasks, out.on(stdout):
+        door = StdioDoor(gateway, host, tasks, out.write, limits)
+
+        async def read() -> None:
+            async for data in _chunks(stdin):
+                for start in range(0, len(data), _SLICE):
+                    door.take(data[start : start + _SLICE])
+                    await door.peer.hears_more(limits.max_pending)
+                    await out.room()
+
+        reading = tasks.start(read())
+        gateway.changes.attach(host)
+        try:
+            await asyncio.wait({reading, out.choked}, return_when=asyncio.FIRST_COMPLETED)
+            if out.choked.done():
+                return
+            reading.result()
+            gateway.changes.close()
+            # What waits for the host's answer waits for nothing now.
+            door.peer.deafen(_LEFT)
+            if drain is not None:
+                await drain()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DRAIN if drain is None else LAST_BYTES):
+                    await door.peer.at_most(0)
+        finally:
+            gateway.changes.detach(host)
+            door.peer.close(_LEFT)
+
+
+@contextmanager
+def standard_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Our stdin and stdout for the protocol alone: meanwhile fd 0 is empty and fd 1 is stderr."""
+    sys.stdout.flush()
+    own_in, own_out = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        with os.fdopen(own_in, "rb", buffering=0) as stdin, os.fdopen(own_out, "wb", buffering=0) as stdout:
+            yield stdin, stdout
+    finally:
+        os.close(nothing)
+
+
+async def _chunks(stdin: BinaryIO) -> AsyncIterator[bytes]:
+    loop = asyncio.get_running_loop()
+    if is_pipe(stdin):
+        reader = asyncio.StreamReader(limit=_READ_SIZE)
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdin)
+        try:
+            while data := await reader.read(_READ_SIZE):
+                yield data
+        finally:
+            transport.close()
+        return
+    # Files and terminals cannot be waited for: a thread reads them, a few chunks ahead at most.
+    queue: asyncio.Queue[bytes] = asyncio.Queue()
+    room = threading.Semaphore(4)
+
+    def read() -> None:
+        data = b"start"
+        while data:
+            room.acquire()
+            data = stdin.read(_READ_SIZE)
+            loop.call_soon_threadsafe(queue.put_nowait, data)
+
+    threading.Thread(target=read, daemon=True, name="stdin").start()
+    while data := await queue.get():
+        room.release()
+        yield data

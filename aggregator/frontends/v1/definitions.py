@@ -1,0 +1,101 @@
+"""Tools in the forms that model APIs take: MCP's own, OpenAI's, Anthropic's; and a short one, in words."""
+
+import re
+from typing import Any, Final
+
+from aggregator.catalog.describe.compact_schema import slim
+from aggregator.catalog.describe.first_sentence import Language, summary
+from aggregator.catalog.describe.levels import shown_name
+from aggregator.catalog.describe.markdown import columns
+from aggregator.catalog.describe.parameters import params
+from aggregator.catalog.describe.truncate import MARK
+from aggregator.domain.names import Style
+from aggregator.domain.records import ToolRecord
+from aggregator.frontends.v1.portable_schema import Portable, portable
+
+# OpenAI refuses a function whose description is longer.
+OPENAI_DESCRIPTION: Final = 1_024
+# Anthropic refuses tools with parameters of other names.
+ANTHROPIC_PARAMETER: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+
+_SHORT_DESCRIPTION: Final = 100
+_SHORT: Final = 200
+_ABOUT: Final = 30
+# Quotes and comma round a parameter in JSON.
+_AROUND: Final = 5
+
+
+class Unfit(Exception):
+    """The API would refuse the tool, and every other of the same request with it; says why."""
+
+
+def mcp(tool: ToolRecord, style: Style) -> dict[str, Any]:
+    """The definition as `tools/list` has it: whole, unknown fields included."""
+    return {**tool.definition, "name": tool.listed[style]}
+
+
+def openai(tool: ToolRecord) -> dict[str, Any]:
+    """A tool of OpenAI's Chat Completions, and of all that speak as they do; the name as `server__tool`."""
+    schema, rules = _portable(tool)
+    function: dict[str, Any] = {"name": tool.listed["compatible"]}
+    if said := _description(tool, rules, OPENAI_DESCRIPTION):
+        function["description"] = said
+    return {"type": "function", "function": {**function, "parameters": schema}}
+
+
+def anthropic(tool: ToolRecord) -> dict[str, Any]:
+    """A tool of Anthropic's Messages; the name as `server__tool`.
+
+    Raises:
+        Unfit: a parameter has a name that Anthropic does not take.
+    """
+    schema, rules = _portable(tool)
+    for name in schema["properties"]:
+        if not ANTHROPIC_PARAMETER.fullmatch(name):
+            raise Unfit(f"Anthropic takes no parameter with the name {name!r:.80}.")
+    definition: dict[str, Any] = {"name": tool.listed["compatible"]}
+    if said := _description(tool, rules, None):
+        definition["description"] = said
+    return {**definition, "input_schema": schema}
+
+
+def short(tool: ToolRecord, language: Language) -> dict[str, Any]:
+    """Name, description and the main parameters in words: `{"params": ["city: 城市名"]}`; some 200 columns."""
+    text = summary(tool.definition, _SHORT_DESCRIPTION, language)
+    room = _SHORT - columns(text)
+    shown: list[str] = []
+    for param in params(tool.definition["inputSchema"], _ABOUT):
+        line = f"{param.name}: {param.about or param.kind}"
+        room -= columns(line) + _AROUND
+        if room < 0 and not param.required:
+            break
+        shown.append(line)
+    return {"name": shown_name(tool), "description": text, "params": shown}
+
+
+def short_whole(tool: ToolRecord) -> dict[str, Any]:
+    """The same with the whole description and schema, for when the call is certain."""
+    said = tool.definition.get("description")
+    text = said if isinstance(said, str) else ""
+    return {"name": shown_name(tool), "description": text, "parameters": tool.definition["inputSchema"]}
+
+
+def _portable(tool: ToolRecord) -> Portable:
+    return portable(slim(tool.definition["inputSchema"], tool.own_name))
+
+
+def _description(tool: ToolRecord, rules: tuple[str, ...], limit: int | None) -> str:
+    """What the tool says of itself, or its title; then the rules, which are never cut away for it."""
+    said = tool.definition.get("description")
+    if not isinstance(said, str) or not said.strip():
+        title = tool.definition.get("title")
+        said = title if isinstance(title, str) else ""
+    ruled = "\n".join(rules)
+    if limit is not None:
+        ruled = _cut(ruled, limit // 2)
+        said = _cut(said, limit - len(ruled) - 1)
+    return f"{said}\n{ruled}" if said and ruled else said or ruled
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1].rstrip()}{MARK}"

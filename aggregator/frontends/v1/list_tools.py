@@ -1,0 +1,103 @@
+"""Tools as `GET /v1/tools` answers them: texts for a prompt or definitions for a model API, as many as fit."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from aggregator.catalog.describe.levels import LABELS, level1, level2, level3, shown_name
+from aggregator.catalog.describe.tokens import estimate
+from aggregator.catalog.intent.intent import Match, snippet
+from aggregator.domain.names import Style
+from aggregator.domain.records import ToolRecord
+from aggregator.frontends.v1.definitions import Unfit, anthropic, mcp, openai, short, short_whole
+from aggregator.frontends.v1.parse_query import ToolsQuestion
+from aggregator.wire.codec import Raw, encode
+
+# Writing a tool takes up to half a millisecond: this many in a row do not hold up everybody else.
+_AT_A_TIME: Final = 10
+
+Write = Callable[[ToolRecord], tuple[str, Any]]
+"""What a model is to read of a tool, and what the answer's list holds for it."""
+
+
+async def shown(
+    question: ToolsQuestion,
+    tools: Sequence[ToolRecord],
+    style: Style,
+    source: Callable[[ToolRecord], Literal["local", "mcp"]],
+    match: Match | None = None,
+) -> dict[str, Any]:
+    """The first tools, whole, as many as fit; what they cost a model, and how many were left out for it.
+
+    `style` is how MCP definitions are named for this agent, `source` says what kind of server a tool is from, and
+    `match` is how a message led to the tools.
+    """
+    write = _writer(question, style, source)
+    items: list[Any] = []
+    unfit: list[dict[str, str]] = []
+    tokens = 0
+    for at, tool in enumerate(tools):
+        if at % _AT_A_TIME == _AT_A_TIME - 1:
+            await asyncio.sleep(0)
+        try:
+            text, item = write(tool)
+        except Unfit as problem:
+            unfit.append({"name": shown_name(tool), "reason": str(problem)})
+            continue
+        # One more for the line break between two.
+        cost = estimate(text) + (1 if items else 0)
+        if question.max_tokens is not None and tokens + cost > question.max_tokens:
+            break
+        tokens += cost
+        items.append(item)
+    kind = {"level": question.level} if question.texts else {"format": question.format}
+    matched = _matched(match) if match is not None else {}
+    body = {**matched, **kind, "tools": items, "tokens": tokens, "left_out": len(tools) - len(items) - len(unfit)}
+    return {**body, "unfit": unfit} if unfit else body
+
+
+def intent_answer(match: Match) -> dict[str, Any]:
+    """The whole answer about one message; an empty snippet where nothing is to be injected."""
+    text = snippet(match) if match.tools else ""
+    names = [shown_name(tool) for tool in match.tools]
+    return {**_matched(match), "tools": names, "snippet": text, "tokens": estimate(text)}
+
+
+def _matched(match: Match) -> dict[str, Any]:
+    return {"intent": match.intent, "rule": match.rule, "matched": match.matched, "server": match.server}
+
+
+def _writer(question: ToolsQuestion, style: Style, source: Callable[[ToolRecord], Literal["local", "mcp"]]) -> Write:
+    if question.texts:
+        return _text_writer(question, source)
+    match question.format:
+        case "openai":
+            return _defined(openai)
+        case "anthropic":
+            return _defined(anthropic)
+        case "seed":
+            return _defined(short_whole if question.level == 3 else lambda tool: short(tool, question.language))
+    return _defined(lambda tool: mcp(tool, style))
+
+
+def _defined(define: Callable[[ToolRecord], Mapping[str, Any]]) -> Write:
+    def write(tool: ToolRecord) -> tuple[str, Any]:
+        data = encode(define(tool))
+        return data.decode("utf-8", "replace"), Raw(data)
+
+    return write
+
+
+def _text_writer(question: ToolsQuestion, source: Callable[[ToolRecord], Literal["local", "mcp"]]) -> Write:
+    label = question.label or (LABELS[question.language] if question.format is not None else "")
+    render: Mapping[int, Callable[[ToolRecord], str]] = {
+        1: lambda tool: level1(tool, label=label, language=question.language),
+        2: lambda tool: level2(tool, language=question.language),
+        3: lambda tool: level3(tool, source=source(tool)),
+    }
+
+    def write(tool: ToolRecord) -> tuple[str, Any]:
+        text = render[question.level](tool)
+        return text, {"name": shown_name(tool), "server": tool.server, "text": text}
+
+    return write

@@ -1,0 +1,122 @@
+"""The calls in a request, in whatever form the model's answer has them: it can be posted as it came.
+
+Law: what the application got wrong (no id, the same id twice, no list) is a fault of the request; what the model got
+wrong (arguments that are no JSON) is a fault of that call alone, which the model is told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from aggregator.frontends.v1.errors import BadRequest
+from aggregator.wire.codec import decode
+
+# `single`: `tool_call`, answered with one message; `openai`: `tool_calls`; `anthropic`: `tool_use` blocks in `content`.
+Form = Literal["single", "openai", "anthropic"]
+
+_FORMS: Final[Mapping[str, Form]] = {"tool_call": "single", "tool_calls": "openai", "content": "anthropic"}
+LONGEST_ID: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One call. `fault` says why its arguments, which are then as they came, are no object."""
+
+    name: str
+    arguments: Any = field(default_factory=dict)
+    call_id: str | None = None
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What one request asks for: at least one call, in order."""
+
+    form: Form
+    calls: tuple[Wanted, ...]
+    conversation: str | None
+
+
+def read_order(body: Any, most: int, conversation: str | None = None) -> Order:
+    """The calls of a body; `conversation` is what a header says, and the body has the last word.
+
+    Raises:
+        BadRequest: it is not one of the forms, or has more than `most` calls.
+    """
+    if not isinstance(body, dict):
+        raise BadRequest("", "The body must be a JSON object.")
+    # A `content` that is a text or null stands beside `tool_calls` in an assistant's message.
+    given = [key for key in _FORMS if body.get(key) is not None and (key != "content" or isinstance(body[key], list))]
+    if len(given) != 1:
+        known = "`tool_call`, `tool_calls` or `content` (a list with `tool_use` blocks)"
+        raise BadRequest("", f"The body needs exactly one of {known}; it has {' and '.join(given) or 'none'}.")
+    key = given[0]
+    calls = list(_calls(key, body[key]))
+    if not calls:
+        raise BadRequest(key, f"`{key}` holds no call.")
+    if len(calls) > most:
+        raise BadRequest(key, f"`{key}` holds {len(calls)} calls; one request may carry {most}.")
+    seen: set[str] = set()
+    for where, call in calls:
+        if call.call_id in seen:
+            raise BadRequest(f"{where}.id", f"The id {call.call_id!r:.80} is there twice.")
+        if call.call_id is not None:
+            seen.add(call.call_id)
+    said = _text(body, "conversation_id", "conversation_id") if body.get("conversation_id") is not None else None
+    return Order(_FORMS[key], tuple(call for _, call in calls), said or conversation or None)
+
+
+def _calls(key: str, value: Any) -> list[tuple[str, Wanted]]:
+    """Each with its path in the body."""
+    if key == "tool_call":
+        return [(key, _call(value, key))]
+    if not isinstance(value, list):
+        raise BadRequest(key, f"`{key}` must be a list.")
+    paths = [(f"{key}[{at}]", item) for at, item in enumerate(value)]
+    if key == "tool_calls":
+        return [(path, _call(item, path)) for path, item in paths]
+    uses = [(path, item) for path, item in paths if isinstance(item, dict) and item.get("type") == "tool_use"]
+    return [(path, _made(item, path, "input", _text(item, "id", f"{path}.id"))) for path, item in uses]
+
+
+def _call(item: Any, path: str) -> Wanted:
+    """A call as OpenAI writes it, or a bare `{name, arguments}`."""
+    if not isinstance(item, dict):
+        raise BadRequest(path, f"`{path}` must be an object.")
+    if "function" in item:
+        function = item["function"]
+        if not isinstance(function, dict):
+            raise BadRequest(f"{path}.function", f"`{path}.function` must be an object.")
+        return _made(function, f"{path}.function", "arguments", _text(item, "id", f"{path}.id"))
+    name = "tool_call_id" if item.get("tool_call_id") is not None else "id"
+    return _made(item, path, "arguments", _text(item, name, f"{path}.{name}") if item.get(name) is not None else None)
+
+
+def _made(holder: Mapping[str, Any], path: str, key: str, call_id: str | None) -> Wanted:
+    name = _text(holder, "name", f"{path}.name", longest=None)
+    given = holder.get(key)
+    if isinstance(given, str):
+        # Models that call without arguments send an empty text.
+        try:
+            given = decode(given.encode("utf-8", "surrogatepass")) if given.strip() else {}
+        except ValueError as error:
+            return Wanted(name, given, call_id, f"its arguments are not valid JSON: {error}")
+    if given is None:
+        given = {}
+    if not isinstance(given, dict):
+        return Wanted(name, given, call_id, "its arguments are no JSON object")
+    return Wanted(name, given, call_id)
+
+
+def _text(holder: Mapping[str, Any], key: str, path: str, longest: int | None = LONGEST_ID) -> str:
+    """A text that must be there and say something.
+
+    Raises:
+        BadRequest: it is not.
+    """
+    value = holder.get(key)
+    if not isinstance(value, str) or not value:
+        raise BadRequest(path, f"`{path}` must be a text that is not empty.")
+    if longest is not None and len(value) > longest:
+        raise BadRequest(path, f"`{path}` may have {longest} characters at most.")
+    return value

@@ -1,0 +1,193 @@
+"""An input schema in the form that the OpenAI and Anthropic APIs take: one they do not take costs the whole request.
+
+At the top they want a plain object: none of `allOf`, `anyOf`, `oneOf`, `not`, `enum`, `const`, `$ref`. What can be
+moved into `properties` and `required` is moved, the rest is said in words. The form is a guide for the model: the
+gateway holds each call to the schema itself.
+"""
+
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import Any, Final, NamedTuple
+
+from aggregator.domain.schema_walk import positions
+from aggregator.schemas.signature import signature
+from aggregator.schemas.structure.local import at_pointer, followed
+from aggregator.wire.codec import decode, encode
+
+_RULE_LENGTH: Final = 240
+_ALTERNATIVES: Final = 6
+# More parts than this are not put together one by one.
+_PARTS: Final = 60
+_ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples", "$comment", "deprecated"})
+# A part with references of its own is not taken apart: they would lead elsewhere.
+_OWN_ROOM: Final = frozenset({"$id", "$anchor", "$defs", "definitions", "$schema"})
+# Two bounds of one kind: the narrower one is both.
+_NARROWER: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
+}
+_AT_NO_TOP: Final = frozenset(
+    {"properties", "required", "allOf", "anyOf", "oneOf", "$ref", "minProperties", "maxProperties"}
+)
+# These mean the same beside whatever else is said of one value.
+_ALONE: Final = frozenset({*_NARROWER, *_ANNOTATIONS, "type", "enum", "pattern", "format", "multipleOf", "uniqueItems"})
+
+
+class Portable(NamedTuple):
+    """`schema` is a plain object; `rules` are sentences for what it cannot say."""
+
+    schema: dict[str, Any]
+    rules: tuple[str, ...]
+
+
+def portable(schema: Mapping[str, Any]) -> Portable:
+    """The schema as a plain object with `properties`, every array with `items`, and the rules that are left."""
+    copy: dict[str, Any] = decode(encode(schema), inf)
+    flat = _Flat(copy)
+    flat.hold(copy, first=True)
+    flat.settle()
+    for _, node in positions(flat.top):
+        if isinstance(node, dict):
+            _mend(node, flat.top)
+    return Portable(flat.top, tuple(dict.fromkeys(flat.rules)))
+
+
+class _Flat:
+    """`hold` takes one schema after another that the arguments fit, `settle` the choices among them."""
+
+    def __init__(self, whole: Mapping[str, Any]) -> None:
+        self._whole = whole
+        self._left = _PARTS
+        self._properties: dict[str, Any] = {}
+        self._required: dict[str, None] = {}
+        self._choices: list[tuple[str, list[Any]]] = []
+        self.top: dict[str, Any] = {"type": "object", "properties": self._properties}
+        self.rules: list[str] = []
+
+    def hold(self, schema: Any, *, first: bool = False) -> None:
+        """One more schema; `first` is the tool's own, whose words and definitions are kept."""
+        self._left -= 1
+        if not isinstance(schema, Mapping) or self._left < 0 or (not first and not _OWN_ROOM.isdisjoint(schema)):
+            self._say("The arguments also fit", schema)
+            return
+        rest: dict[str, Any] = {}
+        # What it refers to last: it may speak of the schema's own properties.
+        for key, value in sorted(schema.items(), key=lambda item: item[0] in ("allOf", "$ref")):
+            match key, value:
+                case "properties", Mapping():
+                    for name, part in value.items():
+                        self._restrict(name, part, first=first)
+                case "required", list():
+                    self._required |= dict.fromkeys(name for name in value if isinstance(name, str))
+                case "allOf", list():
+                    for part in value:
+                        self.hold(part)
+                case "anyOf" | "oneOf", list():
+                    self._choices.append((key, [followed(branch, self._whole) for branch in value]))
+                case "$ref", str() if (target := at_pointer(self._whole, value)) is not None:
+                    self.hold(target)
+                case (("minProperties" | "maxProperties"), int() | float()):
+                    self.top[key] = _NARROWER[key](self.top.get(key, value), value)
+                case (("enum" | "const" | "not"), _):
+                    self._say("The arguments also fit", {key: value})
+                case _ if key in _AT_NO_TOP:
+                    # Not what the keyword takes: it says nothing.
+                    pass
+                case _ if first:
+                    self.top.setdefault(key, value)
+                case _ if key not in _ANNOTATIONS and (key, value) != ("type", "object"):
+                    rest[key] = value
+        if rest:
+            self._say("The arguments also fit", rest)
+
+    def _restrict(self, name: str, part: Any, *, first: bool) -> None:
+        """A property; one that the tool's own schema does not have is what that says of others."""
+        others = True if first else self._whole.get("additionalProperties", True)
+        known = self._properties.get(name, others)
+        if known is not False:
+            self._properties[name] = _both(known, part)
+
+    def settle(self) -> None:
+        """Show what any of a choice may hold, require what all of it require, and say the rest."""
+        for keyword, branches in self._choices:
+            known = [branch for branch in branches if isinstance(branch, Mapping)]
+            variants: dict[str, list[Any]] = {}
+            for branch in known:
+                for name, part in _mapping(branch.get("properties")).items():
+                    if part not in (seen := variants.setdefault(name, [])):
+                        seen.append(part)
+            for name, parts in variants.items():
+                self._properties.setdefault(name, parts[0] if len(parts) == 1 else {"anyOf": parts})
+            needed = [dict.fromkeys(_names(branch)) for branch in known]
+            for name in needed[0] if len(known) == len(branches) and needed else ():
+                if all(name in others for others in needed):
+                    self._required[name] = None
+            said = "; ".join(f"({self._shown(branch)})" for branch in branches[:_ALTERNATIVES])
+            more = "; and more" if len(branches) > _ALTERNATIVES else ""
+            number = "At least one" if keyword == "anyOf" else "Exactly one"
+            self.rules.append(f"{number} of these fits: {said}{more}.")
+        if self._required:
+            self.top["required"] = list(self._required)
+
+    def _shown(self, branch: Any) -> str:
+        """A branch as a model reads it best."""
+        if not isinstance(branch, Mapping):
+            return _short(branch)
+        own = _mapping(branch.get("properties"))
+        parts = {name: own.get(name, self._properties.get(name, True)) for name in [*own, *_names(branch)]}
+        shown = signature({"properties": parts, "required": _names(branch)}, _RULE_LENGTH)
+        return shown or _short(branch)
+
+    def _say(self, front: str, schema: Any) -> None:
+        self.rules.append(f"{front} {_short(schema)}.")
+
+
+def _both(one: Any, other: Any) -> Any:
+    """A schema of what fits both."""
+    if other in (True, {}) or one == other:
+        return one
+    if one in (True, {}):
+        return other
+    apart = {"allOf": [one, other]}
+    if not isinstance(one, Mapping) or not isinstance(other, Mapping) or "$ref" in one or not set(other) <= _ALONE:
+        return apart
+    merged = dict(one)
+    for key, value in other.items():
+        if key not in merged or merged[key] == value:
+            merged[key] = value
+        elif key in _NARROWER and isinstance(value, int | float) and isinstance(merged[key], int | float):
+            merged[key] = _NARROWER[key](merged[key], value)
+        elif key == "enum" and isinstance(value, list) and isinstance(merged[key], list):
+            merged[key] = [option for option in merged[key] if any(_same(option, other) for other in value)]
+        elif key not in _ANNOTATIONS:
+            return apart
+    return merged
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal as JSON has it: true is not 1."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _mend(node: dict[str, Any], root: Mapping[str, Any]) -> None:
+    """What costs the whole request: an array without `items`, a reference that leads nowhere (any more)."""
+    kinds = node.get("type")
+    if kinds == "array" or (isinstance(kinds, list) and "array" in kinds):
+        node.setdefault("items", {})
+    reference = node.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#") and at_pointer(root, reference) is None:
+        del node["$ref"]
+
+
+def _names(schema: Mapping[str, Any]) -> list[str]:
+    required = schema.get("required")
+    return [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _short(schema: Any) -> str:
+    text = encode(schema).decode("utf-8", "replace")
+    return text if len(text) <= _RULE_LENGTH else f"{text[:_RULE_LENGTH]}…"

@@ -1,0 +1,219 @@
+"""One connection of a host to the web doors: it may be slow, but not for ever.
+
+The server below has no bound for any of it: a head that trickles or has no end, a body that trickles, and an answer
+that nobody reads. And where requests wait for the answer to an earlier one (RFC 9112, 9.3.2), it forgets that one when
+the host leaves.
+
+Rule: where a request ends, and for whom it is, is read as every proxy reads it. The server below takes the body of a
+request that asks for another protocol for the next request, fields behind a body for headers, and leaves the host that
+an absolute target names unread.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+HEAD_LIMIT: Final = 64 * 1024
+# Bytes a second that count as reading, or sending: below that a host holds what others need.
+LEAST_RATE: Final = 1024
+LEAST_BODY_RATE: Final = 4096
+# Bytes that are read ahead of an answer: who is read from is seen to leave.
+READ_AHEAD: Final = 1024 * 1024
+
+# What an absolute target names (RFC 9112, section 3.2.2).
+_AUTHORITY: Final = re.compile(rb"[^/?#]*://([^/?#]*)")
+_CONNECT: Final = b"CONNECT"
+
+
+def _answer(status: bytes, said: bytes) -> bytes:
+    body = b'{"error":"%b"}' % said
+    lines = b"connection: close\r\ncontent-type: application/json\r\ncontent-length: %d" % len(body)
+    return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, lines, body)
+
+
+_TOO_SLOW: Final = _answer(b"408 Request Timeout", b"The request did not arrive in time (`http.stall_timeout`).")
+_TOO_LARGE: Final = _answer(b"431 Request Header Fields Too Large", b"The head of a request may have 64 KiB.")
+
+
+class Connection(HttpToolsProtocol):
+    """`stall_timeout` in seconds; `given_up` hears what a connection was ended for, which the server counts."""
+
+    def __init__(self, stall_timeout: float, given_up: Callable[[str], None], *rest: Any, **more: Any) -> None:
+        super().__init__(*rest, **more)
+        self._stall_timeout = stall_timeout
+        self._given_up = given_up
+        # Until a request has begun, while its body comes, and while the host leaves unread what it was sent.
+        self._head: asyncio.TimerHandle | None = None
+        self._body: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None
+        self._blind = 0  # bytes that were neither a whole head nor a body
+        self._body_size = 0
+        self._body_began = 0.0
+        self._answering: RequestResponseCycle | None = None
+        self._ahead = 0
+
+    # -- what comes
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        # What waits for its turn is never begun; `cycle` is the request that came last, not the one that is answered.
+        self.pipeline.clear()
+        if self._answering is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
+        super().connection_lost(exc)
+        for timer in (self._head, self._body, self._reading):
+            if timer is not None:
+                timer.cancel()
+        self._head = self._body = self._reading = None
+
+    def data_received(self, data: bytes) -> None:
+        self._blind += len(data)
+        self._unset_keepalive_if_required()
+        self._read(data)
+        self._ahead = self._ahead + len(data) if self.pipeline else 0
+        if self.pipeline and self._ahead <= READ_AHEAD and not self.transport.is_closing():
+            self.flow.resume_reading()
+        if self._blind > HEAD_LIMIT:
+            self._end("head_size", _TOO_LARGE)
+        elif self.cycle is not None and not self.cycle.response_complete:
+            if self._head is not None:
+                self._head.cancel()
+                self._head = None
+            if self.cycle.more_body and self._body is None:
+                self._body_began = self.loop.time()
+                self._body = self.loop.call_later(self._stall_timeout, self._look_at_body)
+        elif self._head is None and self._blind:
+            # Not what is left of a body whose request was answered before it came.
+            self._wait_for_head()
+
+    def _read(self, data: bytes) -> None:
+        """Read requests. One that asks for another protocol is one like all others (RFC 9110, section 7.8).
+
+        The parser stops behind the head of such a request, whether a body follows or not: it reads that head again,
+        without the question.
+        """
+        pieces: list[bytes | memoryview] = [data]
+        while pieces:
+            piece = pieces.pop()
+            try:
+                self.parser.feed_data(piece)
+            except httptools.HttpParserUpgrade as asked:
+                if self.parser.get_method() == _CONNECT:
+                    self._refuse_unread()
+                    return
+                pieces += [memoryview(piece)[asked.args[0] :], self._head_without_upgrade()]
+            except httptools.HttpParserError:
+                self._refuse_unread()
+                return
+
+    def _head_without_upgrade(self) -> bytes:
+        """The head that was read last."""
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % line for line in self.headers if line[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
+
+    def _refuse_unread(self) -> None:
+        said = "Invalid HTTP request received."
+        self.logger.warning(said)
+        self.send_400_response(said)
+
+    def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
+        self._blind = self._body_size = 0
+        if not self.url.startswith(b"/"):
+            self._take_authority()
+        super().on_headers_complete()
+        # Trailer fields are none of the headers (RFC 9110, section 6.5.1), and nobody asks for them.
+        self.headers = []
+
+    def _take_authority(self) -> None:
+        """Let the host that the target names count as one more `Host`: a request with two of them is refused."""
+        absolute = _AUTHORITY.match(self.url)
+        if absolute is not None and (b"host", absolute[1]) not in self.headers:
+            self.headers.append((b"host", absolute[1]))
+
+    def on_body(self, body: bytes) -> None:
+        self._blind = 0
+        self._body_size += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
+        self._blind = 0
+        if self._body is not None:
+            self._body.cancel()
+            self._body = None
+        super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _wait_for_head(self) -> None:
+        self._head = self.loop.call_later(self._stall_timeout, self._no_head)
+
+    def _no_head(self) -> None:
+        self._head = None
+        self._end("slow_head", _TOO_SLOW)
+
+    def _look_at_body(self) -> None:
+        """It may take its time, and longer while it comes at a fair rate."""
+        self._body = None
+        if self.cycle.response_complete:
+            return
+        if self.pipeline:
+            # Before its turn it is perhaps not read from.
+            self._body_began = self.loop.time()
+        left = self._body_began + self._stall_timeout + self._body_size / LEAST_BODY_RATE - self.loop.time()
+        if left > 0:
+            self._body = self.loop.call_later(left, self._look_at_body)
+        else:
+            self._end("slow_body", _TOO_SLOW)
+
+    # -- what goes
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._look_again(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    def _look_again(self, unread: int) -> None:
+        self._reading = self.loop.call_later(self._stall_timeout, self._look, unread)
+
+    def _look(self, before: int) -> None:
+        """The buffer has been full all the time: has the host read any of it?"""
+        self._reading = None
+        # Nothing is added meanwhile: whoever writes waits for `resume_writing`.
+        now = self.transport.get_write_buffer_size()
+        if before - now < LEAST_RATE * self._stall_timeout:
+            self._given_up("slow_reader")
+            self.transport.abort()
+        else:
+            self._look_again(now)
+
+    def _end(self, why: str, answer: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._given_up(why)
+        running = self._answering
+        if running is None or running.response_complete or not running.response_started:
+            self.transport.write(answer)
+            self.transport.close()
+        else:
+            self.transport.abort()

@@ -1,0 +1,155 @@
+"""One server-sent event stream to a host: a bounded queue on our side, keep-alives while nothing is said."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from aggregator.frontends.web.host_guard import Receive, Send
+from aggregator.wire.sse import KEEP_ALIVE, format_event
+
+log = logging.getLogger(__name__)
+
+KEEP_ALIVE_INTERVAL: Final = 15.0
+# What is written in one piece, unless one event is larger.
+_PIECE: Final = 64 * 1024
+# All streams together may hold so many times what one may.
+TOGETHER: Final = 16
+
+HEADERS: Final = {
+    b"content-type": b"text/event-stream",
+    b"cache-control": b"no-cache, no-transform",
+    b"x-accel-buffering": b"no",
+}
+
+
+class Unread:
+    """What waits on all streams for hosts that do not read: `each` bytes on one. `given_up` hears of each ended one."""
+
+    def __init__(self, each: int = 16 * 1024 * 1024, given_up: Callable[[], None] = lambda: None) -> None:
+        self.each = each
+        self.together = each * TOGETHER
+        self.size = 0
+        self._given_up = given_up
+        self._streams: dict[EventStream, None] = {}
+
+    def __repr__(self) -> str:
+        return f"<Unread {self.size} bytes on {len(self._streams)} streams>"
+
+    def open(self) -> "EventStream":
+        """A new stream, which counts here while it runs."""
+        return EventStream(self)
+
+    def grow(self, stream: "EventStream", size: int) -> None:
+        """So much more waits on one; the fullest stream is ended if that is too much."""
+        self._streams[stream] = None
+        self.size += size
+        if self.size > self.together:
+            self.give_up(max(self._streams, key=lambda one: one.waiting))
+
+    def shrink(self, size: int) -> None:
+        """So much was sent, or dropped."""
+        self.size -= size
+
+    def forget(self, stream: "EventStream") -> None:
+        """That one is over."""
+        self._streams.pop(stream, None)
+
+    def give_up(self, stream: "EventStream") -> None:
+        """End a stream that its host does not read, and drop what waits on it."""
+        log.warning(
+            "a host does not read its event stream: %d bytes wait (`http.max_unread_bytes`), so the stream is ended",
+            stream.waiting,
+        )
+        self._given_up()
+        stream.drop()
+
+
+class EventStream:
+    """`push` from anywhere, `run` in the task that owns the response."""
+
+    def __init__(self, unread: Unread | None = None) -> None:
+        self.waiting = 0
+        self._unread = unread or Unread()
+        self._queue: deque[bytes] = deque()
+        self._news = asyncio.Event()
+        self._ending = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether what is pushed now is dropped."""
+        return self._ending
+
+    def push(self, data: bytes, event: str = "message") -> None:
+        """Send one event, later; after `end` it is dropped."""
+        if self._ending:
+            return
+        if self.waiting > self._unread.each:
+            self._unread.give_up(self)
+            return
+        frame = format_event(data, event)
+        self._queue.append(frame)
+        self._news.set()
+        self.waiting += len(frame)
+        self._unread.grow(self, len(frame))
+
+    def end(self) -> None:
+        """Finish once everything pushed has been sent."""
+        self._ending = True
+        self._news.set()
+
+    def drop(self) -> None:
+        """Finish without sending what waits."""
+        self._sent(sum(map(len, self._queue)))
+        self._queue.clear()
+        self.end()
+
+    async def run(self, send: Send, headers: Mapping[bytes, bytes] | None = None) -> None:
+        """Write the response until the stream ends."""
+        try:
+            await self._run(send, [*HEADERS.items(), *(headers or {}).items()])
+        finally:
+            self.drop()
+            # A piece may have been on its way.
+            self._sent(self.waiting)
+            self._unread.forget(self)
+
+    async def _run(self, send: Send, lines: list[tuple[bytes, bytes]]) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": lines})
+        if not self._queue:
+            # Gets the headers out at once, through anything that buffers.
+            await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
+        while True:
+            while self._queue:
+                piece = self._piece()
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                self._sent(len(piece))
+            if self._ending:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                return
+            self._news.clear()
+            try:
+                async with asyncio.timeout(KEEP_ALIVE_INTERVAL):
+                    await self._news.wait()
+            except TimeoutError:
+                await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
+
+    def _piece(self) -> bytes:
+        frames = [self._queue.popleft()]
+        size = len(frames[0])
+        while self._queue and size + len(self._queue[0]) <= _PIECE:
+            frames.append(self._queue.popleft())
+            size += len(frames[-1])
+        return b"".join(frames)
+
+    def _sent(self, size: int) -> None:
+        self.waiting -= size
+        self._unread.shrink(size)
+
+
+async def end_when_gone(receive: Receive, stream: EventStream) -> None:
+    """End `stream` when the host closes its side."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    stream.end()

@@ -1,0 +1,41 @@
+"""What HTTP headers say of a call besides its body: its trace, and for whom it is. Said in `_meta` from here on."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from aggregator.domain.call import CONVERSATION_KEY
+from aggregator.frontends.web.host_guard import Scope
+from aggregator.gateway.call_log import SESSION_KEY, USER_KEY
+
+# W3C Trace Context and Baggage by their own names (SEP-414), and what agent frameworks name the rest.
+_KEYS: Final[Mapping[str, str]] = {
+    "traceparent": "traceparent",
+    "tracestate": "tracestate",
+    "baggage": "baggage",
+    "x-user-id": USER_KEY,
+    "x-session-id": SESSION_KEY,
+    "x-conversation-id": CONVERSATION_KEY,
+}
+# Several headers of these are one list (RFC 9110, section 5.3).
+_LISTS: Final = frozenset({"tracestate", "baggage"})
+
+
+def headers_of(scope: Scope) -> dict[str, list[str]]:
+    """Every value of every header, by its name in lower case."""
+    headers: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1").strip(" \t"))
+    return headers
+
+
+def with_context(params: dict[str, Any], headers: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The params with what the headers say in their `_meta`, where that does not say it already."""
+    found = {
+        key: ",".join(headers[name])
+        for name, key in _KEYS.items()
+        if name in headers and (len(headers[name]) == 1 or name in _LISTS)
+    }
+    meta = params.get("_meta", {})
+    if not found or not isinstance(meta, dict):
+        return params
+    return {**params, "_meta": {**found, **meta}}

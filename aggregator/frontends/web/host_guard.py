@@ -1,0 +1,172 @@
+"""What every request of the web doors passes first: Host and Origin against DNS rebinding, and where it comes from.
+
+The bounds on bodies are here too.
+"""
+
+from collections.abc import Awaitable, Callable, Container, Mapping, MutableMapping
+from typing import Any, Final
+
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.uris.addresses import is_loopback
+from aggregator.frontends.web.own_address import OwnAddress
+from aggregator.identity.source import Source, source_of
+from aggregator.wire.codec import encode
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_PREFLIGHT: Final = {
+    b"access-control-allow-methods": b"GET, POST, DELETE",
+    b"access-control-allow-headers": b"*, authorization",
+    b"access-control-max-age": b"600",
+}
+SOURCE: Final = "aggregator.source"
+_HOW_TO_ALLOW: Final = "add it to http.allowed_hosts, or set http.public_url, in the configuration"
+
+
+class BodyTooLarge(Exception):
+    """The request is larger than a request may be."""
+
+
+class BodyCut(Exception):
+    """The host was gone before the whole request had come."""
+
+
+class Guard:
+    """ASGI: lets through what was sent to a name of ours from a page we know, or from no page.
+
+    What comes through has its `Source` in the scope (`source_in`), the only word there is on where it comes from.
+    """
+
+    def __init__(self, app: App, own: OwnAddress, open_paths: Container[str] = ()) -> None:
+        """`open_paths` may be asked for under any name: what is there tells strangers nothing."""
+        self._app = app
+        self._own = own
+        self._open_paths = open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        hosts, origins = [], []
+        for name, value in scope["headers"]:
+            if name == b"host":
+                hosts.append(value.decode("latin-1"))
+            elif name == b"origin":
+                origins.append(value.decode("latin-1"))
+        if len(hosts) > 1 or len(origins) > 1:
+            twice = "Host" if len(hosts) > 1 else "Origin"
+            await respond(send, 400, {"error": f"`{twice}` is there more than once."}, {b"connection": b"close"})
+            return
+        host = hosts[0] if hosts else ""
+        server, client = scope.get("server"), scope.get("client")
+        if scope["path"] not in self._open_paths and not self._own.knows(host, server[0] if server else None):
+            await respond(send, 421, {"error": f"Host {host!r:.100} is not served here; {_HOW_TO_ALLOW}."})
+            return
+        scope[SOURCE] = source_of(
+            client[0] if client else None, host, scope.get("http_version", ""), scope["headers"], self._own.trusted
+        )
+        if origins:
+            if not self._own.trusts(origins[0], host):
+                refusal = f"Origin {origins[0]!r:.100} is not allowed here; see http.allowed_origins."
+                await respond(send, 403, {"error": refusal})
+                return
+            send = _sharing(send, origins[0])
+            if scope["method"] == "OPTIONS":
+                await respond(send, 204, headers=_PREFLIGHT)
+                return
+        await self._app(scope, receive, send)
+
+
+def source_in(scope: Scope) -> Source:
+    """Where a request comes from, as the guard found it."""
+    source: Source = scope[SOURCE]
+    return source
+
+
+def _sharing(send: Send, origin: str) -> Send:
+    """Lets the page at `origin` read the answers (Fetch standard, CORS)."""
+    shared = [
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-expose-headers", b"mcp-session-id, mcp-protocol-version"),
+        (b"vary", b"origin"),
+    ]
+
+    async def sharing(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *shared]
+        await send(message)
+
+    return sharing
+
+
+def refuse_public(host: str) -> None:
+    """While nobody has to say who they are, only this machine may get in.
+
+    Raises:
+        OperatorError: the address can be reached from elsewhere.
+    """
+    if not is_loopback(host):
+        raise OperatorError(
+            f"Refusing to listen on {host}: nobody who connects would have to say who they are. "
+            "Make a key first (`aggregator keys new AGENT`), or listen on 127.0.0.1, the default."
+        )
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """The first value of a header, or None."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value.decode("latin-1"))
+    return None
+
+
+def values(scope: Scope, name: bytes) -> list[str]:
+    """Every value of a header, in order."""
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+    """The whole request body.
+
+    Raises:
+        BodyTooLarge: it is larger than `limit` bytes, by its own word or in fact.
+        BodyCut: there is no more of it.
+    """
+    declared = header(scope, b"content-length")
+    if declared is not None and declared.isdigit() and int(declared) > limit:
+        raise BodyTooLarge
+    message = await receive()
+    body = message.get("body", b"")
+    if not message.get("more_body", False) and len(body) <= limit and message["type"] == "http.request":
+        return bytes(body)
+    parts, size = [body], len(body)
+    while message.get("more_body", False):
+        if size > limit:
+            raise BodyTooLarge
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+    if size > limit:
+        raise BodyTooLarge
+    if message["type"] != "http.request":
+        raise BodyCut
+    return b"".join(parts)
+
+
+async def respond(send: Send, status: int, value: Any = None, headers: Mapping[bytes, bytes] | None = None) -> None:
+    """One whole JSON response; no `value`, no body."""
+    body = b"" if value is None else encode(value)
+    await respond_bytes(send, status, body, headers)
+
+
+async def respond_bytes(send: Send, status: int, body: bytes, headers: Mapping[bytes, bytes] | None = None) -> None:
+    """One whole response whose body already is JSON."""
+    lines = [(b"content-length", b"%d" % len(body)), *(headers or {}).items()]
+    if body:
+        lines.append((b"content-type", b"application/json"))
+    await send({"type": "http.response.start", "status": status, "headers": lines})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,54 @@
+"""`/metrics`: for this machine, and for whoever has a key with the role `metrics`.
+
+The page names every agent, server and tool, hidden ones too, so the key of an ordinary agent does not open it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from aggregator.domain.principal import METRICS_ROLE
+from aggregator.frontends.web.credentials import facts_of, refuse
+from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond, source_in
+from aggregator.gateway.access import Access
+from aggregator.identity.identify import Refused
+from aggregator.telemetry.prometheus_text import CONTENT_TYPE
+
+METRICS_PATH: Final = "/metrics"
+
+Page = Callable[[], Iterator[bytes]]
+
+_NOT_FOR_YOU: Final = Refused(403, f"The metrics are for agents with the role `{METRICS_ROLE}`.")
+
+
+class MetricsPage:
+    """ASGI. `page` gives the text in pieces; between two of them calls have their turn."""
+
+    def __init__(self, access: Access, page: Page) -> None:
+        self._access = access
+        self._page = page
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["method"] not in ("GET", "HEAD"):
+            await respond(send, 405, {"error": "The metrics are read with GET."}, {b"allow": b"GET, HEAD"})
+            return
+        refused = self._refusal(scope)
+        if refused is not None:
+            await refuse(send, refused)
+            return
+        headers = [(b"content-type", CONTENT_TYPE.encode()), (b"cache-control", b"no-store")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        if scope["method"] == "GET":
+            for piece in self._page():
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await asyncio.sleep(0)
+        await send({"type": "http.response.body", "body": b""})
+
+    def _refusal(self, scope: Scope) -> Refused | None:
+        if source_in(scope).local:
+            return None
+        principal = self._access.admit(facts_of(scope, "http"))
+        if isinstance(principal, Refused):
+            return principal
+        return None if METRICS_ROLE in principal.roles else _NOT_FOR_YOU

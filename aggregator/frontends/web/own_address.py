@@ -1,0 +1,72 @@
+"""The address of the web doors as hosts know it: which `Host` and `Origin` are ours, and the prefix of our paths."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from aggregator.config.settings import HttpConfig
+from aggregator.domain.uris.addresses import Network, address_in, bracketed, parse_address, parse_network, without_port
+
+_LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+# An absolute path of plain segments: `//` would begin the name of a host.
+_PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+){1,32}")
+_LONGEST_PREFIX: Final = 512
+
+
+class OwnAddress:
+    """What follows from the configuration: names, pages and proxies that are known."""
+
+    def __init__(self, http: HttpConfig) -> None:
+        public = urlsplit(http.public_url) if http.public_url is not None else None
+        self.trusted: Sequence[Network] = tuple(map(parse_network, http.trusted_proxies))
+        self.public_url = http.public_url.rstrip("/") if http.public_url is not None else None
+        self.public_host = bracketed(public.hostname or "") if public is not None else None
+        self._path = public.path.rstrip("/") if public is not None else ""
+        self._hosts = {name.lower() for name in (*_LOOPBACK_NAMES, bracketed(http.host), *http.allowed_hosts)}
+        self._origins = {origin.lower().rstrip("/") for origin in http.allowed_origins}
+        if public is not None and self.public_host is not None:
+            self._hosts.add(self.public_host)
+            self._origins.add(_origin(public.scheme, public.netloc))
+
+    @property
+    def hosts(self) -> list[str]:
+        """The names that a `Host` header may have, in order."""
+        return sorted(self._hosts)
+
+    def knows(self, host: str, arrived_at: str | None) -> bool:
+        """Whether a `Host` header names us; a request may name the address of this machine that it arrived at.
+
+        That leaves no way in for pages that have their own name resolved to this machine (DNS rebinding).
+        """
+        host = host.lower()
+        if host in self._hosts or without_port(host) in self._hosts:
+            return True
+        named = address_in(host)
+        return named is not None and named == parse_address(arrived_at or "")
+
+    def trusts(self, origin: str, host: str) -> bool:
+        """Whether a page may use us: one of ours, which has the same authority as the request, or one allowed."""
+        origin = origin.lower().rstrip("/")
+        scheme, separator, authority = origin.partition("://")
+        ours = bool(separator) and scheme in ("http", "https") and authority == host.lower() != ""
+        return ours or origin in self._origins
+
+    def prefix(self, host: str, sent: Sequence[str], *, forwarded: bool, by_trusted: bool) -> str:
+        """What stands before our paths where the host of a request finds them. `sent`: `X-Forwarded-Prefix`."""
+        if by_trusted and sent:
+            given = sent[0].strip().rstrip("/")
+            if len(sent) == 1 and len(given) <= _LONGEST_PREFIX and (not given or _is_prefix(given)):
+                return given
+        public = self.public_host is not None and without_port(host.lower()) == self.public_host
+        return self._path if forwarded or public else ""
+
+
+def _is_prefix(path: str) -> bool:
+    return _PREFIX.fullmatch(path) is not None and not {".", ".."} & set(path.split("/"))
+
+
+def _origin(scheme: str, netloc: str) -> str:
+    """The `Origin` of pages at an address: without the port that the scheme has anyway (RFC 6454, section 6.2)."""
+    usual = {"http": ":80", "https": ":443"}[scheme]
+    return f"{scheme}://{netloc.lower().removesuffix(usual)}"

@@ -1,0 +1,193 @@
+"""Sessions of the handshake eras over Streamable HTTP (L/basic/transports, Session Management)."""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final
+
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.frontends.web.event_stream import EventStream, Unread
+from aggregator.frontends.web.exchange import Exchange
+from aggregator.gateway.admission import NoRoom, Room, Seat
+from aggregator.gateway.host import Host
+from aggregator.gateway.revocation import Admitted, Going
+from aggregator.gateway.views.list_changed import Changes
+from aggregator.wire.peer import Channel, NoWayBack, Peer
+
+# Seconds between two looks for idle sessions, however many are refused.
+_LOOK_AGAIN: Final = 1.0
+
+
+class HttpSession:
+    """One handshake and what hangs on it. It is in use, not idle, inside of every `with` of it."""
+
+    def __init__(self, session_id: str, host: Host, tasks: Tasks, seat: Seat, unread: Unread) -> None:
+        self.id = session_id
+        self.seat = seat
+        self.host = host
+        # Only its requests to the host and their answers go through it; what the host asks are exchanges.
+        self.peer = Peer(self._push, tasks, _never, _ignore)
+        self.running: dict[str | int, Exchange] = {}
+        self._unread = unread
+        self._standing: EventStream | None = None
+        self._uses = 0
+        self._idle_since = asyncio.get_running_loop().time()
+        host.notify, host.ask = self.peer.notify, self.ask
+        host.session = session_id
+
+    def __repr__(self) -> str:
+        return f"<HttpSession {self.host.version}, {len(self.running)} running>"
+
+    def __enter__(self) -> None:
+        self._uses += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._uses -= 1
+        self._idle_since = asyncio.get_running_loop().time()
+
+    def idle(self, now: float) -> float:
+        """Seconds without any request, now."""
+        return 0.0 if self._uses else now - self._idle_since
+
+    def stand(self) -> EventStream | None:
+        """The standing stream, if it is free to be opened."""
+        if self._standing is not None:
+            return None
+        self._standing = self._unread.open()
+        return self._standing
+
+    def sit(self, stream: EventStream) -> None:
+        """The standing stream was closed."""
+        if self._standing is stream:
+            self._standing = None
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask the host on its standing stream, for what belongs to no request of its.
+
+        Raises:
+            NoWayBack: that is not open.
+        """
+        if self._standing is None:
+            raise NoWayBack
+        return await self.peer.request(method, params)
+
+    def end(self) -> None:
+        """Cancel what runs and close the standing stream."""
+        self.peer.close("the session ended")
+        for exchange in list(self.running.values()):
+            exchange.cancel()
+        self.end_stream()
+
+    def end_stream(self) -> None:
+        """Close the standing stream; what runs goes on."""
+        if self._standing is not None:
+            self._standing.end()
+
+    def _push(self, data: bytes, request_id: int | None) -> None:
+        if self._standing is not None:
+            self._standing.push(data)
+
+
+async def _never(method: str, params: dict[str, Any], channel: Channel) -> None:
+    raise NoWayBack
+
+
+def _ignore(method: str, params: dict[str, Any]) -> None:
+    """Notifications of the host are taken by the door."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mute:
+    """The way back of a request in a batch: there is none."""
+
+    request_id: str | int
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Dropped."""
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        raise NoWayBack
+
+
+class Sessions:
+    """All of them, by id: unguessable, bounded in number, ended when idle."""
+
+    def __init__(
+        self,
+        changes: Changes,
+        admitted: Admitted,
+        tasks: Tasks,
+        room: Room,
+        idle_timeout: float,
+        unread: Unread | None = None,
+    ) -> None:
+        self._changes = changes
+        self._admitted = admitted
+        self._tasks = tasks
+        self._room = room
+        self._unread = unread or Unread()
+        self._swept = float("-inf")
+        self._idle_timeout = idle_timeout
+        self._sessions: dict[str, tuple[HttpSession, Going]] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, session_id: str) -> HttpSession | None:
+        known = self._sessions.get(session_id)
+        return known[0] if known is not None else None
+
+    def open(self, host: Host) -> HttpSession:
+        """A new session.
+
+        Raises:
+            NoRoom: there are too many even without the idle ones.
+        """
+        try:
+            seat = self._room.seat("sessions", host.principal)
+        except NoRoom:
+            if asyncio.get_running_loop().time() - self._swept < _LOOK_AGAIN or not self._sweep():
+                raise
+            seat = self._room.seat("sessions", host.principal)
+        session = HttpSession(secrets.token_urlsafe(24), host, self._tasks, seat, self._unread)
+        going = self._admitted.enter(host.principal, lambda: self.end(session))
+        self._sessions[session.id] = session, going
+        self._changes.attach(host)
+        return session
+
+    def end(self, session: HttpSession) -> None:
+        """From now on its id is unknown; what runs in it is cancelled."""
+        known = self._sessions.pop(session.id, None)
+        if known is not None:
+            self._admitted.leave(known[1])
+            self._changes.detach(session.host)
+            session.seat.leave()
+            session.end()
+
+    def close_streams(self) -> None:
+        """End the standing streams: we are about to stop."""
+        for session, _ in self._sessions.values():
+            session.end_stream()
+
+    def close(self) -> None:
+        """End them all."""
+        for session, _ in list(self._sessions.values()):
+            self.end(session)
+
+    async def sweep(self) -> None:
+        """End idle sessions, for ever."""
+        while True:
+            await asyncio.sleep(self._idle_timeout / 4)
+            self._sweep()
+
+    def _sweep(self) -> int:
+        """How many were idle, and are ended."""
+        self._swept = now = asyncio.get_running_loop().time()
+        idle = [session for session, _ in self._sessions.values() if session.idle(now) > self._idle_timeout]
+        for session in idle:
+            self.end(session)
+        return len(idle)

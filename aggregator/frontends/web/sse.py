@@ -1,0 +1,117 @@
+"""The SSE door (HTTP+SSE, 2024-11-05): `GET` opens the stream and names where to post; answers come on the stream."""
+
+import logging
+import secrets
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+from urllib.parse import parse_qs
+
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.call_record import ON_RECORD
+from aggregator.domain.names import Style
+from aggregator.domain.principal import Principal
+from aggregator.frontends.web.body_limits import BodyRefused, Bounds, is_small
+from aggregator.frontends.web.event_stream import EventStream, end_when_gone
+from aggregator.frontends.web.header_context import headers_of, with_context
+from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
+from aggregator.gateway.admission import NoRoom
+from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.host import Host
+from aggregator.wire.codec import decode
+from aggregator.wire.message import method_of
+from aggregator.wire.peer import Channel, Peer
+
+log = logging.getLogger(__name__)
+
+
+class SseDoor:
+    """Every stream is one session of one host. `prefix` is what stands before our paths for the sender of a request."""
+
+    def __init__(
+        self, gateway: Gateway, names: Style | None, messages_path: str, bounds: Bounds, prefix: Callable[[Scope], str]
+    ) -> None:
+        self._gateway = gateway
+        self._names = names
+        self._messages_path = messages_path
+        self._bounds = bounds
+        self._prefix = prefix
+        self._peers: dict[str, tuple[Principal, Peer]] = {}
+        self._streams: set[EventStream] = set()
+
+    def close(self) -> None:
+        """End every stream."""
+        for stream in self._streams:
+            stream.end()
+
+    async def stream(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI: `GET /sse`, for a sender who is known."""
+        if scope["method"] != "GET":
+            await respond(send, 405, {"error": "GET opens the event stream."}, {b"allow": b"GET"})
+            return
+        room = self._bounds.room
+        try:
+            with room.seat("sessions", principal), room.seat("streams", principal):
+                await self._stream(principal, scope, receive, send)
+        except NoRoom as full:
+            await _no_room(send, full)
+
+    async def _stream(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        session_id, stream = secrets.token_urlsafe(24), self._bounds.unread.open()
+        host = Host("sse", self._names, principal, session=session_id)
+
+        async def answer(method: str, params: dict[str, Any], channel: Channel) -> Any:
+            with self._bounds.room.seat("pending", principal):
+                return await self._gateway.answer(host, method, params, channel)
+
+        def hear(method: str, params: dict[str, Any]) -> None:
+            self._gateway.hear(host, method, params)
+
+        async with Tasks("an SSE session") as tasks:
+            peer = Peer(lambda data, _: stream.push(data), tasks, answer, hear)
+            self._peers[session_id] = (principal, peer)
+            host.notify, host.ask = peer.notify, peer.request
+            self._gateway.changes.attach(host)
+            self._streams.add(stream)
+            path = f"{self._prefix(scope)}{self._messages_path}?session_id={session_id}"
+            stream.push(path.encode(), "endpoint")
+            tasks.start(end_when_gone(receive, stream))
+            try:
+                await stream.run(send)
+            finally:
+                self._streams.discard(stream)
+                self._gateway.changes.detach(host)
+                del self._peers[session_id]
+                peer.close("the host closed its stream")
+
+    async def message(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI: `POST` of one message to the address the stream named."""
+        if scope["method"] != "POST":
+            await respond(send, 405, {"error": "Messages are posted here."}, {b"allow": b"POST"})
+            return
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        owner, peer = self._peers.get(query.get("session_id", [""])[0], (principal, None))
+        if peer is None or not owner.is_same_caller(principal):
+            await respond(send, 404, {"error": "No such session; open the event stream first."})
+            return
+        try:
+            # The call in it has a seat of its own; an answer to a question of ours needs none.
+            with nullcontext() if is_small(scope) else self._bounds.room.seat("pending", principal):
+                message = decode(await self._bounds.read(scope, receive))
+        except NoRoom as full:
+            await _no_room(send, full)
+            return
+        except BodyRefused as refused:
+            await respond(send, refused.status, {"error": str(refused)})
+            return
+        except ValueError as error:
+            await respond(send, 400, {"error": f"Not JSON: {error}"})
+            return
+        await respond(send, 202)
+        if method_of(message) in ON_RECORD and isinstance(message.get("params"), dict):
+            message = {**message, "params": with_context(message["params"], headers_of(scope))}
+        peer.feed(message)
+
+
+async def _no_room(send: Send, full: NoRoom) -> None:
+    await respond(send, full.code, {"error": full.message}, {b"retry-after": b"%d" % full.retry_after})

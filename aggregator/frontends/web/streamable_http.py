@@ -1,0 +1,359 @@
+"""The Streamable HTTP door: 2026-07-28 without sessions and the handshake eras with them, on one endpoint."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.call_record import ON_RECORD, TOOL_CALL
+from aggregator.domain.errors import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    HostError,
+)
+from aggregator.domain.names import Style
+from aggregator.domain.principal import Principal
+from aggregator.domain.versions import LEGACY_VERSIONS, META_CLIENT_CAPABILITIES, META_VERSION, MODERN_VERSIONS
+from aggregator.frontends.web.body_limits import BodyRefused, Bounds, is_small
+from aggregator.frontends.web.event_stream import end_when_gone
+from aggregator.frontends.web.exchange import Exchange
+from aggregator.frontends.web.header_context import headers_of, with_context
+from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
+from aggregator.frontends.web.sessions import HttpSession, Mute, Sessions
+from aggregator.gateway.admission import NoRoom, Seat
+from aggregator.gateway.eras import unsupported
+from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.host import Host
+from aggregator.wire import headers as wire_headers
+from aggregator.wire.codec import decode
+from aggregator.wire.message import incoming, method_of, sane_id
+from aggregator.wire.peer import error_message
+
+_ROUTING: Final = (wire_headers.VERSION, wire_headers.METHOD, wire_headers.NAME)
+_LISTEN: Final = "subscriptions/listen"
+_BATCHES: Final = "2025-03-26"
+
+Headers = dict[str, list[str]]
+
+
+class HttpDoor:
+    """ASGI for one endpoint. What outlives a request lives in `tasks`."""
+
+    def __init__(self, gateway: Gateway, names: Style | None, bounds: Bounds, sessions: Sessions, tasks: Tasks) -> None:
+        self._gateway = gateway
+        self._names = names
+        self._bounds = bounds
+        self._sessions = sessions
+        self._tasks = tasks
+
+    async def serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI, for a request whose sender is known."""
+        try:
+            await self._serve(principal, scope, receive, send)
+        except NoRoom as full:
+            await _no_room(send, full)
+
+    async def _serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = headers_of(scope)
+        if scope["method"] == "POST":
+            try:
+                seat = self._bounds.room.seat("pending", principal)
+            except NoRoom as full:
+                if not is_small(scope):
+                    raise
+                await self._post(principal, scope, headers, receive, send, full)
+                return
+            with seat:
+                await self._post(principal, scope, headers, receive, send, seat)
+        elif scope["method"] not in ("GET", "DELETE") or _first(headers, wire_headers.VERSION) in MODERN_VERSIONS:
+            await respond(send, 405, {"error": "Messages are posted here."}, {b"allow": b"POST"})
+        else:
+            session = await self._session(principal, headers, send)
+            if session is not None and scope["method"] == "DELETE":
+                self._sessions.end(session)
+                await respond(send, 204)
+            elif session is not None:
+                with self._bounds.room.seat("streams", principal):
+                    await self._stand(session, headers, receive, send)
+
+    # -- posts
+
+    async def _post(
+        self, principal: Principal, scope: Scope, headers: Headers, receive: Receive, send: Send, seat: Seat | NoRoom
+    ) -> None:
+        """`seat` is the room there is: without any, only what asks for none is taken, which may make some."""
+        try:
+            message = decode(await self._body(scope, headers, receive))
+        except BodyRefused as refused:
+            await respond(send, refused.status, {"error": str(refused)})
+            return
+        except HostError as error:
+            await respond(send, 415 if error.code == INVALID_REQUEST else 406, error_message(None, error))
+            return
+        except ValueError as problem:
+            await respond(send, 400, error_message(None, HostError(PARSE_ERROR, f"Parse error: {problem}")))
+            return
+        if isinstance(seat, NoRoom):
+            if not isinstance(message, dict) or ("method" in message and "id" in message):
+                raise seat
+        elif method_of(message) == _LISTEN:
+            seat.change("streams")
+        if isinstance(message, dict) and _is_modern(message, headers):
+            await self._post_modern(self._host(principal), message, headers, receive, send)
+        else:
+            await self._post_legacy(principal, message, headers, receive, send)
+
+    def _host(self, principal: Principal) -> Host:
+        return Host("http", self._names, principal)
+
+    async def _body(self, scope: Scope, headers: Headers, receive: Receive) -> bytes:
+        if not (_first(headers, "content-type") or "").lower().startswith("application/json"):
+            raise HostError(INVALID_REQUEST, "Content-Type must be application/json.")
+        accept = _first(headers, "accept") or "*/*"
+        if "application/json" not in accept and "*/*" not in accept and "application/*" not in accept:
+            raise HostError(INVALID_PARAMS, "Accept must allow application/json (and text/event-stream).")
+        return await self._bounds.read(scope, receive)
+
+    async def _post_modern(
+        self, host: Host, message: dict[str, Any], headers: Headers, receive: Receive, send: Send
+    ) -> None:
+        method, params, request_id = method_of(message), message.get("params"), sane_id(message.get("id"))
+        if "id" not in message and method is not None:
+            # No notification of a client means anything here: closing the stream is what cancels.
+            version = _first(headers, wire_headers.VERSION)
+            if version in MODERN_VERSIONS:
+                await respond(send, 202)
+            else:
+                await respond(send, 400, error_message(None, unsupported(str(version))))
+            return
+        if method is None or request_id is None:
+            await respond(send, 400, error_message(None, _not_a_message()))
+            return
+        exchange = Exchange(request_id, receive, send, self._tasks, modern=True, unread=self._bounds.unread)
+        await exchange.run(self._answer_modern(host, method, params, headers, exchange))
+
+    async def _answer_modern(
+        self, host: Host, method: str, params: Any, headers: Headers, exchange: Exchange
+    ) -> Mapping[str, Any]:
+        if method == "initialize":
+            # There is no handshake in this era, whatever comes with it.
+            raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
+        _check_envelope(method, params, headers)
+        if method == TOOL_CALL:
+            self._check_params(host.principal, params, headers)
+        if method in ON_RECORD:
+            params = with_context(params, headers)
+        return await self._gateway.answer(host, method, params, exchange)
+
+    def _check_params(self, principal: Principal, params: Mapping[str, Any], headers: Headers) -> None:
+        tool = self._gateway.called(principal, str(params.get("name")))
+        arguments = params.get("arguments") or {}
+        if tool is None or not tool.param_headers or not isinstance(arguments, dict):
+            return
+        problem = wire_headers.mismatch(tool.param_headers, arguments, headers)
+        if problem is not None:
+            raise HostError(HEADER_MISMATCH, problem)
+
+    async def _post_legacy(
+        self, principal: Principal, message: Any, headers: Headers, receive: Receive, send: Send
+    ) -> None:
+        if isinstance(message, dict) and method_of(message) == "initialize":
+            await self._initialize(self._host(principal), message, receive, send)
+            return
+        session = await self._session(principal, headers, send)
+        if session is None:
+            return
+        with session:
+            if isinstance(message, list) and message and session.host.version == _BATCHES:
+                await self._post_batch(session, message, headers, send)
+            elif not isinstance(message, dict):
+                await respond(send, 400, error_message(None, _not_a_message()))
+            elif "method" in message and "id" in message:
+                await self._ask(session, message, headers, receive, send)
+            else:
+                self._hear(session, message)
+                await respond(send, 202)
+
+    async def _initialize(self, host: Host, message: dict[str, Any], receive: Receive, send: Send) -> None:
+        request_id, params = sane_id(message.get("id")), message.get("params")
+        if request_id is None:
+            await respond(send, 400, error_message(None, _not_a_message()))
+            return
+        if not isinstance(params, dict):
+            wrong = HostError(INVALID_PARAMS, "`initialize` needs `params` with `protocolVersion`.")
+            await respond(send, 400, error_message(request_id, wrong))
+            return
+        session = self._sessions.open(host)
+        exchange = Exchange(request_id, receive, send, self._tasks, modern=False, unread=self._bounds.unread)
+        answer = self._gateway.answer(session.host, "initialize", params, exchange)
+        if not await exchange.run(answer, {b"mcp-session-id": session.id.encode()}):
+            self._sessions.end(session)
+
+    async def _ask(
+        self, session: HttpSession, message: dict[str, Any], headers: Headers, receive: Receive, send: Send
+    ) -> None:
+        heard, request_id = incoming(message), sane_id(message["id"])
+        if heard is None or request_id is None:
+            await respond(send, 400, error_message(request_id, _not_a_message()))
+        elif request_id in session.running:
+            twice = HostError(INVALID_REQUEST, f"A request with id {request_id!r} is still running.")
+            await respond(send, 400, error_message(request_id, twice))
+        else:
+            method, params, _ = heard
+            exchange = session.running[request_id] = Exchange(
+                request_id,
+                receive,
+                send,
+                self._tasks,
+                modern=False,
+                peer=session.peer,
+                unread=self._bounds.unread,
+            )
+            if method in ON_RECORD:
+                params = with_context(params, headers)
+            try:
+                await exchange.run(self._gateway.answer(session.host, method, params, exchange))
+            finally:
+                session.running.pop(request_id, None)
+
+    async def _post_batch(self, session: HttpSession, batch: list[Any], headers: Headers, send: Send) -> None:
+        """2025-03-26 allows several messages in one post; their answers come back in one."""
+        asked = []
+        for part in batch:
+            if isinstance(part, dict) and "method" in part and "id" in part:
+                asked.append(part)
+            elif isinstance(part, dict):
+                self._hear(session, part)
+        answers = await asyncio.gather(*(self._answer_part(session, part, headers) for part in asked))
+        if answers:
+            await respond(send, 200, answers)
+        else:
+            await respond(send, 202)
+
+    async def _answer_part(self, session: HttpSession, part: dict[str, Any], headers: Headers) -> dict[str, Any]:
+        heard, request_id = incoming(part), sane_id(part["id"])
+        try:
+            if heard is None or request_id is None:
+                raise _not_a_message()
+            method, params, _ = heard
+            if method in ON_RECORD:
+                params = with_context(params, headers)
+            with self._bounds.room.seat("pending", session.host.principal):
+                result = await self._gateway.answer(session.host, method, params, Mute(request_id))
+            return {"jsonrpc": "2.0", "id": request_id, "result": result}
+        except Exception as error:
+            return error_message(request_id, error)
+
+    def _hear(self, session: HttpSession, message: dict[str, Any]) -> None:
+        if "method" not in message:
+            session.peer.feed(message)
+        heard = incoming(message)
+        if heard is None:
+            return
+        method, params, _ = heard
+        if method == "notifications/cancelled":
+            request_id = sane_id(params.get("requestId"))
+            exchange = session.running.get(request_id) if request_id is not None else None
+            if exchange is not None:
+                exchange.cancel()
+        else:
+            self._gateway.hear(session.host, method, params)
+
+    # -- sessions
+
+    async def _session(self, principal: Principal, headers: Headers, send: Send) -> HttpSession | None:
+        """The session a legacy request names; answers the request itself when there is none.
+
+        Whoever did not open it is told that there is none: an id is no proof of who one is.
+        """
+        session_id = _first(headers, wire_headers.SESSION)
+        if session_id is None:
+            missing = HostError(
+                INVALID_REQUEST, "Mcp-Session-Id is missing: send `initialize` first and repeat its id."
+            )
+            await respond(send, 400, error_message(None, missing))
+            return None
+        session = self._sessions.get(session_id)
+        if session is not None and not session.host.principal.is_same_caller(principal):
+            session = None
+        if session is None:
+            gone = HostError(INVALID_REQUEST, "Session not found: it ended or never was; send `initialize` again.")
+            await respond(send, 404, error_message(None, gone))
+        return session
+
+    async def _stand(self, session: HttpSession, headers: Headers, receive: Receive, send: Send) -> None:
+        """`GET`: the standing stream of a session, for what belongs to no request."""
+        accept = _first(headers, "accept") or "*/*"
+        if "text/event-stream" not in accept and "*/*" not in accept:
+            await respond(send, 406, {"error": "Accept must allow text/event-stream."})
+            return
+        stream = session.stand()
+        if stream is None:
+            await respond(send, 409, {"error": "This session has its standing stream already."})
+            return
+        watching = self._tasks.start(end_when_gone(receive, stream))
+        try:
+            with session:
+                await stream.run(send)
+        finally:
+            watching.cancel()
+            session.sit(stream)
+
+
+async def _no_room(send: Send, full: NoRoom) -> None:
+    await respond(send, full.code, error_message(None, full), {b"retry-after": b"%d" % full.retry_after})
+
+
+def _check_envelope(method: str, params: Any, headers: Headers) -> None:
+    """The modern ladder, first failure wins (SH, Server Validation).
+
+    Raises:
+        HostError: with the code the spec gives that failure.
+    """
+    for name in _ROUTING:
+        if len(headers.get(name, ())) > 1:
+            raise HostError(HEADER_MISMATCH, f"header {name} stands more than once")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    if not isinstance(meta, dict):
+        raise HostError(INVALID_PARAMS, f"`params._meta` must carry {META_VERSION!r} and {META_CLIENT_CAPABILITIES!r}.")
+    missing = [key for key in (META_VERSION, META_CLIENT_CAPABILITIES) if key not in meta]
+    if missing:
+        raise HostError(INVALID_PARAMS, f"`params._meta` lacks {' and '.join(missing)}.")
+    version = meta[META_VERSION]
+    expected = {wire_headers.VERSION: version, wire_headers.METHOD: method}
+    named_by = wire_headers.NAMED_BY.get(method)
+    if named_by is not None and params.get(named_by) is not None:
+        expected[wire_headers.NAME] = params[named_by]
+    for name, value in expected.items():
+        sent = _first(headers, name)
+        decoded = wire_headers.decode_value(sent) if sent is not None and name == wire_headers.NAME else sent
+        if decoded != value:
+            raise HostError(HEADER_MISMATCH, f"header {name} does not match the request body")
+    if not isinstance(version, str):
+        raise HostError(INVALID_PARAMS, f"{META_VERSION!r} must be a string.")
+    if version not in MODERN_VERSIONS:
+        raise unsupported(version)
+
+
+def _is_modern(message: Mapping[str, Any], headers: Headers) -> bool:
+    """Whether the message opens the modern way: by its header, or by the envelope in it."""
+    version = _first(headers, wire_headers.VERSION)
+    if version is not None and version not in LEGACY_VERSIONS:
+        return True
+    if method_of(message) == "initialize":
+        return False
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return isinstance(meta, dict) and META_VERSION in meta
+
+
+def _first(headers: Headers, name: str) -> str | None:
+    values = headers.get(name)
+    return values[0] if values else None
+
+
+def _not_a_message() -> HostError:
+    return HostError(INVALID_REQUEST, "The body must be one JSON-RPC request, notification or response.")

@@ -1,0 +1,155 @@
+"""A person's agreement to one call: asked for at the host, or queued until somebody answers elsewhere."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from aggregator.domain.bounds.offload import going_through
+from aggregator.domain.call import Resolved
+from aggregator.domain.errors import NotConfirmed, WaitsForApproval
+from aggregator.domain.text.invisible import escaped
+from aggregator.gateway.ask.argument_lines import shown_arguments
+from aggregator.gateway.ask.confirm import Asker, Question, answering
+from aggregator.gateway.host import Host
+from aggregator.gateway.views.views import Confirming
+from aggregator.storage.digest import argument_digest
+from aggregator.storage.errors import QueueFull, StorageError
+from aggregator.storage.records import Approval
+from aggregator.wire.peer import Channel
+from aggregator.wire.pieces import encode_in_pieces
+
+if TYPE_CHECKING:
+    from aggregator.storage.approvals import Approvals
+
+log = logging.getLogger(__name__)
+
+# How long a queued question waits for its answer, and the answer for the call.
+QUEUED_FOR: Final = 24 * 3600.0
+# More arguments than this nobody reads: such a call is not queued, so that nobody agrees to what is not shown.
+QUEUED_BYTES: Final = 256 * 1024
+_SHOWN: Final = 160
+_NOTE_TOLD: Final = 500
+
+
+class Consent:
+    """`approvals` opens the queue when it is first needed, or says None: then what needs it is refused.
+
+    `redact` takes secrets out of the arguments that are kept there for somebody else to see. `queued` is told of every
+    question that comes into the queue.
+    """
+
+    def __init__(
+        self, approvals: "Callable[[], Awaitable[Approvals | None]]", redact: Callable[[Any], Any] = lambda value: value
+    ) -> None:
+        self._approvals = approvals
+        self._redact = redact
+        self.queued: Callable[[Approval], None] = _never_mind
+        self._asker = Asker()
+
+    async def obtain(
+        self, resolved: Resolved, arguments: Mapping[str, Any], way: Confirming, host: Host, channel: Channel
+    ) -> tuple[str | None, dict[str, Any] | None]:
+        """Return who agreed (`host:NAME`, or who granted the approval), else the interim result that carries the
+        question to the host.
+
+        Raises:
+            NotConfirmed: the person said no, or nobody can be asked.
+            WaitsForApproval: the question is queued.
+        """
+        asked, tool = resolved.asked, resolved.tool
+        agent, digest = asked.principal.agent_id, await going_through(arguments, argument_digest, arguments)
+        if way.by == "host" and self._asker.can_ask(host, asked.version, asked.params):
+            message = await going_through(arguments, _message, resolved, arguments)
+            question = Question(agent, tool.name, digest, message)
+            reply = await self._asker.ask(question, asked.version, asked.params, channel)
+            if reply.interim is not None:
+                return None, dict(reply.interim)
+            if reply.agreed:
+                by = answering(host, asked.version, asked.params)
+                log.info("%s: %s agreed to %s", agent, by, tool.name)
+                return by, None
+            if not reply.unable:
+                raise NotConfirmed(tool.name, f"{tool.name} was not called: {reply.reason}.")
+        if way.by == "host" and way.fallback != "queue":
+            raise _refused(tool.name, "this host cannot ask one")
+        approvals = await self._approvals()
+        if approvals is None:
+            raise _refused(tool.name, "no question can be queued, since there is no database")
+        try:
+            return await self._from_queue(resolved, arguments, (agent, tool.name, digest), approvals), None
+        except (QueueFull, StorageError) as error:
+            log.warning("the question about %s cannot be queued: %s", tool.name, error)
+            raise _refused(tool.name, "no question can be queued now") from error
+
+    async def _from_queue(
+        self, resolved: Resolved, arguments: Mapping[str, Any], bound: tuple[str, str, str], approvals: "Approvals"
+    ) -> str:
+        now, (agent, tool, _) = time.time(), bound
+        answer = await approvals.find_answer(*bound, now=now)
+        if answer is not None and answer.status == "granted":
+            if await approvals.consume(answer.id, *bound, now=now):
+                log.info("%s: approval %s of %s is used for %s", agent, answer.id, answer.decided_by, tool)
+                return answer.decided_by or answer.id
+            # Another call used it up, or it was taken back.
+            answer = await approvals.find_answer(*bound, now=now)
+        if answer is not None and answer.status == "denied":
+            raise _denied(answer, now)
+        size = len(await going_through(arguments, encode_in_pieces, arguments))
+        if size > QUEUED_BYTES:
+            most = f"more than the {QUEUED_BYTES} that a person can be shown"
+            raise _refused(tool, f"its arguments take {size} bytes, {most}")
+        shown, text = await asyncio.to_thread(self._shown, resolved, arguments)
+        waiting = await approvals.ask(*bound, shown, arguments=text, expires=now + QUEUED_FOR, now=now)
+        if waiting.created == now:
+            self.queued(waiting)
+        raise WaitsForApproval(
+            tool,
+            f"{tool} was not called yet: a person has to agree. The question is queued as {waiting.id}.",
+            approval=waiting.id,
+        )
+
+    def _shown(self, resolved: Resolved, arguments: Mapping[str, Any]) -> tuple[str, str]:
+        """Return the question and the whole arguments, as JSON, without secrets."""
+        redacted = self._redact(dict(arguments))
+        return _message(resolved, redacted), encode_in_pieces(redacted).decode("utf-8", "replace")
+
+
+def _refused(tool: str, why: str) -> NotConfirmed:
+    return NotConfirmed(tool, f"{tool} was not called: a person has to agree, and {why}.")
+
+
+def _denied(answer: Approval, now: float) -> NotConfirmed:
+    """Return the refusal of a call that a person said no to; how long that counts is said."""
+    until = datetime.fromtimestamp(answer.expires, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    said = f" and said: {escaped(answer.note[:_NOTE_TOLD])}" if answer.note else ""
+    return NotConfirmed(
+        answer.tool,
+        f"{answer.tool} was not called: a person denied this call{said}. The same call is refused until {until}.",
+        approval=answer.id,
+        denied=True,
+        note=answer.note,
+        retry_after=max(1, round(answer.expires - now)),
+    )
+
+
+def _never_mind(approval: Approval) -> None:
+    """Nobody is told."""
+
+
+def _message(resolved: Resolved, arguments: Mapping[str, Any]) -> str:
+    """What the person is asked. The host shows one server, so the upstream is named (S/client/elicitation)."""
+    tool = resolved.tool
+    agent, name = _plain(resolved.asked.principal.agent_id), _plain(tool.own_name)
+    asked = f"The agent {agent!r} wants to call {name!r} of the server {tool.server!r} with"
+    if not arguments:
+        return f"{asked} no arguments. Allow it?"
+    lines = shown_arguments(arguments, tool.definition.get("inputSchema"))
+    return "\n".join([f"{asked}:", *(f"- {line}" for line in lines), "Allow it?"])
+
+
+def _plain(text: str) -> str:
+    left_out = len(text) - _SHOWN
+    return escaped(text[:_SHOWN]) + (f"… ({left_out} more characters)" if left_out > 0 else "")

@@ -1,0 +1,119 @@
+"""Asking the person at the host whether a call may go ahead, in the way of each era.
+
+Before 2026-07-28 the host is asked while its call waits; since then the call is answered with the question and comes
+again with the answer, so every step before this one runs twice.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aggregator.domain.abilities import abilities_of
+from aggregator.domain.decision import HOST_AGREED
+from aggregator.domain.errors import RpcError
+from aggregator.domain.text.invisible import escaped
+from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, era_of
+from aggregator.gateway.ask.sealed_state import Sealer
+from aggregator.gateway.host import Host
+from aggregator.wire.peer import Channel, NoWayBack, PeerGone
+
+log = logging.getLogger(__name__)
+
+# How long a person may take.
+PATIENCE: Final = 300.0
+_KEY: Final = "confirm"
+_FIELD: Final = "allow"
+_NAME_SHOWN: Final = 64
+# What the state of a question about agreement says of itself.
+STATE_KIND: Final = "consent"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is to agree to. `digest` is that of the arguments, which the answer is bound to."""
+
+    agent_id: str
+    tool: str
+    digest: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """`agreed` decides; `interim` is the result to give the host instead, when it has to come back with the answer.
+
+    `unable`: the question reached nobody, whatever the host had declared.
+    """
+
+    agreed: bool
+    reason: str
+    interim: Mapping[str, Any] | None = None
+    unable: bool = False
+
+
+class Asker:
+    """Puts yes-or-no questions to people."""
+
+    def __init__(self) -> None:
+        self._sealer = Sealer(STATE_KIND)
+
+    def can_ask(self, host: Host, version: str, params: Mapping[str, Any]) -> bool:
+        """Whether this host can put a form to a person."""
+        meta = params.get("_meta")
+        modern = era_of(version) == "modern"
+        capabilities = meta.get(META_CLIENT_CAPABILITIES) if modern and isinstance(meta, dict) else host.capabilities
+        return abilities_of(version, capabilities).forms
+
+    async def ask(self, question: Question, version: str, params: Mapping[str, Any], channel: Channel) -> Reply:
+        """The person's reply, or the interim result that carries the question to them."""
+        if era_of(version) == "modern":
+            return self._ask_modern(question, params)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                answer = await channel.ask("elicitation/create", _form(question.message))
+        except TimeoutError:
+            return Reply(False, f"nobody answered within {PATIENCE:g} s")
+        except (NoWayBack, PeerGone, RpcError) as error:
+            log.info("the question about %s could not be put: %s", question.tool, error)
+            return Reply(False, "the host could not put the question to a person", unable=True)
+        return _judge(answer)
+
+    def _ask_modern(self, question: Question, params: Mapping[str, Any]) -> Reply:
+        now = asyncio.get_running_loop().time()
+        bound = {"agent": question.agent_id, "tool": question.tool, "digest": question.digest}
+        responses = params.get("inputResponses")
+        answer = responses.get(_KEY) if isinstance(responses, dict) else None
+        if isinstance(answer, dict) and self._sealer.open(params.get("requestState"), now, bound) is not None:
+            return _judge(answer)
+        interim = {
+            "resultType": "input_required",
+            "inputRequests": {_KEY: {"method": "elicitation/create", "params": _form(question.message)}},
+            "requestState": self._sealer.seal(bound, now + PATIENCE),
+        }
+        return Reply(False, "a person has to agree first", interim)
+
+
+def answering(host: Host, version: str, params: Mapping[str, Any]) -> str:
+    """Return who agrees when this host says yes: `host:` and the name it gives itself, else how it comes in."""
+    meta = params.get("_meta")
+    modern = era_of(version) == "modern"
+    info = meta.get(META_CLIENT_INFO) if modern and isinstance(meta, dict) else host.client_info
+    name = info.get("name") if isinstance(info, Mapping) else None
+    return HOST_AGREED + (escaped(name[:_NAME_SHOWN]) if isinstance(name, str) and name else host.door)
+
+
+def _form(message: str) -> dict[str, Any]:
+    field = {"type": "boolean", "title": "Allow this call", "default": False}
+    schema = {"type": "object", "properties": {_FIELD: field}, "required": [_FIELD]}
+    return {"mode": "form", "message": message, "requestedSchema": schema}
+
+
+def _judge(answer: Mapping[str, Any]) -> Reply:
+    content = answer.get("content")
+    if answer.get("action") != "accept":
+        return Reply(False, "the person declined" if answer.get("action") == "decline" else "the person did not answer")
+    if isinstance(content, dict) and content.get(_FIELD) is True:
+        return Reply(True, "the person agreed")
+    return Reply(False, "the person did not allow it")

@@ -1,0 +1,186 @@
+"""Calls that go on while their host of 2026-07-28 is asked something by a server of the handshake eras.
+
+Law: a call is run once. Whoever comes back finds it where it is, or is told that it is gone; it is never begun again.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.errors import INVALID_REQUEST, RpcError
+from aggregator.gateway.ask.questions import answered
+from aggregator.gateway.ask.upstream_caller import Behind
+from aggregator.gateway.host import Host
+from aggregator.gateway.revocation import REVIEWED_DOORS, Admitted, Going
+
+log = logging.getLogger(__name__)
+
+# Calls that wait for their host to come back, all together and of one agent.
+AT_MOST: Final = 512
+OF_ONE_AGENT: Final = 32
+# Questions that a server asks at once reach the host at once: so long the others are waited for.
+TOGETHER: Final = 0.02
+
+Work = Callable[[], Awaitable[dict[str, Any]]]
+Unclaimed = Callable[[dict[str, Any] | Exception | None], None]
+"""Told when nobody came back for a call: its outcome, None if it was still running."""
+
+
+class Parked:
+    """One call, from its first request to its result. Only one request at a time attends it."""
+
+    def __init__(self, home: "Parking", behind: Behind, work: Work, unclaimed: Unclaimed) -> None:
+        self.id = ""
+        self.behind = behind
+        self._home = home
+        self._unclaimed = unclaimed
+        self._open: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
+        self._asked = 0
+        self._outcome: dict[str, Any] | Exception | None = None
+        self._news = asyncio.Event()
+        # While no request of the host attends it.
+        self._expiry: asyncio.TimerHandle | None = None
+        behind.parked = self.ask
+        self._task = home.tasks.start(self._run(work))
+
+    def __repr__(self) -> str:
+        state = "running" if self._outcome is None else "done"
+        return f"<Parked {self.behind.host.principal.agent_id} {state}, {len(self._open)} questions>"
+
+    async def ask(self, method: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """The host's answer, once it comes back with it.
+
+        Raises:
+            RpcError: too many calls wait already.
+        """
+        if not self._home.has_room(self):
+            raise RpcError(INVALID_REQUEST, "Too many calls wait for an answer of their host.")
+        self._asked += 1
+        key = f"question-{self._asked}"
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._open[key] = {"method": method, "params": asked}, answer
+        self._news.set()
+        try:
+            return await answer
+        finally:
+            self._open.pop(key, None)
+
+    async def attend(self) -> dict[str, Any] | None:
+        """The result; None once there is something to ask the host. To give up waiting ends the call.
+
+        Raises:
+            Exception: what the call ended with.
+        """
+        try:
+            while self._outcome is None and not self._open:
+                self._news.clear()
+                await self._news.wait()
+                if self._outcome is None:
+                    await asyncio.sleep(TOGETHER)
+        except asyncio.CancelledError:
+            self.end()
+            raise
+        if self._outcome is None:
+            return None
+        self._home.forget(self)
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+    def leave(self, patience: float) -> dict[str, Any]:
+        """What the host is asked; it is expected back within `patience` seconds."""
+        self.id = self.id or secrets.token_urlsafe(16)
+        self.behind.channel = self.behind.token = None
+        self._home.keep(self)
+        self._expiry = asyncio.get_running_loop().call_later(patience, self._expire)
+        return {key: request for key, (request, _) in self._open.items()}
+
+    def come_back(self, behind: Behind, answers: Mapping[str, Any]) -> None:
+        """The host is here again, with another request; what it did not answer stays asked."""
+        self._stay()
+        self.behind.channel, self.behind.token = behind.channel, behind.token
+        for key, answer in answers.items():
+            if isinstance(answer, Mapping) and key in self._open:
+                _, waiting = self._open.pop(key)
+                if not waiting.done():
+                    waiting.set_result(answered(answer))
+
+    def end(self) -> None:
+        """Nobody wants it any more."""
+        self._stay()
+        self._home.forget(self)
+        self._task.cancel()
+
+    def shut_out(self) -> None:
+        """End it: its host would not be let in any more."""
+        away = self._expiry is not None
+        self.end()
+        if away:
+            self._unclaimed(self._outcome)
+
+    def _stay(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+
+    def _expire(self) -> None:
+        log.info("%s did not come back with an answer", self.behind.host.principal.agent_id)
+        self.end()
+        self._unclaimed(self._outcome)
+
+    async def _run(self, work: Work) -> None:
+        try:
+            self._outcome = await work()
+        except Exception as error:
+            self._outcome = error
+        finally:
+            self._news.set()
+
+
+class Parking:
+    """All of them. `tasks` is where they run; leaving `running` ends them."""
+
+    def __init__(self, admitted: Admitted) -> None:
+        self.tasks = Tasks("calls that ask their host")
+        self._admitted = admitted
+        self._kept: dict[str, tuple[Parked, Going | None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, parked: str) -> Parked | None:
+        """A call that waits for its host; None if it is gone."""
+        kept = self._kept.get(parked)
+        return kept[0] if kept is not None else None
+
+    def has_room(self, parked: Parked) -> bool:
+        """Whether one more may wait; one that has waited already may go on."""
+        if parked.id:
+            return True
+        agent = parked.behind.agent
+        same = sum(kept.behind.agent == agent for kept, _ in self._kept.values())
+        return len(self._kept) < AT_MOST and same < OF_ONE_AGENT
+
+    def keep(self, parked: Parked) -> None:
+        if parked.id not in self._kept:
+            host = parked.behind.host
+            reviewed = host.door in REVIEWED_DOORS
+            going = self._admitted.enter(host.principal, parked.shut_out) if reviewed else None
+            self._kept[parked.id] = parked, going
+
+    def forget(self, parked: Parked) -> None:
+        kept = self._kept.pop(parked.id, None)
+        if kept is not None and kept[1] is not None:
+            self._admitted.leave(kept[1])
+
+    def left(self, host: Host) -> None:
+        """A host's session is over, and with it what waits for that host."""
+        for parked in [kept for kept, _ in self._kept.values() if kept.behind.host is host]:
+            parked.end()
+
+    async def close(self) -> None:
+        """End them all."""
+        await self.tasks.cancel()

@@ -1,0 +1,205 @@
+"""The host behind a call, as upstreams have to do with it: what it can be asked, and the way back to it."""
+
+import asyncio
+import logging
+from collections.abc import Hashable, Mapping
+from typing import Any, Final
+
+from aggregator.domain.abilities import ELICIT, Abilities, abilities_of, lacking
+from aggregator.domain.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
+from aggregator.domain.log_levels import DEFAULT, rank
+from aggregator.domain.versions import (
+    LATEST_LEGACY,
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_LOG_LEVEL,
+    Era,
+    era_of,
+)
+from aggregator.gateway.ask.confirm import PATIENCE
+from aggregator.gateway.ask.questions import answered, page_id, worded
+from aggregator.gateway.eras import received
+from aggregator.gateway.host import Ask, Host
+from aggregator.wire.peer import Channel, NoWayBack, PeerGone
+from aggregator.wire.pieces import brief
+
+log = logging.getLogger(__name__)
+
+_SAID: Final = "notifications/message"
+_COMPLETED: Final = "notifications/elicitation/complete"
+
+
+class Behind:
+    """A `Caller`: one request of a host. Of a request that is parked the `channel` comes and goes.
+
+    `parked` puts a question where the host finds it with the result of its request. `lacked` is what the host would
+    have had to declare to be asked what its upstream wanted to ask.
+    """
+
+    __slots__ = ("_info", "abilities", "channel", "host", "lacked", "level", "modern", "parked", "sent_in", "token")
+
+    def __init__(self, host: Host, version: str | None, params: Mapping[str, Any], channel: Channel) -> None:
+        self.host = host
+        self.channel: Channel | None = channel
+        self.modern = version is not None and era_of(version) == "modern"
+        self.parked: Ask | None = None
+        self.lacked: dict[str, Any] | None = None
+        self.sent_in: str | None = None
+        meta = params.get("_meta")
+        if not isinstance(meta, dict):
+            meta = {}
+        self.token = meta.get("progressToken")
+        self._info = meta.get(META_CLIENT_INFO)
+        level: Any
+        if self.modern and version is not None:
+            self.abilities = abilities_of(version, meta.get(META_CLIENT_CAPABILITIES))
+            level = meta.get(META_LOG_LEVEL)
+        else:
+            self.abilities = abilities_of(version or LATEST_LEGACY, host.capabilities)
+            level = host.log_level
+        self.level: str | None = level if level is not None and rank(level) is not None else None
+
+    def __repr__(self) -> str:
+        return f"<Behind {self.host.door} {self.host.principal.agent_id}{', parked' if self.parked else ''}>"
+
+    @property
+    def era(self) -> Era:
+        """See `Caller`."""
+        return "modern" if self.modern else "legacy"
+
+    @property
+    def identity(self) -> Hashable:
+        """See `Caller`. What a program says of itself can only tell two hosts of one principal apart, never make two
+        principals one."""
+        if self.host.session is not None:
+            return self.host
+        principal, info = self.host.principal, self._info if isinstance(self._info, dict) else {}
+        named = str(info.get("name")), str(info.get("version"))
+        return self.host.door, *self.agent, principal.key_id, named, self.abilities
+
+    @property
+    def agent(self) -> tuple[str | None, str]:
+        principal = self.host.principal
+        return principal.tenant, principal.agent_id
+
+    @property
+    def session(self) -> Hashable | None:
+        return self.host if self.host.session is not None else None
+
+    async def ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """See `Caller`. A handshake-era host is asked while its call waits, another when that is answered."""
+        self.lacked = lacking(self.abilities, method, params) or self.lacked
+        refuse_unable(self.abilities, method, params)
+        asked = worded(server, method, params, modern=self.modern)
+        if not self.modern:
+            return await put(self.channel.ask if self.channel is not None else None, method, asked)
+        if self.parked is None:
+            raise RpcError(METHOD_NOT_FOUND, "This host can only be asked by the result of its request.")
+        return await self.parked(method, asked)
+
+    def hear_log(self, server: str, params: Mapping[str, Any]) -> None:
+        """See `Caller`. A host of 2026-07-28 gets what it asked for with the request, and nothing else."""
+        channel, level = self.channel, rank(params.get("level"))
+        wanted = rank(self.level or (None if self.modern else DEFAULT))
+        if channel is None or level is None or wanted is None or level < wanted:
+            log.debug("%s says: %s", server, brief(params.get("data")))
+        else:
+            channel.notify(_SAID, _signed(server, params))
+
+    def hear_completed(self, server: str, elicitation: str, *, running: bool) -> None:
+        """See `Caller`; 2026-07-28 has no such thing."""
+        if self.modern:
+            return
+        notify = self.channel.notify if running and self.channel is not None else self.host.notify
+        if notify is not None:
+            notify(_COMPLETED, {"elicitationId": page_id(server, elicitation)})
+
+    def standing(self) -> "Standing | None":
+        """See `Caller`."""
+        return Standing(self.host, self.abilities) if not self.modern else None
+
+
+class Standing:
+    """A `Caller` for what belongs to no request: a host of the handshake eras, by its session."""
+
+    def __init__(self, host: Host, abilities: Abilities) -> None:
+        self.sent_in: str | None = None
+        self.host = host
+        self.abilities = abilities
+
+    @property
+    def era(self) -> Era:
+        return "legacy"
+
+    @property
+    def identity(self) -> Hashable:
+        return self.host
+
+    @property
+    def agent(self) -> Hashable:
+        principal = self.host.principal
+        return principal.tenant, principal.agent_id
+
+    @property
+    def session(self) -> Hashable | None:
+        return self.host
+
+    @property
+    def level(self) -> str | None:
+        return self.host.log_level
+
+    async def ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """See `Caller`."""
+        refuse_unable(self.abilities, method, params)
+        return await put(self.host.ask, method, worded(server, method, params, modern=False))
+
+    def hear_log(self, server: str, params: Mapping[str, Any]) -> None:
+        """See `Caller`."""
+        level, wanted = rank(params.get("level")), rank(self.host.log_level or DEFAULT)
+        if level is not None and wanted is not None and level >= wanted and self.host.notify is not None:
+            self.host.notify(_SAID, _signed(server, params))
+
+    def hear_completed(self, server: str, elicitation: str, *, running: bool) -> None:
+        """See `Caller`."""
+        if self.host.notify is not None:
+            self.host.notify(_COMPLETED, {"elicitationId": page_id(server, elicitation)})
+
+    def standing(self) -> "Standing":
+        """See `Caller`."""
+        return self
+
+
+def refuse_unable(abilities: Abilities, method: str, params: Mapping[str, Any]) -> None:
+    """Only what the host declared may be asked.
+
+    Raises:
+        RpcError: it did not declare what this needs.
+    """
+    missing = lacking(abilities, method, params)
+    if missing is not None:
+        said = "The host behind this call cannot be asked that."
+        raise RpcError(METHOD_NOT_FOUND, said, {"requiredCapabilities": missing})
+
+
+async def put(ask: Ask | None, method: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a handshake-era host; a person who does not answer in time has dismissed the question.
+
+    Raises:
+        RpcError: there is no way to it, or it answered with an error.
+    """
+    if ask is None:
+        raise RpcError(INVALID_REQUEST, "There is no way to the host now.")
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return answered(await ask(method, asked))
+    except TimeoutError:
+        if method == ELICIT:
+            return {"action": "cancel"}
+        raise RpcError(INVALID_REQUEST, f"The host did not answer within {PATIENCE:g} s.") from None
+    except (NoWayBack, PeerGone) as error:
+        raise RpcError(INVALID_REQUEST, "The host cannot be asked (any more).") from error
+
+
+def _signed(server: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    logger = params.get("logger")
+    return {**received(dict(params)), "logger": f"{server}/{logger}" if isinstance(logger, str) and logger else server}

@@ -1,0 +1,74 @@
+"""Progress of one request on its way to the host: under the host's own token, rising, and never a flood.
+
+A few reports pass at once; after that they are spaced, and of those that come between only the last is kept.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from aggregator.gateway.ask.upstream_caller import Behind
+
+# Reports a second, in the long run and at once.
+RATE: Final = 20.0
+BURST: Final = 20.0
+
+
+class Progress:
+    """Called with the params of each report. `flush` before the result, `drop` if there is none."""
+
+    __slots__ = ("_behind", "_best", "_credit", "_held", "_since", "_timer")
+
+    def __init__(self, behind: Behind) -> None:
+        self._behind = behind
+        self._best: float | None = None
+        self._credit = BURST
+        self._since = 0.0
+        self._held: dict[str, Any] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __call__(self, params: dict[str, Any]) -> None:
+        done = params.get("progress")
+        # It must rise with each report (S/basic/patterns/progress).
+        if (
+            isinstance(done, bool)
+            or not isinstance(done, int | float)
+            or (self._best is not None and done <= self._best)
+        ):
+            return
+        self._best = done
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._credit = min(BURST, self._credit + (now - self._since) * RATE)
+        self._since = now
+        if self._timer is not None:
+            self._held = params
+        elif self._credit >= 1.0:
+            self._send(params)
+        else:
+            self._held = params
+            self._timer = loop.call_later((1.0 - self._credit) / RATE, self._due)
+
+    def flush(self) -> None:
+        """Send what is still held."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._held is not None:
+            self._send(self._held)
+
+    def drop(self) -> None:
+        """Say nothing more."""
+        self._held = None
+        self.flush()
+
+    def _due(self) -> None:
+        self._timer = None
+        self._since, self._credit = asyncio.get_running_loop().time(), 1.0
+        self.flush()
+
+    def _send(self, params: dict[str, Any]) -> None:
+        self._held = None
+        self._credit -= 1.0
+        channel, token = self._behind.channel, self._behind.token
+        if channel is not None and token is not None:
+            channel.notify("notifications/progress", {**params, "progressToken": token})

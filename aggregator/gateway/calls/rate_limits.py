@@ -1,0 +1,134 @@
+"""Counting calls against the limits of the policy. Charged when a call is forwarded, and only then."""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from hashlib import blake2b
+from math import ceil
+from types import TracebackType
+from typing import Final
+
+from aggregator.domain.call import CONVERSATION_KEY
+from aggregator.domain.errors import Blame, OverLimit
+from aggregator.policy.limits import Limit, Limits
+
+MINUTE: Final = 60.0
+# Conversations are remembered up to here; the one not heard of for longest is forgotten first.
+_CONVERSATIONS: Final = 100_000
+_NAME_LIMIT: Final = 64
+# What most calls pay.
+_FREE: Final = nullcontext()
+
+Counter = tuple[str, ...]
+
+
+class Ledger:
+    """What was charged, by counter. Counters keep their name over a reload of the policies."""
+
+    def __init__(self) -> None:
+        self._minutes: dict[Counter, deque[float]] = {}
+        self._running: dict[Counter, int] = {}
+        self._conversations: OrderedDict[tuple[Counter, str], int] = OrderedDict()
+
+    def charged(
+        self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False
+    ) -> AbstractContextManager[None]:
+        """Charge one call for as long as it runs, from now to the end of `with` what is returned.
+
+        `again`: it goes on after a question, and was counted before.
+
+        Raises:
+            OverLimit: one limit is reached; then none is charged.
+        """
+        if not limits.counted:
+            return _FREE
+        if again:
+            limits = limits._replace(counted=tuple(limit for limit in limits.counted if limit.kind == "concurrent"))
+        self.look(tool, limits, conversation)
+        now = asyncio.get_running_loop().time()
+        conversation = _short(conversation)
+        running = []
+        for limit in limits.counted:
+            if limit.kind == "per_minute":
+                self._minutes.setdefault(limit.counter, deque()).append(now)
+            elif limit.kind == "concurrent":
+                self._running[limit.counter] = self._running.get(limit.counter, 0) + 1
+                running.append(limit.counter)
+            elif conversation is not None:
+                self._count(limit.counter, conversation)
+        return _Places(self._running, running) if running else _FREE
+
+    def look(self, tool: str, limits: Limits, conversation: str | None) -> None:
+        """Whether a call could be charged now; nothing is.
+
+        Raises:
+            OverLimit: one limit is reached.
+        """
+        now, conversation = asyncio.get_running_loop().time(), _short(conversation)
+        for limit in limits.counted:
+            self._look(tool, limit, conversation, now)
+
+    def _look(self, tool: str, limit: Limit, conversation: str | None, now: float) -> None:
+        blame = Blame(limit.rule, limit.source)
+        if limit.kind == "per_minute":
+            charged = self._minutes.get(limit.counter, deque())
+            while charged and charged[0] <= now - MINUTE:
+                charged.popleft()
+            if len(charged) >= limit.most:
+                # As many have to grow old as are too many: the limit may have been lowered meanwhile.
+                wait = ceil(charged[len(charged) - limit.most] + MINUTE - now) if limit.most else int(MINUTE)
+                said = f"{tool} was not called: at most {limit.most} such calls a minute are allowed. Wait {wait} s."
+                raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most, retry_after=wait)
+        elif limit.kind == "concurrent":
+            if self._running.get(limit.counter, 0) >= limit.most:
+                said = (
+                    f"{tool} was not called: {limit.most} such calls are running already. Try again when one has ended."
+                )
+                raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most, retry_after=1)
+        elif conversation is None:
+            said = (
+                f"{tool} was not called: it is limited per conversation, and this host names none "
+                f"(`_meta` key {CONVERSATION_KEY!r})."
+            )
+            raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most)
+        elif self._conversations.get((limit.counter, conversation), 0) >= limit.most:
+            said = f"{tool} was not called: at most {limit.most} such calls are allowed in one conversation."
+            raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most)
+
+    def _count(self, counter: Counter, conversation: str) -> None:
+        key = (counter, conversation)
+        self._conversations[key] = self._conversations.get(key, 0) + 1
+        self._conversations.move_to_end(key)
+        while len(self._conversations) > _CONVERSATIONS:
+            self._conversations.popitem(last=False)
+
+
+class _Places:
+    """Places among the concurrent calls, taken already; given back at the end of `with`."""
+
+    __slots__ = ("_counters", "_running")
+
+    def __init__(self, running: dict[Counter, int], counters: Sequence[Counter]) -> None:
+        self._running = running
+        self._counters = counters
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for counter in self._counters:
+            left = self._running[counter] - 1
+            if left:
+                self._running[counter] = left
+            else:
+                del self._running[counter]
+
+
+def _short(conversation: str | None) -> str | None:
+    """A name that takes little room, however long the host's own is."""
+    if conversation is None or len(conversation) <= _NAME_LIMIT:
+        return conversation
+    return blake2b(conversation.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

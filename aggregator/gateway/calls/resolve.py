@@ -1,0 +1,136 @@
+"""Which tool a name means for an agent; a server that is still starting is waited for."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from aggregator.catalog.catalog import Catalog
+from aggregator.domain.bounds.slices import Slices
+from aggregator.domain.errors import Blame, NotAllowed, UnknownTool
+from aggregator.domain.names import Style, spellings
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.constant_time import evenly
+from aggregator.gateway.views.views import View, Views
+from aggregator.upstream.lifecycle.states import SHOWN_IF_KNOWN
+from aggregator.upstream.supervisor import Supervisor
+from aggregator.upstream.upstream import Link
+
+log = logging.getLogger(__name__)
+
+
+class Resolver:
+    """`catalog` is swapped whole when it changes; `patience` is what servers that still start are given. `covered`:
+    whether another server can answer for a tool."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        views: Views,
+        patience: float,
+        covered: Callable[[ToolRecord], bool],
+        slices: Slices,
+    ) -> None:
+        self.catalog = Catalog()
+        self._supervisor = supervisor
+        self._views = views
+        self.patience = patience
+        self._covered = covered
+        self._slices = slices
+        self._links = supervisor.links
+        self._by_prefix = supervisor.by_prefix
+
+    async def find(self, view: View, name: str, style: Style, *, to_call: bool = True) -> ToolRecord:
+        """The tool a name means for this agent; a server that is still starting is waited for.
+
+        `to_call`: what is only known from the last time is not enough, since it decides what may be called, and how.
+
+        Raises:
+            UnknownTool: there is none that it may know of, with the nearest names in the host's own style.
+            NotAllowed: there is, but this agent may not call it.
+            UpstreamUnavailable: its server is away.
+        """
+        began = asyncio.get_running_loop().time()
+        visible = self.called(view, name)
+        if visible is not None and not (to_call and self._is_only_remembered(visible)):
+            return visible
+        link = self._links[visible.server] if visible is not None else self._named(view, name)
+        if link is None or (visible is None and _hides(view, link, name)):
+            # A shortened name does not say which server it is of, and what is hidden is looked for like what is absent.
+            await self._supervisor.all_tried(self.patience)
+        else:
+            if visible is not None or (not link.shown and _might_call(view, link, name)):
+                link.wake()
+            await self._supervisor.tried(link, visible.timeout if visible is not None else link.config.timeout)
+        visible = self.called(view, name)
+        if visible is not None:
+            if to_call and self._links[visible.server].state == "starting" and not self._covered(visible):
+                raise self._links[visible.server].away()
+            return visible
+        readings = list(self._readings(view, name))
+        if not readings and link is not None and not link.shown and _might_call(view, link, name):
+            raise link.away()
+        blame: Blame | None = None
+        meant: ToolRecord | None = None
+        for tool in readings:
+            denied = view.ruling(tool).decision
+            blame, meant = Blame(denied.rule, denied.source), tool
+            agent = view.principal.agent_id
+            log.info("%s may not call %s: %s [%s, %s]", agent, tool.name, denied.reason, *blame)
+            if not denied.hidden:
+                raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.", blame=blame, meant=tool)
+        listing = await self._views.listed(view, self.catalog, self._slices)
+        nearest = await self._slices.run(listing.nearest_steps(name, style))
+        if not view.open:
+            await self._supervisor.all_tried(began + self.patience - asyncio.get_running_loop().time())
+            await evenly(began)
+        raise UnknownTool(name, nearest, blame, meant)
+
+    def called(self, view: View, name: str) -> ToolRecord | None:
+        """The tool that is there now and visible under a name, without waiting.
+
+        What is hidden from this agent does not stand in the way of what it sees.
+        """
+        for tool in self._readings(view, name):
+            if view.sees(tool):
+                return tool
+        return None
+
+    async def awake(self, tool: ToolRecord) -> None:
+        """Start the server of a tool that is known from the last time only, and wait until it has come up or failed."""
+        if self._is_only_remembered(tool):
+            link = self._links[tool.server]
+            link.wake()
+            await self._supervisor.tried(link, tool.timeout)
+
+    def _is_only_remembered(self, tool: ToolRecord) -> bool:
+        return self._links[tool.server].state in SHOWN_IF_KNOWN
+
+    def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:
+        bound = view.binding(name)
+        if bound is None:
+            return self.catalog.readings(name)
+        tool = self.catalog.of_server(bound, name)
+        return [tool] if tool is not None else []
+
+    def _named(self, view: View, name: str) -> Link | None:
+        """The server a name speaks of, whether or not it has such a tool."""
+        bound = view.binding(name)
+        if bound is not None:
+            return self._links.get(bound)
+        named = (self._by_prefix[prefix] for prefix, _ in spellings(name) if prefix in self._by_prefix)
+        return next(named, self._by_prefix.get(""))
+
+
+def _might_call(view: View, link: Link, name: str) -> bool:
+    """Whether this agent could call that name if its server were there: else it must not learn of the server."""
+    return view.supposed(link.config, _own_name(link, name)).visible
+
+
+def _hides(view: View, link: Link, name: str) -> bool:
+    """Whether a denial of that name would be hidden from this agent."""
+    return view.supposed(link.config, _own_name(link, name)).hidden
+
+
+def _own_name(link: Link, name: str) -> str:
+    prefix = link.config.prefix
+    return next((tool for known, tool in spellings(name) if known == prefix), name)

@@ -1,0 +1,146 @@
+"""Arguments before a call and structured results after it, held against their schemas."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final
+
+from aggregator.config.model import ServerConfig
+from aggregator.config.settings import ChecksConfig
+from aggregator.domain.errors import Blame, CheckCut, Unverifiable
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.views.views import tightened
+from aggregator.policy.rulebook import Tightening
+from aggregator.schemas.checks import ENGINE, Checks, Unread
+from aggregator.schemas.coerce import coerce
+from aggregator.schemas.fault import Fault, UnusableSchema
+from aggregator.schemas.look_alikes import AT_ONCE, look_alikes
+from aggregator.schemas.output import known_faults
+from aggregator.schemas.refusal import input_refusal, output_refusal, output_unchecked, with_note
+from aggregator.schemas.workers.workers import CutShort, Workers
+
+if TYPE_CHECKING:
+    from aggregator.schemas.check import Check
+
+log = logging.getLogger(__name__)
+
+_SHOWN: Final = 3
+_WARNINGS: Final = 10_000
+
+
+class Checker:
+    """Compiles each schema once. What does not fit comes back as the result to answer with.
+
+    What surely takes little time is checked at once, everything else by `workers`.
+    """
+
+    def __init__(self, config: ChecksConfig | None = None) -> None:
+        self._checks = Checks()
+        self.workers = Workers(config)
+        self._warned: set[tuple[str, str]] = set()
+
+    async def prepare(self, tools: Iterable[ToolRecord]) -> None:
+        """Compile ahead of the first calls, a tool at a time, and log what cannot be checked."""
+        await asyncio.to_thread(resolve_name, ENGINE)
+        for name, notes in (await self._checks.prepare(tools)).items():
+            for note in notes:
+                self._warn(name, note)
+
+    async def arguments(
+        self, server: ServerConfig, tool: ToolRecord, given: dict[str, Any], rules: tuple[Tightening, ...], agent: str
+    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """The arguments to send, put right where the server's config says so; and a refusal if they do not fit.
+
+        Raises:
+            Unverifiable: the schema cannot be checked at all.
+            CheckCut: the check could not be made to its end.
+        """
+        schema = tool.definition["inputSchema"]
+        if server.coerce:
+            given, _ = coerce(schema, given)
+        try:
+            check = self._checks.get(tool, [rule.schema for rule in rules] if rules else ())
+            faults = await self._faults(check, given, tool, agent)
+            if rules and not faults:
+                faults = await _look_alikes(schema, given, rules)
+        except UnusableSchema as problem:
+            raise Unverifiable(
+                tool.name, f"{tool.name} was not called: its arguments cannot be checked ({problem})."
+            ) from problem
+        except CutShort as cut:
+            said = f"{tool.name} was not called: its arguments were not checked to the end ({cut})."
+            raise CheckCut(tool.name, said, cut.why) from cut
+        if not faults:
+            return given, None
+        return given, input_refusal(tool.name, faults, tightened(tool, rules).definition["inputSchema"])
+
+    async def blame(
+        self, tool: ToolRecord, given: Mapping[str, Any], rules: tuple[Tightening, ...], agent: str
+    ) -> Blame | None:
+        """The rule that refuses arguments which the tool's own schema takes; they are known to be refused."""
+        with suppress(UnusableSchema, CutShort):
+            if rules and not await self._faults(self._checks.get(tool), given, tool, agent):
+                for rule in rules:
+                    found = await self._faults(self._checks.get(tool, [rule.schema]), given, tool, agent)
+                    if found or await _look_alikes(tool.definition["inputSchema"], given, (rule,)):
+                        return Blame(rule.rule, rule.source)
+        return None
+
+    async def result(
+        self, server: ServerConfig, tool: ToolRecord, answered: dict[str, Any], agent: str
+    ) -> dict[str, Any]:
+        """The result to pass on: as it came, unless the config says `enforce` and it is not known to fit its schema.
+
+        One that was not checked to the end says so.
+        """
+        if server.output_validation == "off" or "outputSchema" not in tool.definition:
+            return answered
+        try:
+            check = self._checks.output(tool)
+            faults = known_faults(answered) if check is not None else ()
+            if faults is None:
+                assert check is not None
+                faults = await self._faults(check, answered["structuredContent"], tool, agent)
+        except UnusableSchema as problem:
+            self._warn(tool.name, f"its outputSchema cannot be checked: {problem}")
+            return answered
+        except CutShort as cut:
+            self._warn(tool.name, f"a result was not checked against its outputSchema to the end: {cut}")
+            if server.output_validation == "enforce":
+                return output_unchecked(tool.name, str(cut), cut.why, answered)
+            return with_note(answered, cut.why)
+        if not faults:
+            return answered
+        if server.output_validation == "enforce":
+            return output_refusal(tool.name, faults, answered)
+        said = "; ".join(f"{fault.pointer or 'the whole'}: expected {fault.expected}" for fault in faults[:_SHOWN])
+        self._warn(tool.name, f"its result does not fit its own outputSchema: {said}")
+        return answered
+
+    async def _faults(self, check: "Check | Unread", value: Any, tool: ToolRecord, agent: str) -> tuple[Fault, ...]:
+        """What is wrong with the value.
+
+        Raises:
+            CutShort, UnusableSchema: as of `Workers.faults`.
+        """
+        faults = check.at_once(value)
+        return faults if faults is not None else await self.workers.faults(check, value, tool.server, agent)
+
+    def _warn(self, tool: str, what: str) -> None:
+        """Once per tool and fault: a sloppy server is sloppy on every call."""
+        if (tool, what) not in self._warned and len(self._warned) < _WARNINGS:
+            self._warned.add((tool, what))
+            log.warning("%s: %s", tool, what)
+
+
+async def _look_alikes(
+    schema: Mapping[str, Any], given: Mapping[str, Any], rules: tuple[Tightening, ...]
+) -> tuple[Fault, ...]:
+    """The names of arguments that a server could take for one that a policy speaks of."""
+    tightening = [rule.schema for rule in rules]
+    found = look_alikes(tightening, schema, given, AT_ONCE)
+    if found is None:
+        found = await asyncio.to_thread(look_alikes, tightening, schema, given)
+    return found or ()

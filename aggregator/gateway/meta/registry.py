@@ -1,0 +1,138 @@
+"""Every meta tool in the order of the list, and what becomes of a call of one."""
+
+import logging
+from collections.abc import Mapping
+from functools import cached_property, partial
+from pkgutil import resolve_name
+from typing import Any, Final
+
+from aggregator.config.model import ServerConfig
+from aggregator.domain.call import Asked
+from aggregator.domain.call_record import CallRecord
+from aggregator.domain.errors import ERROR_META_KEY, BadArguments, NotReadOnly, UnknownTool
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.call_log import Journal, name_tool, timed
+from aggregator.gateway.calls.pipeline import Pipeline
+from aggregator.gateway.calls.resolve import Resolver
+from aggregator.gateway.host import Host
+from aggregator.gateway.meta.call_tool import CALL, READ, inner
+from aggregator.gateway.meta.tool import SOURCE, Asking, MetaTool
+from aggregator.gateway.views.finder import Finder
+from aggregator.gateway.views.views import View
+from aggregator.wire.peer import Channel
+
+log = logging.getLogger(__name__)
+
+# In the order of the list. Named, not imported: what they need to show tools is loaded after the start.
+META_TOOLS: Final[Mapping[str, str]] = {
+    "search_tools": "aggregator.gateway.meta.search_tools:TOOL",
+    "describe_tools": "aggregator.gateway.meta.describe_tools:TOOL",
+    CALL: "aggregator.gateway.meta.call_tool:TOOL",
+    "list_servers": "aggregator.gateway.meta.list_servers:TOOL",
+    "match_intent": "aggregator.gateway.meta.match_intent:TOOL",
+}
+READ_TOOL: Final[Mapping[str, str]] = {READ: "aggregator.gateway.meta.call_tool:READ_TOOL"}
+
+# Models send numbers as texts, and one name where a list is due.
+_CONFIG: Final = ServerConfig(id=SOURCE, key=SOURCE, prefix=SOURCE, type="local", coerce=True)
+# A call inside a call inside a call is meant as the innermost.
+_NESTED: Final = 3
+
+
+class MetaTools:
+    """Those there are by configuration. They see and call what the agent itself may."""
+
+    def __init__(
+        self, finder: Finder, resolver: Resolver, pipeline: Pipeline, journal: Journal, *, read_tool: bool
+    ) -> None:
+        self._finder = finder
+        self._resolver = resolver
+        self._pipeline = pipeline
+        self._journal = journal
+        self._checker = pipeline.checker
+        self._names = {**META_TOOLS, **READ_TOOL} if read_tool else META_TOOLS
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._names
+
+    def load(self) -> None:
+        """Ahead of the first who asks; takes a moment."""
+        assert self.records
+
+    @cached_property
+    def records(self) -> tuple[ToolRecord, ...]:
+        """What is listed of them."""
+        return tuple(tool.record for tool in self._tools.values())
+
+    @cached_property
+    def _tools(self) -> Mapping[str, MetaTool]:
+        return {name: resolve_name(place) for name, place in self._names.items()}
+
+    async def call(self, asked: Asked, view: View, host: Host, channel: Channel) -> dict[str, Any]:
+        """The answer of a meta tool, or what the tool that it calls answers, untouched. It is on record as one call.
+
+        Raises:
+            UpstreamRpcError: the inner tool's upstream answered with a protocol error.
+        """
+        outer = asked.name
+        try:
+            for _ in range(_NESTED):
+                tool = self._tools.get(asked.name)
+                if tool is None:
+                    return await self._call_inner(asked, view, host, channel)
+                if tool.answer is not None:
+                    return await self._journal.follow(asked, host, partial(self._answer, tool, asked, view))
+                asked = asked._replace(params=inner(asked.params), via=outer)
+            raise BadArguments(outer, f"{outer} was asked to call itself, again and again.")
+        except BadArguments as refused:
+            return await self._journal.follow(asked, host, partial(_refuse, self._tools[outer].record, refused))
+
+    async def _call_inner(self, asked: Asked, view: View, host: Host, channel: Channel) -> dict[str, Any]:
+        only_read = asked.via == READ
+        travel = self._read if only_read else self._pipeline.travel
+        try:
+            return await self._journal.follow(asked, host, partial(travel, asked, view, host, channel))
+        except UnknownTool as error:
+            # The name is an argument here, which a model can correct (SEP-1303).
+            details = {"code": "unknown_tool", "status": 404, "message": error.message, **error.data}
+            text = f"{error.message} Find names with search_tools."
+            return {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META_KEY: details}}
+
+    async def _read(self, asked: Asked, view: View, host: Host, channel: Channel, record: CallRecord) -> dict[str, Any]:
+        """What `read_tool` lets through: before a tool is called, it is known that it changes nothing."""
+        tool = await self._resolver.find(view, asked.name, asked.style)
+        if not view.read_only(tool):
+            said = f"{tool.name} is not known to only read. Call it with call_tool."
+            raise NotReadOnly(tool.name, said, meant=tool)
+        return await self._pipeline.travel(asked, view, host, channel, record)
+
+    async def _answer(self, tool: MetaTool, asked: Asked, view: View, record: CallRecord) -> dict[str, Any]:
+        assert tool.answer is not None
+        name_tool(record, tool.record)
+        with timed(record, "check"):
+            agent = asked.principal.agent_id
+            arguments, refusal = await self._checker.arguments(_CONFIG, tool.record, asked.arguments, (), agent)
+        record.arguments = arguments
+        if refusal is not None:
+            return refusal
+        _refuse_unknown(tool.record, arguments)
+        text = await tool.answer(Asking(asked, view, arguments, self._finder, self._resolver))
+        return {"content": [{"type": "text", "text": text}]}
+
+
+def _refuse_unknown(tool: ToolRecord, arguments: Mapping[str, Any]) -> None:
+    """So that no argument is misspelt unnoticed; said here, since saying it in the schema costs every list tokens.
+
+    Raises:
+        BadArguments: one is not known.
+    """
+    known = tool.definition["inputSchema"]["properties"]
+    unknown = [f"{name:.80}" for name in arguments if name not in known]
+    if unknown:
+        takes = ", ".join(known) or "no arguments"
+        raise BadArguments(tool.own_name, f"{tool.own_name} does not know {', '.join(unknown)}: it takes {takes}.")
+
+
+async def _refuse(meant: ToolRecord, refused: BadArguments, record: CallRecord) -> dict[str, Any]:
+    name_tool(record, meant)
+    raise refused

@@ -1,0 +1,68 @@
+"""Tools as text for a model: lines at level 1, compact JSON at levels 2 and 3; as many as fit, and how to go on.
+
+Law: the same tools and arguments give the same bytes.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
+from aggregator.catalog.describe.tokens import estimate, fit
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.views.finder import Finder
+from aggregator.gateway.views.views import View
+from aggregator.wire.codec import Raw, encode
+
+# What the frame of an answer may cost: the brackets, and the line that says how to go on.
+_FRAME: Final = 25
+
+
+def rendered(finder: Finder, view: View, level: int) -> Callable[[ToolRecord], str]:
+    """How one tool is written at a level, for this agent."""
+    if level == 1:
+        return level1
+    if level == 2:
+        return level2
+    return lambda tool: level3(tool, annotations=finder.annotations(view, tool), source=finder.source(tool))
+
+
+def answer(
+    tools: Sequence[ToolRecord],
+    level: int,
+    render: Callable[[ToolRecord], str],
+    limit: int,
+    max_tokens: int | None,
+    not_indexed: int = 0,
+) -> str:
+    """The first `limit` tools, or as many of them as `max_tokens` takes; what is left out is counted.
+
+    `not_indexed` is how many others cannot be found yet.
+    """
+    items = [render(tool) for tool in tools[:limit]]
+    if max_tokens is not None:
+        items = list(fit(items, max(0, max_tokens - _FRAME)).items)
+        if not items and tools:
+            return _too_small(tools[0], render, max_tokens)
+    more = len(tools) - len(items)
+    cursor = shown_name(tools[len(items) - 1]) if more else None
+    if level == 1:
+        notes = [f"+{more} more, go on with cursor {cursor}"] if more else []
+        notes += [still_indexing(not_indexed)] if not_indexed else []
+        return "\n".join([*items, *notes])
+    body: dict[str, Any] = {"tools": [Raw(item.encode()) for item in items]}
+    if more:
+        body |= {"more": more, "cursor": cursor}
+    if not_indexed:
+        body["note"] = still_indexing(not_indexed)
+    return encode(body).decode()
+
+
+def still_indexing(tools: int) -> str:
+    """Return the note for an answer in which so many tools may be missing."""
+    return f"{tools} tools are still being indexed and cannot be found by words yet: search again in a moment."
+
+
+def _too_small(tool: ToolRecord, render: Callable[[ToolRecord], str], max_tokens: int) -> str:
+    needed = estimate(render(tool)) + _FRAME
+    name = shown_name(tool)
+    return f"max_tokens {max_tokens} is too small: {name} alone takes {needed}. Give more, or take level 1."

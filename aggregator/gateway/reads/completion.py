@@ -1,0 +1,109 @@
+"""`completion/complete`: values for an argument of a prompt or of a resource template, from its server."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from typing import Any, Final
+
+from aggregator.domain.bounds.token_bucket import Bucket
+from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, OverLimit, UpstreamRpcError
+from aggregator.domain.missing import ItemRefused
+from aggregator.gateway.calls.relay import Found, forward
+from aggregator.gateway.offers import Offers
+from aggregator.gateway.reads.permission import Permission
+from aggregator.gateway.reads.prompts import Prompts
+from aggregator.gateway.reads.resources import Resources
+from aggregator.gateway.request import Question
+from aggregator.upstream.sessions.negotiate import Greeting
+
+# S/server/utilities/completion.
+MOST: Final = 100
+_BEFORE_THE_CAPABILITY: Final = "2024-11-05"
+# Asked with every key that a person presses, and a server must limit them (S, Security Considerations): so many a
+# second in the long run, and at once, of one agent and one server. The limits of policies count what tools do.
+RATE: Final = 20.0
+BURST: Final = 60.0
+# Agents and servers that are remembered; the pair not heard of for longest is forgotten first.
+_PAIRS: Final = 10_000
+_NOTHING: Final[Mapping[str, Any]] = {"completion": {"values": [], "hasMore": False}}
+
+
+class Completion:
+    """What may not be read or got is not completed either."""
+
+    def __init__(self, offers: Offers, resources: Resources, prompts: Prompts, permission: Permission) -> None:
+        self._offers = offers
+        self._resources = resources
+        self._prompts = prompts
+        self._permission = permission
+        self._paces: OrderedDict[Hashable, Bucket] = OrderedDict()
+        # Servers that answered that there is no such method, as they were greeted.
+        self._mute: dict[str, Greeting] = {}
+
+    async def complete(self, question: Question) -> dict[str, Any]:
+        """The result; no values from a server that completes nothing.
+
+        Raises:
+            HostError: the reference leads nowhere this agent may go, or is none; or it asks too often.
+            UpstreamRpcError, UpstreamError: its server's own error, or why there is no answer.
+        """
+        ref, argument = question.params.get("ref"), question.params.get("argument")
+        if not isinstance(ref, dict) or not isinstance(argument, dict):
+            raise HostError(INVALID_PARAMS, "`completion/complete` needs `ref` and `argument` as objects.")
+        found, key = await self._find(ref, question)
+        question.about(found.link.config.id, found.own)
+        self._permission.check(found, self._offers.view(question))
+        greeting = found.link.greeting
+        if greeting is not None and not self._may_complete(found.link.config.id, greeting):
+            return dict(_NOTHING)
+        self._pace(found, question)
+        params = {**question.params, "ref": {**ref, key: found.own}}
+        try:
+            return _bounded(await forward(found, "completion/complete", params, question))
+        except UpstreamRpcError as error:
+            if error.code == METHOD_NOT_FOUND:
+                if greeting is not None:
+                    self._mute[found.link.config.id] = greeting
+                return dict(_NOTHING)
+            raise
+
+    def _may_complete(self, server: str, greeting: Greeting) -> bool:
+        """Whether a server may know completion: it says so, or its revision has no word for that (2024-11-05).
+
+        One that turned out not to is not asked again on the same connection.
+        """
+        if self._mute.get(server) is greeting:
+            return False
+        return "completions" in greeting.capabilities or greeting.version == _BEFORE_THE_CAPABILITY
+
+    def _pace(self, found: Found, question: Question) -> None:
+        server, principal = found.link.config.id, question.host.principal
+        pair = principal.tenant, principal.agent_id, server
+        bucket = self._paces.pop(pair, None) or Bucket(RATE, BURST)
+        self._paces[pair] = bucket
+        if len(self._paces) > _PAIRS:
+            self._paces.popitem(last=False)
+        if not bucket.allows(1.0, asyncio.get_running_loop().time()):
+            said = f"{server} is asked for completions {RATE:g} times a second at most."
+            over = OverLimit(found.name, said, limit="completions_per_second", most=int(RATE), retry_after=1)
+            raise ItemRefused.by(over)
+
+    async def _find(self, ref: Mapping[str, Any], question: Question) -> tuple[Found, str]:
+        view, name, uri = self._offers.view(question), ref.get("name"), ref.get("uri")
+        if ref.get("type") == "ref/prompt" and isinstance(name, str) and name:
+            return await self._prompts.find(view, name, question), "name"
+        if ref.get("type") == "ref/resource" and isinstance(uri, str) and uri:
+            return await self._resources.find(view, uri), "uri"
+        raise HostError(INVALID_PARAMS, "`ref` must be a `ref/prompt` with a `name`, or a `ref/resource` with a `uri`.")
+
+
+def _bounded(result: dict[str, Any]) -> dict[str, Any]:
+    """The result with as many values as a host takes."""
+    completion = result.get("completion")
+    values = completion.get("values") if isinstance(completion, dict) else None
+    if not isinstance(completion, dict) or not isinstance(values, list) or len(values) <= MOST:
+        return result
+    total = completion.get("total")
+    known = total if isinstance(total, int) and total > len(values) else len(values)
+    cut = {**completion, "values": values[:MOST], "total": known, "hasMore": True}
+    return {**result, "completion": cut}

@@ -1,0 +1,91 @@
+"""Whether an agent may have a resource or a prompt: the rulebook decides, and a person where it says so."""
+
+import logging
+from typing import Any
+
+from aggregator.config.model import ServerConfig
+from aggregator.domain.call import Asked, Resolved
+from aggregator.domain.decision import ConfirmBy, Decision
+from aggregator.domain.errors import Blame, CallRefused
+from aggregator.domain.missing import ItemRefused, UnknownPrompt, UnknownResource
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.ask.approval import Consent
+from aggregator.gateway.call_log import timed
+from aggregator.gateway.calls.relay import Found
+from aggregator.gateway.request import Question
+from aggregator.gateway.views.views import View
+
+log = logging.getLogger(__name__)
+
+
+class Permission:
+    """Asked before every read, get and completion."""
+
+    def __init__(self, consent: Consent) -> None:
+        self._consent = consent
+
+    def check(self, found: Found, view: View) -> Decision:
+        """The decision, where it is not a denial.
+
+        Raises:
+            UnknownResource, UnknownPrompt: a denial that is hidden from this agent.
+            ItemRefused: one that is not.
+        """
+        decision = decided(found, view)
+        if decision.visible:
+            return decision
+        blame = Blame(decision.rule, decision.source)
+        log.info("%s may not have %s: %s [%s, %s]", view.principal.agent_id, found.name, decision.reason, *blame)
+        if not decision.hidden:
+            details = {"code": "not_allowed", "status": 403, "retryable": False, "asked": found.asked}
+            raise ItemRefused(f"{found.asked:.500} is not allowed for this agent.", details, blame)
+        if found.kind == "prompt":
+            raise UnknownPrompt(found.asked, [], blame)
+        raise UnknownResource(found.asked, blame=blame)
+
+    def confirms(self, found: Found, view: View) -> ConfirmBy | None:
+        """Return who has to agree to it, if anybody has."""
+        return view.confirming.by if self.check(found, view).verdict == "confirm" else None
+
+    async def obtain(self, found: Found, view: View, question: Question) -> dict[str, object] | None:
+        """None once it may be had; else the interim result that carries the question for a person to the host.
+
+        Whether a request that goes on was agreed to is known to whoever carries it (`forward`).
+
+        Raises:
+            UnknownResource, UnknownPrompt, ItemRefused: it may not.
+        """
+        goes_on = question.modern and question.inquiries.claims(question.params)
+        decision = self.check(found, view)
+        if decision.verdict != "confirm" or goes_on:
+            return None
+        assert question.trail is not None, "whatever gets here is on record"
+        record = question.trail.record
+        record.rule, record.rule_source = decision.rule, decision.source
+        resolved = Resolved(Asked(question.host.principal, question.params, question.spoken), _as_call(found))
+        try:
+            with timed(record, "confirm"):
+                record.approved_by, interim = await self._consent.obtain(
+                    resolved,
+                    question.arguments(),
+                    view.confirming,
+                    question.host,
+                    question.channel,
+                )
+        except CallRefused as refused:
+            raise ItemRefused.by(refused) from refused
+        return interim
+
+
+def decided(found: Found, view: View) -> Decision:
+    """What the rulebook in force says of something that was found."""
+    return view.decide(found.kind, found.link.config, found.own, listed=found.listed, also=found.also)
+
+
+def _as_call(found: Found) -> ToolRecord:
+    """What a person is asked about, under a name that no tool has."""
+    server: ServerConfig = found.link.config
+    kind = "prompt" if found.kind == "prompt" else "resource"
+    name = f"{kind}:{server.prefix or server.id}.{found.own}"
+    takes: Any = None if found.takes is None else {"properties": {argument: {} for argument in found.takes}}
+    return ToolRecord(server.id, "", name, {"inputSchema": takes}, {}, server.timeout)

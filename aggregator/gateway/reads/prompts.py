@@ -1,0 +1,102 @@
+"""Which prompt of which server a name stands for, for an agent, and getting it: resolve, decide, forward."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aggregator.domain.bounds.offload import for_each
+from aggregator.domain.errors import METHOD_NOT_FOUND, UpstreamRpcError
+from aggregator.domain.missing import UnknownPrompt
+from aggregator.domain.names import spellings
+from aggregator.domain.uris.links import in_prompt
+from aggregator.gateway.calls.relay import Found, asks, forward
+from aggregator.gateway.offers import Offers
+from aggregator.gateway.reads.permission import Permission
+from aggregator.gateway.request import Question
+from aggregator.gateway.views.views import View
+from aggregator.upstream.supervisor import Supervisor
+
+
+class Prompts:
+    """Named like tools: every spelling of a name leads to the prompt, and a miss names what looks like it."""
+
+    def __init__(self, supervisor: Supervisor, offers: Offers, permission: Permission) -> None:
+        self._supervisor = supervisor
+        self._links = supervisor.links
+        self._offers = offers
+        self._permission = permission
+        self._by_prefix = supervisor.by_prefix
+
+    async def get(self, question: Question) -> dict[str, Any]:
+        """The result of `prompts/get`.
+
+        Raises:
+            HostError: there is no such prompt for this agent.
+            UpstreamRpcError, UpstreamError: its server's own error, or why there is no answer.
+        """
+        view, name = self._offers.view(question), question.text("name")
+        found = await self.find(view, name, question)
+        question.about(found.link.config.id, found.own)
+        interim = await self._permission.obtain(found, view, question)
+        if interim is not None:
+            return interim
+        try:
+            params = {**question.params, "name": found.own}
+            confirm = self._permission.confirms(found, view)
+            result = await forward(found, "prompts/get", params, question, confirm=confirm)
+        except UpstreamRpcError as error:
+            if error.code == METHOD_NOT_FOUND:
+                raise UnknownPrompt(name, []) from error
+            raise
+        if asks(result):
+            return result
+        elsewhere = self._offers.elsewhere(question.host, found.link)
+        return await for_each(result.get("messages"), in_prompt, found.link.config.prefix, result, elsewhere)
+
+    async def find(self, view: View, name: str, question: Question) -> Found:
+        """What a name stands for; a server that is still starting is waited for.
+
+        Raises:
+            UnknownPrompt: nothing that this agent may know of, with the nearest names in the host's own style.
+            ItemRefused: something that it may not have.
+        """
+        found = self._seen(view, name)
+        if found is not None:
+            return found
+        named = ((self._by_prefix[prefix], own) for prefix, own in spellings(name) if prefix in self._by_prefix)
+        link, own = next(named, (self._by_prefix.get(""), name))
+        decision = view.decide("prompt", link.config, own) if link is not None else None
+        if link is not None and decision is not None and not decision.hidden:
+            if link.greeting is None and decision.visible:
+                link.wake()
+            await self._supervisor.tried(link, link.config.timeout)
+        found = self._seen(view, name)
+        if found is None and (decision is None or not view.open):
+            # What is hidden is looked for like what is absent.
+            await self._offers.settled()
+            found = self._seen(view, name)
+        if found is not None:
+            return found
+        nearest = self._offers.of(view).prompts.nearest(name, view.style(question.host.style))
+        for record in self._offers.all.prompt(name):
+            # There is one, so that this raises: with the reason, where the agent may know of it.
+            question.about(record.server, record.own_name)
+            try:
+                self._permission.check(Found("prompt", self._links[record.server], record.own_name, name), view)
+            except UnknownPrompt as hidden:
+                raise UnknownPrompt(name, nearest, hidden.blame) from None
+        if link is not None and decision is not None and not link.shown and decision.visible:
+            raise link.away()
+        raise UnknownPrompt(name, nearest)
+
+    def _seen(self, view: View, name: str) -> Found | None:
+        record = next(self._offers.of(view).prompt(name), None)
+        if record is None:
+            return None
+        return Found("prompt", self._links[record.server], record.own_name, name, _takes(record.definition))
+
+
+def _takes(definition: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the arguments that a prompt declares, in its order."""
+    declared = definition.get("arguments")
+    named = (one.get("name") for one in declared if isinstance(one, dict)) if isinstance(declared, list) else ()
+    return tuple(name for name in named if isinstance(name, str))

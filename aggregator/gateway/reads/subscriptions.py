@@ -1,0 +1,193 @@
+"""Who hears of which resource: upstreams are asked once for it, hosts are told under the URI that they asked for.
+
+Law: a host hears only of what it subscribed to, and of that only while it may read it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, UpstreamError, UpstreamRpcError
+from aggregator.domain.uris.exposed import wrapped
+from aggregator.gateway.calls.relay import Found
+from aggregator.gateway.host import Host
+from aggregator.upstream.upstream import Link
+
+log = logging.getLogger(__name__)
+
+UPDATED: Final = "notifications/resources/updated"
+# A resource that changes without pause is told of so often.
+COALESCE: Final = 0.1
+# How long a stream is not acknowledged while an upstream is asked.
+_PATIENCE: Final = 1.0
+# Resources that one host, or one stream, may subscribe to.
+MOST: Final = 1_000
+
+
+@dataclass(slots=True, eq=False)
+class Subscriber:
+    """One who is told: `spelled` is how it names what it subscribed to, by server and that server's own URI."""
+
+    host: Host
+    tell: Callable[[str], None]
+    spelled: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+class Subscriptions:
+    """`may_read` says whether a host may read a server's resource now."""
+
+    def __init__(self, links: Mapping[str, Link], may_read: Callable[[Host, Link, str], bool]) -> None:
+        self._links = links
+        self._may_read = may_read
+        self._of: dict[tuple[str, str], dict[Subscriber, None]] = {}
+        self._hosts: dict[Host, Subscriber] = {}
+        # By subscriber and URI as it is told: whose it is, and what it is about.
+        self._due: dict[tuple[Subscriber, str], tuple[Link, str, set[str]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        # Those that we hear of: what they are wanted to tell goes with a server that is connected anew.
+        self._heard: dict[str, Link] = {}
+        self.reconfigure()
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def reconfigure(self) -> None:
+        """The links may be others by now."""
+        for server, link in self._heard.items():
+            if self._links.get(server) is not link:
+                link.watch.told = _nobody
+        for server, own in list(self._of):
+            link_now, subscribers = self._links.get(server), list(self._of[server, own])
+            for subscriber in subscribers:
+                if link_now is None:
+                    self._drop(subscriber, (server, own))
+                elif link_now is not self._heard.get(server):
+                    link_now.watch.want(own)
+        self._heard = dict(self._links)
+        for server, link in self._heard.items():
+            link.watch.told = partial(self._changed, server)
+
+    # -- handshake eras
+
+    async def subscribe(self, host: Host, found: Found) -> None:
+        """A host of the handshake eras wants to hear of a resource.
+
+        Raises:
+            HostError: its server tells of none, or the host has too many.
+            UpstreamRpcError, UpstreamError: the server refuses, or is away.
+        """
+
+        def tell(uri: str) -> None:
+            if host.notify is not None:
+                host.notify(UPDATED, {"uri": uri})
+
+        about = {"uri": found.asked}
+        if not can_tell(found.link):
+            raise HostError(METHOD_NOT_FOUND, f"{found.link.config.id} tells of no changes of resources.", about)
+        subscriber = self._hosts.setdefault(host, Subscriber(host, tell))
+        if not self.add(subscriber, found):
+            raise HostError(INVALID_PARAMS, f"At most {MOST} resources can be subscribed to.", about)
+        try:
+            await found.link.agrees_to_tell(found.own, found.link.config.timeout)
+        except BaseException:
+            self._drop(subscriber, (found.link.config.id, found.own))
+            raise
+
+    def unsubscribe(self, host: Host, uri: str, found: Found | None) -> None:
+        """It no longer does; `found` is what the URI stands for by now, if anything."""
+        subscriber = self._hosts.get(host)
+        if subscriber is None:
+            return
+        spelled = next((key for key, known in subscriber.spelled.items() if known == uri), None)
+        if spelled is not None:
+            self._drop(subscriber, spelled)
+        elif found is not None:
+            self._drop(subscriber, (found.link.config.id, found.own))
+
+    def leave(self, host: Host) -> None:
+        """The host is gone."""
+        subscriber = self._hosts.pop(host, None)
+        if subscriber is not None:
+            self.end(subscriber)
+
+    # -- all
+
+    def add(self, subscriber: Subscriber, found: Found) -> bool:
+        """From now on it is told; False when it has too many."""
+        key = found.link.config.id, found.own
+        if key not in subscriber.spelled:
+            if len(subscriber.spelled) >= MOST:
+                return False
+            found.link.watch.want(found.own)
+            self._of.setdefault(key, {})[subscriber] = None
+        subscriber.spelled[key] = found.asked
+        return True
+
+    async def agreed(self, subscriber: Subscriber, wanted: Iterable[Found]) -> list[Found]:
+        """Add what is wanted; what is left of it once the upstreams have had a moment to refuse."""
+        found = [one for one in wanted if self.add(subscriber, one)]
+        answers = await asyncio.gather(*(self._agrees(one) for one in found))
+        for one, agrees in zip(found, answers, strict=True):
+            if not agrees:
+                self._drop(subscriber, (one.link.config.id, one.own))
+        return [one for one, agrees in zip(found, answers, strict=True) if agrees]
+
+    async def _agrees(self, found: Found) -> bool:
+        """False when the upstream refuses; one that is away is asked when it is back."""
+        try:
+            await found.link.agrees_to_tell(found.own, _PATIENCE)
+        except UpstreamRpcError:
+            return False
+        except UpstreamError as error:
+            log.info("%s: %s", found.name, error)
+        return True
+
+    def end(self, subscriber: Subscriber) -> None:
+        """It is told of nothing any more."""
+        for key in list(subscriber.spelled):
+            self._drop(subscriber, key)
+
+    def _drop(self, subscriber: Subscriber, key: tuple[str, str]) -> None:
+        if subscriber.spelled.pop(key, None) is None:
+            return
+        server, own = key
+        if server in self._links:
+            self._links[server].watch.unwant(own)
+        subscribers = self._of[key]
+        del subscribers[subscriber]
+        if not subscribers:
+            del self._of[key]
+
+    # -- telling
+
+    def _changed(self, server: str, watched: list[str], uri: str) -> None:
+        link = self._links[server]
+        for own in watched:
+            for subscriber in self._of.get((server, own), ()):
+                spelled = subscriber.spelled[server, own] if uri == own else wrapped(link.config.prefix, uri)
+                self._due.setdefault((subscriber, spelled), (link, uri, set()))[2].add(own)
+        if self._due and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(COALESCE, self._tell)
+
+    def _tell(self) -> None:
+        due, self._due, self._timer = self._due, {}, None
+        for (subscriber, spelled), (link, uri, about) in due.items():
+            host, server = subscriber.host, link.config.id
+            wanted = any((server, own) in subscriber.spelled and self._may_read(host, link, own) for own in about)
+            if wanted and self._may_read(host, link, uri):
+                subscriber.tell(spelled)
+
+
+def _nobody(watched: list[str], uri: str) -> None:
+    """Whoever was told hears of it from another link now."""
+
+
+def can_tell(link: Link) -> bool:
+    """Whether a server tells of changes of single resources, as far as is known."""
+    if link.greeting is None:
+        return True
+    offered = link.greeting.capabilities.get("resources")
+    return isinstance(offered, dict) and bool(offered.get("subscribe"))

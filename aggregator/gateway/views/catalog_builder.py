@@ -1,0 +1,229 @@
+"""Keeps what there is in step with the links: a server's lists are looked over once per change, not once per request.
+
+Rule: what a long list takes is done in pieces, before it counts (`look_over`) or before another configuration does
+(`prepare`); what nobody has looked over ahead is looked over when it is needed.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from aggregator.catalog.catalog import Catalog, Part, part_steps
+from aggregator.catalog.items import NAMED_BY, item_steps
+from aggregator.catalog.resources import Offer, offer_steps
+from aggregator.catalog.validate import vet_steps
+from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.slices import Slices, Steps, at_once
+from aggregator.domain.names import reads_as_anothers, shadowed
+from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
+from aggregator.domain.uris.exposed import unwrapped
+from aggregator.upstream.list_kinds import WAYS, Kind
+from aggregator.upstream.upstream import Link
+from aggregator.wire.codec import encode_sorted
+
+log = logging.getLogger(__name__)
+
+# An offer of so many items is made in one go.
+_AT_ONCE: Final = 1_000
+
+Items = tuple[ItemRecord, ...]
+
+
+class _Naming(NamedTuple):
+    """What the names of tools and items depend on, besides their server."""
+
+    prefixes: frozenset[str]
+    shadowed: frozenset[str]
+    limit: int
+
+
+def _naming(prefixes: Iterable[str], limit: int) -> _Naming:
+    known = frozenset(prefixes)
+    return _Naming(known, shadowed(known), limit)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Looked:
+    """One list of a server, looked over; `part` is what a list of tools makes of a catalog."""
+
+    definitions: list[Any]
+    config: ServerConfig
+    naming: _Naming
+    found: tuple[Any, ...]
+    part: Part
+    warnings: tuple[str, ...]
+
+    def holds(self, definitions: list[Any], config: ServerConfig, naming: _Naming) -> bool:
+        """Whether it is this list, looked over in this way."""
+        return self.definitions is definitions and self.config is config and self.naming == naming
+
+
+class Shelf:
+    """`stock` and `offer` make what is shown now. `reserved` are names that no tool without a prefix may have.
+
+    `covered`: whether a tool can be called though its server is away.
+    """
+
+    def __init__(
+        self,
+        links: Mapping[str, Link],
+        prefixes: Iterable[str],
+        name_limit: int,
+        reserved: Collection[str] = (),
+        covered: Callable[[ToolRecord], bool] = lambda tool: False,
+        slices: Slices | None = None,
+    ) -> None:
+        self._links = links
+        self._reserved = reserved
+        self._covered = covered
+        self._slices = slices or Slices()
+        self._naming = _naming(prefixes, name_limit)
+        self._looked: dict[tuple[str, Kind], _Looked] = {}
+        self._ahead: dict[tuple[str, Kind], _Looked] = {}
+        self._told: dict[tuple[str, str], frozenset[str]] = {}
+        self._offered: tuple[tuple[Items, ...], Offer] = ((), Offer())
+
+    # -- ahead of need
+
+    async def look_over(self, link: Link, kind: Kind, definitions: list[Any]) -> None:
+        """Go through a list that the server is about to have, in pieces."""
+        while not self._is_looked_over(link.config, kind, definitions, self._naming):
+            steps = self._steps(link.config, kind, definitions, self._naming)
+            self._ahead[link.config.id, kind] = await self._slices.run(steps)
+
+    async def prepare(self, servers: Iterable[ServerConfig], name_limit: int) -> None:
+        """Go through the lists there are as they will be shown under another configuration, in pieces."""
+        servers = list(servers)
+        naming = _naming((server.prefix for server in servers), name_limit)
+        for server in servers:
+            link = self._links.get(server.id)
+            config = server if link is None or link.config != server else link.config
+            for kind, definitions in ((kind, link.lists[kind]) for kind in WAYS) if link is not None else ():
+                if not self._is_looked_over(config, kind, definitions, naming):
+                    steps = self._steps(config, kind, definitions, naming)
+                    self._ahead[server.id, kind] = await self._slices.run(steps)
+
+    def _is_looked_over(self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming) -> bool:
+        known = self._looked.get((config.id, kind)), self._ahead.get((config.id, kind))
+        return any(one is not None and one.holds(definitions, config, naming) for one in known)
+
+    def reconfigure(self, prefixes: Iterable[str], name_limit: int) -> None:
+        """The servers, or what is made of their names, may be others by now."""
+        for known in (self._looked, self._ahead):
+            for key in [key for key in known if key[0] not in self._links]:
+                del known[key]
+        self._told = {key: told for key, told in self._told.items() if key[0] in self._links}
+        # A name may read as another server's, or no longer does.
+        self._naming = _naming(prefixes, name_limit)
+
+    # -- what there is
+
+    def stock(self) -> Catalog:
+        """The tools of every server that is shown, and those of others that are `covered`."""
+        return Catalog(parts=[part for link in self._links.values() if (part := self._part(link)).tools])
+
+    def _part(self, link: Link) -> Part:
+        part = self._look(link, "tool").part
+        return part if link.shown else at_once(part_steps(tool for tool in part.tools if self._covered(tool)))
+
+    def offer(self) -> Offer | None:
+        """The resources, templates and prompts of every server that is shown; the same object while these are.
+
+        None: there are many, and `make_offer` has not gone through them.
+        """
+        before, offer = self._offered
+        parts = self._parts()
+        if _same(parts, before):
+            return offer
+        if sum(map(len, parts)) > _AT_ONCE:
+            return None
+        self._offered = parts, Offer(chain.from_iterable(parts))
+        return self._offered[1]
+
+    async def make_offer(self) -> None:
+        """Go through what there is besides tools, in pieces, so that `offer` returns it."""
+        while not _same(parts := self._parts(), self._offered[0]):
+            self._offered = parts, await self._slices.run(offer_steps(chain.from_iterable(parts)))
+
+    def _parts(self) -> tuple[Items, ...]:
+        parts = (self.items_of(link, kind) for link in self._links.values() if link.shown for kind in NAMED_BY)
+        return tuple(part for part in parts if part)
+
+    def tools_of(self, link: Link) -> tuple[ToolRecord, ...]:
+        """The tools of one server that can be shown, whether or not it is shown."""
+        return self._look(link, "tool").part.tools
+
+    def items_of(self, link: Link, kind: ItemKind) -> Items:
+        """The same for its resources, templates or prompts."""
+        return self._look(link, kind).found
+
+    def _look(self, link: Link, kind: Kind) -> _Looked:
+        key, asked = (link.config.id, kind), (link.lists[kind], link.config, self._naming)
+        known = self._looked.get(key)
+        if known is None or not known.holds(*asked):
+            ahead = self._ahead.get(key)
+            if ahead is not None and ahead.holds(*asked):
+                known = self._ahead.pop(key)
+            else:
+                known = at_once(self._steps(link.config, kind, link.lists[kind], self._naming))
+            self._looked[key] = known
+            self._tell(link, kind, known.warnings)
+        return known
+
+    def _steps(self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming) -> Steps[_Looked]:
+        """Look over one list, a definition in a step. Records that say what they said before stay the same objects."""
+        ambiguous = config.prefix in naming.shadowed
+        found: tuple[Any, ...]
+        if kind == "tool":
+            found, warnings = yield from vet_steps(config, definitions, ambiguous=ambiguous, name_limit=naming.limit)
+        else:
+            found, warnings = yield from item_steps(
+                config, kind, definitions, ambiguous=ambiguous, name_limit=naming.limit
+            )
+        looked = self._looked.get((config.id, kind))
+        before: dict[str, Any] = {}
+        for record in looked.found if looked is not None else ():
+            yield
+            before[record.own_name] = record
+        kept: list[Any] = []
+        for record in found:
+            yield
+            problem = next(self._problems(kind, record.own_name, naming), None) if not config.prefix else None
+            if problem is None:
+                old = before.get(record.own_name)
+                kept.append(old if old is not None and _says_the_same(old, record) else record)
+            else:
+                own = record.own_name
+                warnings.append(f"{config.id}: {kind} {own!r:.80} is left out: without a prefix {problem}")
+        part = yield from part_steps(kept if kind == "tool" else ())
+        return _Looked(definitions, config, naming, tuple(kept), part, tuple(warnings))
+
+    def _tell(self, link: Link, kind: str, warnings: Collection[str]) -> None:
+        """Log what was not said of this list the last time."""
+        known = self._told.get((link.config.id, kind), ())
+        for warning in warnings:
+            if warning not in known:
+                log.warning("%s", warning)
+        self._told[link.config.id, kind] = frozenset(warnings)
+
+    def _problems(self, kind: str, own: str, naming: _Naming) -> Iterator[str]:
+        """Yield why a name without a prefix cannot be shown as it is."""
+        if kind == "tool" and own in self._reserved:
+            yield "its name is that of a tool of the aggregator"
+        if kind in ("tool", "prompt") and reads_as_anothers(own, naming.prefixes):
+            yield "its name reads as one of another server"
+        if kind in ("resource", "template"):
+            pair = unwrapped(own)
+            if pair is not None and pair[0] in naming.prefixes:
+                yield "its URI reads as one of another server"
+
+
+def _same(one: tuple[Items, ...], other: tuple[Items, ...]) -> bool:
+    return len(one) == len(other) and all(mine is others for mine, others in zip(one, other, strict=True))
+
+
+def _says_the_same(one: ToolRecord | ItemRecord, other: ToolRecord | ItemRecord) -> bool:
+    """Whether two records are alike, also to who tells true from 1, as Python does not."""
+    return one == other and encode_sorted(one.definition) == encode_sorted(other.definition)

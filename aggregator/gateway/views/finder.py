@@ -1,0 +1,319 @@
+"""What is there for an agent, found by words, by name, by server or by what a message says. Nothing is called here.
+
+Law: every answer is made from the agent's own list, so that nothing can be found that may not be called.
+"""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from aggregator.catalog.catalog import Catalog
+from aggregator.catalog.listing import Listing
+from aggregator.catalog.resources import Offer
+from aggregator.config.model import Config, ServerConfig
+from aggregator.config.servers.names import source_of
+from aggregator.domain.bounds.slices import Slices
+from aggregator.domain.names import Style
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.views.views import View, Views
+from aggregator.upstream.health.health import Health
+from aggregator.upstream.lifecycle.states import State
+from aggregator.upstream.upstream import Link
+
+if TYPE_CHECKING:
+    from aggregator.catalog.intent.intent import Intents, Match
+    from aggregator.catalog.search.index import Index
+    from aggregator.catalog.search.rank import Sight
+    from aggregator.catalog.search.semantic import Meanings
+
+log = logging.getLogger(__name__)
+
+# Their tables take a while to load: no start waits for them.
+_SEARCH: Final = "aggregator.catalog.search.index"
+_INTENT: Final = "aggregator.catalog.intent.intent"
+_SEMANTIC: Final = "aggregator.catalog.search.semantic"
+# How long a search waits for the index of a catalog that has just changed; then the one before must do.
+_INDEX_WAIT: Final = 5.0
+_SIGHTS_KEPT: Final = 64
+# A server's tools are indexed in parts that grow, beginning with so many; what is indexed can be found.
+_FIRST_PART: Final = 250
+# After every few tools, so that the event loop has its turn.
+_PAUSE: Final = 50e-6
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSeen:
+    """A server as an agent may know it: how much of it there is for that agent, and what it says of itself.
+
+    `since`: since when it is in that state, in seconds since 1970. `health` is how it answers, `answered_by` are the
+    servers that answer for it now.
+    """
+
+    config: ServerConfig
+    state: State
+    reason: str
+    tools: int
+    health: Health
+    resources: int = 0
+    templates: int = 0
+    prompts: int = 0
+    version: str | None = None
+    instructions: str = ""
+    since: float = 0.0
+    answered_by: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """As its tools have it; its id, where these have no prefix."""
+        return self.config.prefix or self.config.id
+
+
+@dataclass(frozen=True, slots=True)
+class _Sighted:
+    index: "Index"
+    listing: Listing
+    sight: "Sight"
+    by_name: Mapping[str, ToolRecord]
+
+
+class Finder:
+    """`restock` takes a new catalog; `work` keeps the index in step with it, off the event loop. `answering` names the
+    servers that answer for one now."""
+
+    def __init__(
+        self,
+        config: Config,
+        links: Mapping[str, Link],
+        views: Views,
+        answering: Callable[[str], Iterable[str]],
+        slices: Slices,
+    ) -> None:
+        self._config = config
+        self._answering = answering
+        self._links = links
+        self._views = views
+        self._slices = slices
+        self._catalog = Catalog()
+        self.offer = Offer()
+        self._index: Index | None = None
+        self._indexed: dict[str, tuple[str, tuple[ToolRecord, ...]]] = {}
+        self._stale = asyncio.Event()
+        self._fresh = asyncio.Event()
+        self._sights: OrderedDict[str, _Sighted] = OrderedDict()
+        self._intents: Intents | None = None
+        self._meanings: Meanings | None = None
+        check_search(config)
+
+    def reconfigure(self, config: Config) -> None:
+        """The servers, or how their tools are found, may be others by now."""
+        self._config = config
+        self._intents = None
+        self._stale.set()
+
+    def restock(self, catalog: Catalog) -> None:
+        """From now on this is what there is."""
+        self._catalog = catalog
+        self._fresh.clear()
+        self._stale.set()
+
+    async def work(self) -> None:
+        """Index what changed, for ever."""
+        while True:
+            await self._stale.wait()
+            self._stale.clear()
+            catalog = self._catalog
+            await asyncio.to_thread(self._reindex, catalog)
+            if catalog is self._catalog:
+                self._fresh.set()
+
+    def tools(self, view: View) -> tuple[ToolRecord, ...]:
+        """All that the agent may call, with the schemas it is held to."""
+        return self._views.listing(view, self._catalog).tools
+
+    def of_server(self, view: View, server: str) -> list[ToolRecord]:
+        """Those of one server, by its id or prefix."""
+        return [tool for tool in self.tools(view) if server in (tool.server, tool.prefix)]
+
+    async def search(self, view: View, query: str, limit: int, server: str | None = None) -> list[ToolRecord]:
+        """The best `limit` tools for a question, best first."""
+        sighted = await self._sighted(view)
+        if sighted is None:
+            return []
+        sight = sighted.sight
+        if server is not None:
+            names = {tool.name for tool in self.of_server(view, server)}
+            sight = sighted.index.sight(names)
+            sighted = replace(sighted, by_name={name: sighted.by_name[name] for name in names})
+        if self._meanings is None:
+            return _ranked(sighted, sight, query, limit)
+        hits = resolve_name(f"{_SEARCH}:search")(sight, query, len(sighted.by_name))
+        alike = self._meanings.likeness(query, sighted.by_name)
+        return [hit.tool for hit in resolve_name(f"{_SEMANTIC}:fused")(hits, alike, sighted.by_name, limit)]
+
+    async def match(self, view: View, message: str, limit: int) -> "Match":
+        """What a message of a person asks for (`catalog.intent`)."""
+        if self._intents is None:
+            self._intents = await asyncio.to_thread(self._read_intents)
+        sighted = await self._sighted(view)
+
+        def rank(question: str, tools: tuple[ToolRecord, ...]) -> list[ToolRecord]:
+            if sighted is None:
+                return list(tools)
+            sight = sighted.index.sight({tool.name for tool in tools})
+            best = _ranked(sighted, sight, question, len(tools))
+            return [*best, *(tool for tool in tools if tool not in best)]
+
+        return self._intents.match(message, self.tools(view), limit, rank=rank)
+
+    async def nearest(self, view: View, name: str, style: Style = "canonical") -> list[str]:
+        """Up to three names of the agent's list that look like this one."""
+        listing = await self._views.listed(view, self._catalog, self._slices)
+        return await self._slices.run(listing.nearest_steps(name, style))
+
+    async def held_to(self, view: View) -> Mapping[str, ToolRecord]:
+        """Return all that the agent may call by name, with the schemas it is held to."""
+        return await self._slices.run((await self._views.listed(view, self._catalog, self._slices)).name_steps())
+
+    def servers(self, view: View) -> list[ServerSeen]:
+        """The servers the agent may know of: those with something for it, and those away whose tools it might call."""
+        offer = self._views.offer(view, self.offer)
+        pages = (self._views.listing(view, self._catalog), offer.resources, offer.templates, offer.prompts)
+        counts = [part.by_server for part in pages]
+        known = {
+            server: _seen(link, *(part.get(server, 0) for part in counts))
+            for server, link in self._links.items()
+            if any(server in part for part in counts)
+            or (link.config.enabled and not link.shown and view.might_use(link.config))
+        }
+        return [self._with_others(seen, known) for seen in known.values()]
+
+    def _with_others(self, seen: ServerSeen, known: Mapping[str, ServerSeen]) -> ServerSeen:
+        """With the servers that answer for it, as far as the agent may know of them."""
+        others = tuple(known[other].name for other in self._answering(seen.config.id) if other in known)
+        return replace(seen, answered_by=others) if others else seen
+
+    def annotations(self, view: View, tool: ToolRecord) -> Mapping[str, Any]:
+        """What counts of a tool's nature: the word of the admin, and of a trusted server."""
+        said = tool.definition.get("annotations") if self._config_of(tool).trusted else None
+        counted = {key: value for key, value in said.items() if key.endswith("Hint")} if isinstance(said, dict) else {}
+        return {**counted, "readOnlyHint": True} if view.read_only(tool) else counted
+
+    def source(self, tool: ToolRecord) -> Literal["local", "mcp"]:
+        """Return what kind of server the tool is from."""
+        return source_of(self._config_of(tool).type)
+
+    def _config_of(self, tool: ToolRecord) -> ServerConfig:
+        return self._links[tool.server].config
+
+    @property
+    def not_indexed(self) -> int:
+        """How many tools cannot be found by words yet, since they are still being indexed."""
+        if self._fresh.is_set():
+            return 0
+        return max(0, len(self._catalog) - (len(self._index) if self._index is not None else 0))
+
+    async def _sighted(self, view: View) -> _Sighted | None:
+        """What can be found now; None before the first part of the first index."""
+        if not self._fresh.is_set():
+            try:
+                async with asyncio.timeout(_INDEX_WAIT):
+                    await self._fresh.wait()
+            except TimeoutError:
+                log.warning("a search uses an index that is older than the catalog: the new one is not ready yet")
+        if self._index is None:
+            return None
+        listing = await self._views.listed(view, self._catalog, self._slices)
+        by_name = await self._slices.run(listing.name_steps())
+        agent = view.principal.agent_id
+        known = self._sights.get(agent)
+        if known is None or known.index is not self._index or known.listing is not listing:
+            known = self._sights[agent] = _Sighted(self._index, listing, self._index.sight(by_name), by_name)
+            while len(self._sights) > _SIGHTS_KEPT:
+                self._sights.popitem(last=False)
+        self._sights.move_to_end(agent)
+        return known
+
+    def _reindex(self, catalog: Catalog) -> None:
+        """In a thread, one at a time."""
+        servers: dict[str, list[ToolRecord]] = {}
+        for tool in catalog.tools:
+            servers.setdefault(tool.server, []).append(tool)
+        config = self._config
+        texts = {one.id: " ".join((one.id, one.description, *one.trigger_keywords)) for one in config.servers}
+        now = {server: (texts.get(server, server), tuple(tools)) for server, tools in servers.items()}
+        if config.search.semantic:
+            meanings = self._meanings
+            if meanings is None:
+                meanings = resolve_name(f"{_SEMANTIC}:Meanings")(resolve_name(f"{_SEMANTIC}:open_vectors")())
+            meanings.learn({server: tools for server, (_, tools) in now.items()})
+            self._meanings = meanings
+        else:
+            self._meanings = None
+        index: Index = self._index if self._index is not None else resolve_name(f"{_SEARCH}:Index")()
+        for server in self._indexed.keys() - now.keys():
+            index = index.without_server(server)
+        for server, known in now.items():
+            if self._indexed.get(server) != known:
+                index = self._grown(index, server, *known)
+        self._index, self._indexed = index, now
+
+    def _grown(self, index: "Index", server: str, text: str, tools: tuple[ToolRecord, ...]) -> "Index":
+        """With these tools of a server; those of one that is new can be found part by part."""
+        index, start = index.without_server(server), 0
+        while start < len(tools):
+            end = start + max(_FIRST_PART, start)
+            index, start = index.more(server, text, tools[start:end], _rest), end
+            if server not in self._indexed:
+                self._index = index
+        return index
+
+    def _read_intents(self) -> "Intents":
+        words = resolve_name(f"{_INTENT}:ServerWords")
+        made: Intents = resolve_name(f"{_INTENT}:Intents")(
+            words(server.id, server.prefix, server.description, server.trigger_keywords)
+            for server in self._config.servers
+        )
+        return made
+
+
+def _rest() -> None:
+    time.sleep(_PAUSE)
+
+
+def check_search(config: Config) -> None:
+    """Ahead of what needs it.
+
+    Raises:
+        OperatorError: tools are to be found by meaning, and what that takes is not installed.
+    """
+    if config.search.semantic:
+        resolve_name(f"{_SEMANTIC}:where_vectors_are")()
+
+
+def _seen(link: Link, *counts: int) -> ServerSeen:
+    greeting = link.greeting
+    version, said = (greeting.version, greeting.instructions or "") if greeting is not None else (None, "")
+    tools, resources, templates, prompts = counts
+    return ServerSeen(
+        link.config,
+        link.state,
+        link.reason,
+        tools,
+        link.health,
+        resources,
+        templates,
+        prompts,
+        version,
+        said,
+        link.since,
+    )
+
+
+def _ranked(sighted: _Sighted, sight: "Sight", query: str, limit: int) -> list[ToolRecord]:
+    """The hits, with the schemas that the agent is held to."""
+    return [sighted.by_name[hit.tool.name] for hit in resolve_name(f"{_SEARCH}:search")(sight, query, limit)]

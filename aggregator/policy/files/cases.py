@@ -1,0 +1,149 @@
+"""Expectations that stand beside the policies: `policies/cases/*.yaml`, run by `aggregator policy test`."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from aggregator.domain.decision import ConfirmBy, Decision
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.problems import Problem
+from aggregator.domain.records import ToolRecord
+from aggregator.policy.diff import Trusted, is_trusted
+from aggregator.policy.explain import explain
+from aggregator.policy.files.documents import Part
+from aggregator.policy.files.folder import read_folder
+from aggregator.policy.full_names import thing_named
+from aggregator.policy.rulebook import Rulebook, Tightening
+
+FOLDER: Final = "cases"
+Expected = Literal["allow", "deny", "confirm", "invalid"]
+
+# What is wrong with arguments under all of these schemas, in one sentence; None where they fit.
+CheckArguments = Callable[[Iterable[Mapping[str, Any]], Mapping[str, Any]], str | None]
+
+
+class Case(Part):
+    """One line of the table: what an agent asks for, and what must come of it."""
+
+    agent: str = Field(min_length=1, description="The agent's id.", examples=["shop"])
+    tool: str = Field(
+        min_length=1,
+        description="The full name of a tool, or of a resource or prompt with `resource:` or `prompt:` before it.",
+        examples=["time.convert_time"],
+    )
+    arguments: Mapping[str, Any] | None = Field(
+        default=None,
+        description="What it is called with, where that matters: checked against the `arguments` rules, and against "
+        "the tool's own schema with `--connect`.",
+        examples=[{"city": "Beijing"}],
+    )
+    expect: Expected = Field(
+        description="`allow`, `deny`, `confirm`, or `invalid`: allowed or to confirm, but not with these arguments.",
+        examples=["deny"],
+    )
+    confirm_by: ConfirmBy | None = Field(
+        default=None,
+        description="With `expect: confirm`, who must have to say yes: `host` or `queue`.",
+        examples=["queue"],
+    )
+    why: str | None = Field(
+        default=None, description="Why it must be so, shown when it is not.", examples=["nobody deletes"]
+    )
+
+
+class CasesFile(Part):
+    """One file of `policies/cases/`."""
+
+    cases: list[Case] = Field(description="The table, in any order.")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one case. `reason` explains what was decided, `by` says who would have to say yes."""
+
+    case: Case
+    place: str
+    got: Expected
+    reason: str
+    by: ConfirmBy | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it came as expected."""
+        return self.got == self.case.expect and self.case.confirm_by in (None, self.by)
+
+    def __str__(self) -> str:
+        case = self.case
+        what = f"{self.place}: {case.agent}, {case.tool}"
+        if self.passed:
+            return f"ok: {what}: {self.got}"
+        why = f" ({case.why})" if case.why else ""
+        by = f" by {case.confirm_by}" if case.confirm_by is not None else ""
+        got = f"{self.got} by {self.by}" if by and self.by is not None else self.got
+        return f"FAILED: {what}: expected {case.expect}{by}{why}, got {got}: {self.reason}"
+
+
+def read_cases(folder: Path) -> tuple[list[tuple[Case, str]], list[Problem]]:
+    """The cases in a folder, each with its place, and what is wrong with its files."""
+    sources, problems = read_folder(folder)
+    found: list[tuple[Case, str]] = []
+    for source in sources:
+        read = resolve_name("aggregator.policy.files.checking:read_model")(CasesFile, source, problems)
+        if read is not None:
+            file, tree = read
+            found += [(case, f"{source.file}:{tree.line(('cases', at))}") for at, case in enumerate(file.cases)]
+    return found, problems
+
+
+def run_case(
+    case: Case,
+    place: str,
+    book: Rulebook,
+    servers: Mapping[str, str],
+    tools: Iterable[ToolRecord] = (),
+    trusted: Trusted = None,
+    check_arguments: CheckArguments | None = None,
+) -> Outcome:
+    """What comes of one case. `servers`: ids by prefix; `tools`: those there are, others are judged by name alone."""
+    try:
+        thing = thing_named(case.tool, servers, tools)
+    except OperatorError as error:
+        return Outcome(case, place, "invalid", str(error))
+    known = is_trusted(trusted, thing.server)
+    decided = explain(book, case.agent, thing, trusted=known).decision
+    reason = _reason(decided)
+    rules = book.for_agent(case.agent)
+    asked = case.arguments if case.arguments is not None else ({} if case.expect == "invalid" else None)
+    if decided.visible and rules is not None and asked is not None and isinstance(thing, ToolRecord):
+        tightening = rules.tightening(thing)
+        fault = _fault(thing, tightening, asked, check_arguments)
+        if fault is not None:
+            return Outcome(case, place, "invalid", fault)
+    by = rules.confirm_by if rules is not None and decided.verdict == "confirm" else None
+    return Outcome(case, place, decided.verdict, reason, by)
+
+
+def _reason(decided: Decision) -> str:
+    return f"{decided.reason} ({decided.source})" if decided.source else decided.reason
+
+
+def _fault(
+    tool: ToolRecord,
+    tightening: tuple[Tightening, ...],
+    arguments: Mapping[str, Any],
+    check_arguments: CheckArguments | None,
+) -> str | None:
+    if check_arguments is None:
+        return None
+    own = check_arguments([tool.definition.get("inputSchema", {})], arguments)
+    if own is not None:
+        return f"{own} (the tool's own schema)"
+    for schema, rule, source in tightening:
+        fault = check_arguments([schema], arguments)
+        if fault is not None:
+            return f"{fault} ({rule}, {source})"
+    return None

@@ -1,0 +1,80 @@
+"""Each policy file for itself: YAML, then the models, then its patterns and schemas; what is left is merged."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from aggregator.config.files.report import dotted
+from aggregator.domain.problems import Problem
+from aggregator.policy.files.argument_schemas import look_over
+from aggregator.policy.files.documents import PolicyFile
+from aggregator.policy.files.folder import CheckSchema, Source, revision
+from aggregator.policy.files.merge import Part, merge
+from aggregator.policy.files.wording import Complaint, complaints, kind
+from aggregator.policy.files.yamltree import Path, Tree, YamlError, parse
+from aggregator.policy.rules import Documents
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+def documents_of(sources: list[Source], problems: list[Problem], check_schema: CheckSchema | None) -> Documents:
+    """The files together. What is wrong goes to `problems`; with an error among them the documents are not whole."""
+    parts = [part for source in sources if (part := _part(source, problems, check_schema)) is not None]
+    return merge(parts, revision(sources), problems, tuple(source.file for source in sources))
+
+
+def read_model(model: type[_M], source: Source, problems: list[Problem]) -> tuple[_M, Tree] | None:
+    """One file as its model, with the lines; None and problems where it is not one, None alone where it is empty."""
+    try:
+        tree = parse(source.text)
+    except YamlError as error:
+        problems.append(Problem(f"{source.file}:{error.line}", "", error.message, error.fix, "error"))
+        return None
+    if tree.value is None:
+        return None
+    faults = [] if isinstance(tree.value, Mapping) else [_no_object(tree.value, model)]
+    if not faults:
+        try:
+            return model.model_validate(tree.value), tree
+        except ValidationError as error:
+            faults = complaints(error, tree.value, model)
+    problems += [problem_at(source.file, tree, fault) for fault in faults]
+    return None
+
+
+def problem_at(file: str, tree: Tree, fault: Complaint) -> Problem:
+    """A complaint with its file and line."""
+    return Problem(f"{file}:{tree.line(fault.path)}", dotted(fault.path), fault.message, fault.fix, "error")
+
+
+def _part(source: Source, problems: list[Problem], check_schema: CheckSchema | None) -> Part | None:
+    before = len(problems)
+    read = read_model(PolicyFile, source, problems)
+    if read is None:
+        if len(problems) == before:
+            fix = "Write `agents:` with at least one, or remove the file: as long as it is there, nothing is open."
+            problems.append(Problem(f"{source.file}:1", "", "The file holds nothing.", fix, "warning"))
+        return None
+    file, tree = read
+    for path, schema in _schemas(tree.value):
+        faults = list(look_over(schema, path))
+        if not faults and check_schema is not None and (fault := check_schema(schema)):
+            faults = [Complaint(path, fault, "Correct the schema.")]
+        problems += [problem_at(source.file, tree, fault) for fault in faults]
+    return Part(source.file, file, tree)
+
+
+def _no_object(value: object, model: type[BaseModel]) -> Complaint:
+    keys = ", ".join(f"`{name}:`" for name in model.model_fields)
+    return Complaint((), f"Expected an object with keys, got {kind(value)}.", f"Begin with one of {keys}.")
+
+
+def _schemas(value: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    bodies: list[tuple[Path, Any]] = [(("defaults",), value.get("defaults"))]
+    for group in ("agents", "roles"):
+        named: Iterable[tuple[str, Any]] = (value.get(group) or {}).items()
+        bodies += [((group, name), body) for name, body in named]
+    for path, body in bodies:
+        for pattern, schema in ((body or {}).get("arguments") or {}).items():
+            yield (*path, "arguments", pattern), schema

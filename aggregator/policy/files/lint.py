@@ -1,0 +1,213 @@
+"""What is right for itself and still not meant: patterns that match nothing, rules that can never count.
+
+Law: only warnings; what is in force does not depend on them.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from aggregator.config.files.report import nearest
+from aggregator.domain.principal import METRICS_ROLE
+from aggregator.domain.problems import Problem
+from aggregator.domain.records import ToolRecord
+from aggregator.policy.diff import Trusted, is_trusted
+from aggregator.policy.patterns import Pattern
+from aggregator.policy.rulebook import AgentRules, Rulebook, target_of
+from aggregator.policy.rules import Body, Place, Rule
+
+
+@dataclass(frozen=True)
+class Known:
+    """What there is to compare with: the ids of servers by prefix, and tools, or None where nobody has asked."""
+
+    servers: Mapping[str, str] = field(default_factory=dict)
+    tools: tuple[ToolRecord, ...] | None = None
+    trusted: Trusted = None
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        """The servers there are."""
+        return frozenset(self.servers.values())
+
+    @cached_property
+    def listing(self) -> frozenset[str]:
+        """The prefixes of the servers that list tools now."""
+        return frozenset(tool.prefix for tool in self.tools or ())
+
+
+def lint(book: Rulebook, known: Known) -> list[Problem]:
+    """Every warning, by place."""
+    reached = _reached(book)
+    found = [*_idle(book, reached)]
+    for body in _bodies(book):
+        for rule in body.rules:
+            unmatched = _unmatched(rule.pattern, known)
+            if unmatched is not None:
+                found.append(_warning(rule.place, body, rule.field, *unmatched))
+            elif (never := _never(rule, reached.get(body.owner, []), known)) is not None:
+                found.append(_warning(rule.place, body, rule.field, never, "Take one of the two out."))
+    found += _bindings(book, reached, known)
+    found += _tenants(book, known)
+    found += _confirmed(book, reached)
+    return sorted(found, key=lambda problem: (problem.file.rpartition(":")[0], _line(problem), problem.where))
+
+
+def _bodies(book: Rulebook) -> Iterator[Body]:
+    documents = book.documents
+    yield from documents.agents.values()
+    yield from documents.roles.values()
+    if documents.defaults is not None:
+        yield documents.defaults
+
+
+def _reached(book: Rulebook) -> dict[str, list[AgentRules]]:
+    """The agents that each body's rules count for."""
+    reached: dict[str, list[AgentRules]] = {}
+    for rules in book.agents.values():
+        for step in rules.steps:
+            reached.setdefault(step.body.owner, []).append(rules)
+    return reached
+
+
+def _idle(book: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
+    for name, rules in book.agents.items():
+        allows = any(rule.field == "allow" for step in rules.steps for rule in step.body.rules)
+        if not allows and METRICS_ROLE not in rules.roles:
+            body = book.documents.agents[name]
+            fix = "Add `allow:`, or a role that has one."
+            yield _warning(body.place, body, None, "Nothing is allowed to this agent, so it may do nothing.", fix)
+    for role in book.documents.roles.values():
+        if role.owner not in reached:
+            yield _warning(role.place, role, None, "No agent has this role.", "Name it under `roles:` of an agent.")
+
+
+def _unmatched(pattern: Pattern, known: Known) -> tuple[str, str] | None:
+    """That nothing there is matches a pattern, and what was perhaps meant."""
+    if pattern.kind == "server":
+        servers = {id: prefix for prefix, id in known.servers.items()}
+        if not servers or any(pattern.fits(server) for server in servers):
+            return None
+        return f'No server matches "{pattern}".', _meant(pattern, nearest(pattern.glob, servers), "server:{}")
+    if pattern.head is not None and known.servers and pattern.head not in known.servers:
+        meant = nearest(pattern.head, known.servers)
+        rest = pattern.text.split(".", 1)[1]
+        mark = "" if pattern.kind == "tool" else f"{pattern.kind}:"
+        return f'No {pattern.kind} matches "{pattern}".', _meant(pattern, meant, f"{mark}{{}}.{rest}")
+    if pattern.kind != "tool" or not known.tools:
+        return None
+    if pattern.head is not None and pattern.head not in known.listing:
+        return None  # its server is down: nobody knows
+    if any(pattern.matches(target_of(tool)) for tool in known.tools):
+        return None
+    near = [tool.name for tool in known.tools if pattern.head in (None, tool.prefix)]
+    return f'No tool matches "{pattern}".', _meant(pattern, nearest(pattern.glob, near), "{}")
+
+
+def _meant(pattern: Pattern, found: str | None, shape: str) -> str:
+    if found is None:
+        return "Correct it, or take it out."
+    return f'Did you mean "{shape.format(found)}"?'
+
+
+def _never(rule: Rule, holders: list[AgentRules], known: Known) -> str | None:
+    """That a rule can count for none of the agents it is for, because all it speaks of is denied to them."""
+    if rule.field not in ("allow", "confirm", "arguments", "limits") or not holders:
+        return None
+    covering = [next((d for d in _denials(rules) if _covers(d.pattern, rule.pattern)), None) for rules in holders]
+    if all(covering):
+        return f'It can never count: {covering[0]} denies all that "{rule.pattern}" matches ({_place(covering[0])}).'
+    if not known.tools or rule.pattern.kind not in ("tool", "server"):
+        return None
+    tools = [tool for tool in known.tools if rule.pattern.matches(target_of(tool))]
+    decided = [
+        rules.decide(tool, trusted=is_trusted(known.trusted, tool.server)) for rules in holders for tool in tools[:200]
+    ]
+    if not decided or len(tools) > 200 or any(decision.visible for decision in decided):
+        return None
+    why = f"{decided[0].reason} ({decided[0].source})" if decided[0].source else decided[0].reason
+    return (
+        f'It can never count: every tool that "{rule.pattern}" matches is denied, such as {target_of(tools[0])}: {why}.'
+    )
+
+
+def _denials(rules: AgentRules) -> Iterator[Rule]:
+    yield from (rule for step in rules.steps for rule in step.body.rules if rule.field == "deny")
+
+
+def _covers(wide: Pattern, narrow: Pattern) -> bool:
+    """Whether `wide` surely matches all that `narrow` does: with stars alone it does when it matches its text."""
+    if wide.kind != narrow.kind:
+        return False
+    return wide.text == narrow.text or ("?" not in wide.glob and "[" not in wide.glob and wide.fits(narrow.glob))
+
+
+def _place(rule: Rule | None) -> str:
+    return str(rule.place) if rule is not None else ""
+
+
+def _bindings(book: Rulebook, reached: Mapping[str, list[AgentRules]], known: Known) -> Iterator[Problem]:
+    for body in _bodies(book):
+        for plain_name, bound in body.bindings.items():
+            fault = _binding(plain_name, bound.value, reached.get(body.owner, []), known)
+            if fault is not None:
+                yield _warning(bound.place, body, "bindings", *fault)
+
+
+def _binding(plain_name: str, server: str, holders: list[AgentRules], known: Known) -> tuple[str, str] | None:
+    if known.servers and server not in known.ids:
+        meant = nearest(server, known.ids)
+        return f"There is no server {server}.", f"Did you mean `{meant}`?" if meant else "Correct the name."
+    own = [tool for tool in known.tools or () if tool.server == server]
+    if not own:
+        return None
+    meant_tool = next((tool for tool in own if tool.own_name == plain_name), None)
+    if meant_tool is None:
+        meant = nearest(plain_name, [tool.own_name for tool in own])
+        fix = f"Did you mean `{meant}`?" if meant else "Write the name as the server itself has it."
+        return f"Server {server} has no tool {plain_name}.", fix
+    trusted = is_trusted(known.trusted, server)
+    for rules in holders:
+        if not rules.decide(meant_tool, trusted=trusted).visible:
+            fix = f'Add "{meant_tool.name}" to `allow`: a binding grants nothing.'
+            return f"{meant_tool.name} is bound and not allowed to agent {rules.agent_id}.", fix
+    return None
+
+
+def _confirmed(book: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
+    """Settings about calls that wait for a person which can make no difference to any agent."""
+    for body in _bodies(book):
+        holders = reached.get(body.owner, [])
+        fallback, by = body.settings.get("confirm_fallback"), body.settings.get("confirm_by")
+        if fallback is not None and holders and all(rules.confirm_by == "queue" for rules in holders):
+            said = "It has no effect: where `confirm_by` is `queue` no host is asked."
+            yield _warning(fallback.place, body, "confirm_fallback", said, "Take it out.")
+        if by is not None and holders and not any(_waits(rules) for rules in holders):
+            said = "It has no effect: nothing makes a call wait for a person."
+            yield _warning(by.place, body, "confirm_by", said, "Add `confirm:`, or `annotations` with `confirm`.")
+
+
+def _waits(rules: AgentRules) -> bool:
+    """Return whether any rule of the agent wants a person."""
+    return any(bound.value == "confirm" for bound in rules.annotations.values()) or any(
+        rule.field == "confirm" for step in rules.steps for rule in step.body.rules
+    )
+
+
+def _tenants(book: Rulebook, known: Known) -> Iterator[Problem]:
+    for name, servers in book.documents.tenants.items():
+        for server, place in servers.items():
+            if known.servers and server not in known.ids:
+                meant = nearest(server, known.ids)
+                fix = f"Did you mean `{meant}`?" if meant else "Write it as `aggregator check` prints it."
+                where = f"tenants.{name}.servers"
+                yield Problem(str(place), where, f"There is no server {server}.", fix, "warning")
+
+
+def _warning(place: Place, body: Body, key: str | None, message: str, fix: str) -> Problem:
+    where = "defaults" if body.kind == "defaults" else f"{body.kind}s.{body.name}"
+    return Problem(str(place), f"{where}.{key}" if key else where, message, fix, "warning")
+
+
+def _line(problem: Problem) -> int:
+    return int(problem.file.rpartition(":")[2])

@@ -1,0 +1,114 @@
+"""Finds known secrets in text, however they are written.
+
+Law: a text without any costs one pass over it. All spellings are looked for at once, by short pieces of them; only
+where such a piece stands is the whole spelling compared.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Final
+
+from aggregator.redaction.encodings import spellings
+from aggregator.redaction.spans import Span
+
+# Not even one who asks for it gets every `a` hidden.
+_SHORTEST: Final = 3
+# A secret above the first length is cut into pieces of the second, each of which is known for itself.
+_LONG: Final = 400
+_PIECE: Final = 256
+# What is longer than this is a document: its head is enough to know it by.
+_LONGEST: Final = 16 * 1024
+# The words of a secret with spaces or lines, such as a key file, count for themselves from this length on.
+_WORD: Final = re.compile(r"[^\s\\\"',;]{16,}")
+_LINE_BREAK: Final = re.compile(r"\\+[nrt]")
+# A text is searched so many characters at a time, so that other threads get the interpreter in between; each time with
+# so many of the next, more than any spelling of a piece has.
+_BLOCK: Final = 64 * 1024
+_OVERLAP: Final = 8 * 1024
+# A text with more places than this that look like a secret is searched for each of them instead.
+_PLACES: Final = 64
+
+
+class Known:
+    """Secrets of `shortest` characters or more. Nothing is made of them before the first text comes."""
+
+    def __init__(self, secrets: Iterable[str], shortest: int) -> None:
+        least = max(shortest, _SHORTEST)
+        self._pieces = {piece for secret in secrets for piece in _pieces(secret.strip()) if len(piece) >= least}
+
+    def spans(self, text: str) -> Iterator[Span]:
+        """Where secrets stand, unordered; spans may overlap."""
+        return self._index.spans(text) if self._pieces else iter(())
+
+    @cached_property
+    def _index(self) -> "_Index":
+        return _Index(self._pieces)
+
+
+class _Index:
+    """What to look for, and what that may belong to."""
+
+    def __init__(self, pieces: Iterable[str]) -> None:
+        self._written = list({spelling for piece in pieces for spelling in spellings(piece)})
+        self._patterns: dict[int, re.Pattern[str]] = {}
+        self._unanchored = [number for number, spelling in enumerate(self._written) if not spelling.anchors]
+        owners: dict[str, set[int]] = {}
+        for number, spelling in enumerate(self._written):
+            for anchor in spelling.anchors:
+                owners.setdefault(anchor, set()).add(number)
+        # Of two anchors that begin alike the shorter one is found: it stands for both.
+        self._owners: dict[str, set[int]] = {}
+        for anchor in sorted(owners):
+            known = next((anchor[:end] for end in range(1, len(anchor)) if anchor[:end] in self._owners), anchor)
+            self._owners.setdefault(known, set()).update(owners[anchor])
+        self._anchors = re.compile(_any_of(list(self._owners)) if self._owners else r"(?!)")
+
+    def spans(self, text: str) -> Iterator[Span]:
+        for suspect in self._suspects(text):
+            pattern = self._patterns.get(suspect)
+            if pattern is None:
+                pattern = self._patterns[suspect] = re.compile(self._written[suspect].pattern)
+            for start, end in _blocks(text):
+                yield from (found.span() for found in pattern.finditer(text, start, end))
+
+    def _suspects(self, text: str) -> Iterable[int]:
+        found = next(filter(None, (self._anchors.search(text, start, end) for start, end in _blocks(text))), None)
+        if found is None:
+            return self._unanchored
+        suspects = set(self._unanchored)
+        for _ in range(_PLACES):
+            suspects |= self._owners[found[0]]
+            # One anchor may begin inside another.
+            found = self._anchors.search(text, found.start() + 1)
+            if found is None:
+                return suspects
+        return suspects.union(*(owners for anchor, owners in self._owners.items() if anchor in text))
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Where to search, from and to; all of a short text at once."""
+    for start in range(0, max(len(text), 1), _BLOCK):
+        yield start, start + _BLOCK + _OVERLAP
+
+
+def _pieces(secret: str) -> Iterator[str]:
+    if len(secret) > _LONG:
+        head = secret[:_LONGEST]
+        yield from (head[at : at + _PIECE] for at in range(0, len(head) - _PIECE + 1, _PIECE))
+        yield head[-_PIECE:]
+    else:
+        yield secret
+    yield from (word[:_LONG] for word in _WORD.findall(_LINE_BREAK.sub(" ", secret[:_LONGEST])))
+
+
+def _any_of(words: list[str]) -> str:
+    """A pattern for any of these words, none of which begins another: what they share at the start is compared once."""
+    by_first: dict[str, list[str]] = {}
+    for word in words:
+        by_first.setdefault(word[0], []).append(word[1:])
+    parts = []
+    for first, rests in by_first.items():
+        rest = re.escape(rests[0]) if len(rests) == 1 else f"(?:{_any_of(rests)})"
+        parts.append(re.escape(first) + rest)
+    return "|".join(parts)

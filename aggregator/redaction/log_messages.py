@@ -1,0 +1,34 @@
+"""The message of a log record without secrets. What its format cuts (`%.200r`) is looked through before it is cut."""
+
+import logging
+import re
+from typing import Any, Final
+
+from aggregator.redaction.redactor import Redactor
+
+_CUTS: Final = re.compile(r"%(?:\(\w+\))?[-#0 +]*\d*\.\d+[ars]")
+# Much longer than anything that is left of it.
+_LOOKED_AT: Final = 16 * 1024
+
+
+def message_of(record: logging.LogRecord, redact: Redactor) -> str:
+    """As it may be written, but for what only shows in the whole of it.
+
+    Raises:
+        TypeError, ValueError: its arguments do not fit its format.
+    """
+    message, values = str(record.msg), record.args
+    if not values or not _CUTS.search(message):
+        return record.getMessage()
+    if isinstance(values, tuple):
+        return str(message % tuple(_whole(value, redact) for value in values))
+    # One mapping alone is what the message is made of.
+    return str(message % _whole(dict(values), redact))
+
+
+def _whole(value: Any, redact: Redactor) -> Any:
+    if isinstance(value, bytes | bytearray):
+        value = bytes(value[:_LOOKED_AT]).decode("utf-8", "replace")
+    if isinstance(value, str):
+        return redact(value[:_LOOKED_AT])
+    return redact.value(value) if isinstance(value, dict | list) else value

@@ -1,0 +1,103 @@
+"""Taking secrets out of texts and JSON values: those that are known, in every form, and what looks like one.
+
+Law: nothing is ever put in but `[redacted]`, and what holds no secret comes back as it was, the same object.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from aggregator.redaction.assignments import assigned_spans
+from aggregator.redaction.field_names import Names
+from aggregator.redaction.json_values import redact_json
+from aggregator.redaction.key_formats import key_spans
+from aggregator.redaction.known_secrets import Known
+from aggregator.redaction.spans import REDACTED, Span, without
+from aggregator.redaction.urls import address_spans, secret_address_spans
+
+__all__ = ["REDACTED", "SHORTEST", "Redactor"]
+
+# Shorter values would take half of every line with them.
+SHORTEST: Final = 6
+
+
+class Redactor:
+    """Knows every value that must not be shown, and by what others are recognised.
+
+    Of `secrets`, what has fewer than `shortest` characters is let through. `patterns`: whether the forms of keys, the
+    names of fields and addresses are looked for. `fields` are further names, `also` further regular expressions, which
+    count whatever `patterns` says; of an expression with groups, what the groups matched is hidden, else all of it.
+    """
+
+    def __init__(
+        self,
+        secrets: Iterable[str] = (),
+        shortest: int = SHORTEST,
+        *,
+        patterns: bool = True,
+        fields: Sequence[str] = (),
+        also: Iterable[str | re.Pattern[str]] = (),
+    ) -> None:
+        self._shortest = shortest
+        self._secrets = frozenset(secrets)
+        self._known = Known(self._secrets, shortest)
+        self._patterns = patterns
+        self._names = Names(fields, house=patterns)
+        self._named = patterns or bool(fields)
+        self._also = tuple(re.compile(pattern) for pattern in also)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """From now on these are known, too."""
+        more = self._secrets.union(secrets)
+        if more != self._secrets:
+            self._secrets, self._known = more, Known(more, self._shortest)
+
+    def follow(self, other: "Redactor") -> None:
+        """From now on what `other` hides is hidden; what was secret before may still turn up, and stays so."""
+        self.learn(other._secrets)
+        self._patterns, self._also = other._patterns, other._also
+        self._names, self._named = other._names, other._named
+
+    def __call__(self, text: str) -> str:
+        """A text for people (log lines, reasons): also without the query strings of addresses."""
+        spans = self._spans(text)
+        if self._patterns:
+            spans += address_spans(text)
+        return without(text, spans) if spans else text
+
+    def known(self, value: Any) -> Any:
+        """A text or any JSON value without the known secrets; all else stays, for it is passed on."""
+        return redact_json(value, self._without_known, None)
+
+    def value(self, value: Any) -> Any:
+        """A text or any JSON value (arguments, results) as it may be kept: what only looks like an address stays whole.
+
+        The value itself is never changed; without a secret in it, it is what comes back.
+        """
+        return redact_json(value, self._kept, self._names if self._named else None, together=not self._also)
+
+    def _kept(self, text: str) -> str:
+        spans = self._spans(text)
+        if self._patterns:
+            spans += secret_address_spans(text, self._names)
+        return without(text, spans) if spans else text
+
+    def _without_known(self, text: str) -> str:
+        spans = list(self._known.spans(text))
+        return without(text, spans) if spans else text
+
+    def _spans(self, text: str) -> list[Span]:
+        spans = list(self._known.spans(text))
+        if self._patterns:
+            spans += key_spans(text)
+        if self._named:
+            spans += assigned_spans(text, self._names)
+        for pattern in self._also:
+            spans += _matches(pattern, text)
+        return spans
+
+
+def _matches(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+    for found in pattern.finditer(text):
+        spans = [found.span(group) for group in range(1, pattern.groups + 1)] or [found.span()]
+        yield from (span for span in spans if span[0] < span[1])

@@ -1,0 +1,91 @@
+"""A process that makes checks which may take long, so that it can be killed while it makes one.
+
+Run as `python -m aggregator.schemas.workers.worker`, by `workers` alone. Frames on stdin and stdout are a length
+in eight bytes and so much JSON. An order is `[key, seconds]` and the value in a frame of its own; after the answer
+`"unknown"` comes the list of schemas that the key stands for. Every other answer is `{"faults": [...]}` or
+`{"unusable": why}`.
+"""
+
+import os
+import signal
+import sys
+from collections import OrderedDict
+from contextlib import suppress
+from math import inf
+from typing import Any, BinaryIO, Final
+
+if sys.platform != "win32":
+    import resource
+
+from aggregator.schemas.check import Check, compile_check
+from aggregator.schemas.fault import UnusableSchema
+from aggregator.wire.codec import decode, encode
+
+UNKNOWN: Final = "unknown"
+READY: Final = "ready"
+HEADER: Final = 8
+# The process that gives orders kills this one in time; if it is gone itself, the system does so this much later.
+_GRACE: Final = 1.0
+_KEPT: Final = 256
+_MEMORY: Final = 4 * 2**30
+_NICENESS: Final = 5
+
+
+def main() -> None:
+    """Take orders until stdin ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform != "win32":
+        os.nice(_NICENESS)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    orders, answers = sys.stdin.buffer, sys.stdout.buffer
+    checks: OrderedDict[str, Check | str] = OrderedDict()
+    _write(answers, READY)
+    while (order := _read(orders)) is not None:
+        key, seconds = order
+        value = _read(orders)
+        _die_in(seconds + _GRACE)
+        if key not in checks:
+            _write(answers, UNKNOWN)
+            checks[key] = _compiled(_read(orders))
+            while len(checks) > _KEPT:
+                checks.popitem(last=False)
+        checks.move_to_end(key)
+        check = checks[key]
+        if isinstance(check, str):
+            _write(answers, {"unusable": check})
+        else:
+            faults = [[one.pointer, one.expected, one.got, one.keyword] for one in check.faults(value, killable=True)]
+            _write(answers, {"faults": faults})
+        _die_in(0)
+
+
+def _die_in(seconds: float) -> None:
+    """Have the system end this process then, whatever it does; with 0, never."""
+    if sys.platform != "win32":
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _compiled(schemas: list[Any]) -> Check | str:
+    try:
+        return compile_check(*schemas)
+    except UnusableSchema as problem:
+        return str(problem)
+
+
+def _read(stream: BinaryIO) -> Any:
+    """The next frame; None at the end."""
+    header = stream.read(HEADER)
+    size = int.from_bytes(header)
+    data = stream.read(size) if len(header) == HEADER else b""
+    return decode(data, inf) if data and len(data) == size else None
+
+
+def _write(stream: BinaryIO, answer: Any) -> None:
+    data = encode(answer)
+    stream.write(len(data).to_bytes(HEADER) + data)
+    stream.flush()
+
+
+if __name__ == "__main__":
+    main()

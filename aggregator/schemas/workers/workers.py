@@ -1,0 +1,267 @@
+"""The processes in which checks are made that may take long: few, shared in turns, killed when their time is over.
+
+Law: a check that was cut is told as such. Whatever a schema and a value do to a worker, the next check has another one.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import count
+from typing import Any, Final, Literal, Protocol, Self
+from weakref import WeakKeyDictionary
+
+from aggregator.config.settings import ChecksConfig
+from aggregator.schemas.fault import Fault, UnusableSchema
+from aggregator.schemas.structure.measure import DEPTH_LIMIT
+from aggregator.schemas.workers.turns import NoTurn, Turn, Turns
+from aggregator.wire.codec import decode, encode
+from aggregator.wire.pieces import encode_in_pieces
+
+log = logging.getLogger(__name__)
+
+_MODULE: Final = "aggregator.schemas.workers.worker"
+_HEADER: Final = 8
+# A new process loads the engine first.
+_START: Final = 30.0
+# By which an interpreter finds its own parts.
+_INHERITED: Final = ("PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+# One that nobody needs ends.
+_IDLE: Final = 300.0
+
+Why = Literal["time", "busy", "failed"]
+
+
+class CutShort(Exception):
+    """A check was not made to its end: it took too long, too many waited, or no process could make it."""
+
+    def __init__(self, why: Why, said: str) -> None:
+        super().__init__(said)
+        self.why = why
+
+
+class Schemas(Protocol):
+    """What holds the schemas of one check; the object counts as their name."""
+
+    @property
+    def schemas(self) -> tuple[Mapping[str, Any] | bool, ...]: ...
+
+
+class Workers:
+    """Started when first needed. `close` ends what is left; a worker whose program is gone ends by itself."""
+
+    def __init__(self, config: ChecksConfig | None = None) -> None:
+        config = config or ChecksConfig()
+        self._limit = config.timeout
+        self._turns = Turns(config.workers)
+        self._admitted: dict[Turn, asyncio.Future[None]] = {}
+        self._idle: list[_Worker] = []
+        self._all: set[_Worker] = set()
+        self._closed = False
+        self._keys: WeakKeyDictionary[Schemas, int] = WeakKeyDictionary()
+        self._numbers = count()
+        self.started = 0
+
+    def __repr__(self) -> str:
+        return f"<Workers: {len(self._all)} running, {self.started} started, {self._turns}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def reconfigure(self, config: ChecksConfig) -> None:
+        """Take other settings; what is being checked keeps its own."""
+        self._limit = config.timeout
+        self._turns.resize(config.workers)
+        self._admit()
+
+    async def faults(self, check: Schemas, value: Any, server: str, agent: str) -> tuple[Fault, ...]:
+        """Return what is wrong with the value, as `Check.faults` does. `server` has the schema, `agent` asks.
+
+        Raises:
+            CutShort: nobody knows.
+            UnusableSchema: there is no checking with the schema.
+        """
+        try:
+            turn = self._turns.ask(server, agent)
+        except NoTurn:
+            raise CutShort("busy", "too many checks wait for a process of their own") from None
+        admitted = self._admitted[turn] = asyncio.get_running_loop().create_future()
+        try:
+            self._admit()
+            await admitted
+            return await self._made(check, value)
+        finally:
+            del self._admitted[turn]
+            self._turns.leave(turn)
+            self._admit()
+
+    async def close(self) -> None:
+        """End every worker. What is being checked is cut short."""
+        self._closed = True
+        for worker in list(self._all):
+            await self._end(worker)
+
+    def _admit(self) -> None:
+        for turn in self._turns.admit():
+            if not self._admitted[turn].done():
+                self._admitted[turn].set_result(None)
+
+    async def _made(self, check: Schemas, value: Any) -> tuple[Fault, ...]:
+        try:
+            data = await asyncio.to_thread(encode_in_pieces, value)
+        except (ValueError, TypeError, RecursionError):
+            return (Fault("", f"at most {DEPTH_LIMIT} levels of nesting", "more", "size"),)
+        while self._idle and not self._idle[-1].alive:
+            await self._end(self._idle[-1])
+        worker = self._idle.pop() if self._idle else await self._start()
+        worker.busy()
+        try:
+            async with asyncio.timeout(self._limit):
+                answer = await worker.ask(self._key(check), check, data, self._limit)
+        except TimeoutError:
+            log.warning("a check took more than %g s and was cut short", self._limit)
+            raise CutShort("time", f"checking took more than {self._limit:g} s") from None
+        except UnusableSchema:
+            raise
+        except (OSError, EOFError, ValueError) as error:
+            log.warning("a process that checks ended in the middle: %r", error)
+            raise CutShort("failed", "the process that made the check ended") from None
+        else:
+            self._idle.append(worker)
+            worker.rest(lambda: self._retire(worker))
+        finally:
+            if worker not in self._idle:
+                await self._end(worker)
+        if "unusable" in answer:
+            raise UnusableSchema(answer["unusable"])
+        return tuple(Fault(*said) for said in answer["faults"])
+
+    async def _start(self) -> "_Worker":
+        if self._closed:
+            raise CutShort("failed", "the aggregator is shutting down")
+        try:
+            worker = await _started()
+        except (OSError, EOFError, ValueError, TimeoutError) as error:
+            log.error("no process can be started to make checks in: %r", error)
+            raise CutShort("failed", "no process could be started to check it in") from None
+        self.started += 1
+        self._all.add(worker)
+        return worker
+
+    def _key(self, check: Schemas) -> int:
+        """The name of a check, which no other ever has."""
+        if check not in self._keys:
+            self._keys[check] = next(self._numbers)
+        return self._keys[check]
+
+    def _retire(self, worker: "_Worker") -> None:
+        """Let go of one that was idle for long; its stdin ends, and so does it."""
+        if worker in self._idle:
+            self._idle.remove(worker)
+            self._all.discard(worker)
+            worker.release()
+
+    async def _end(self, worker: "_Worker") -> None:
+        self._all.discard(worker)
+        if worker in self._idle:
+            self._idle.remove(worker)
+        await worker.kill()
+
+
+class _Worker:
+    """One process, and the names of the checks it knows."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process, self._orders, self._answers = process, process.stdin, process.stdout
+        self._resting: asyncio.TimerHandle | None = None
+
+    async def ask(self, key: int, check: Schemas, data: bytes, seconds: float) -> Any:
+        """Send one order and return the answer; `key` is the name of the check. Cancelled in the middle, the worker is
+        of no more use."""
+        await self._send(encode([key, seconds]), data)
+        answer = await self.answer()
+        if answer == "unknown":
+            try:
+                schemas = await asyncio.to_thread(encode_in_pieces, check.schemas)
+            except (ValueError, TypeError, RecursionError):
+                raise UnusableSchema("it is nested too deeply") from None
+            await self._send(schemas)
+            answer = await self.answer()
+        return answer
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.returncode is None
+
+    async def answer(self) -> Any:
+        """The next frame from the process."""
+        size = int.from_bytes(await self._answers.readexactly(_HEADER))
+        return decode(await self._answers.readexactly(size))
+
+    async def _send(self, *frames: bytes) -> None:
+        for frame in frames:
+            self._orders.write(len(frame).to_bytes(_HEADER))
+            self._orders.write(frame)
+        await self._orders.drain()
+
+    def busy(self) -> None:
+        """It has something to do again."""
+        if self._resting is not None:
+            self._resting.cancel()
+            self._resting = None
+
+    def rest(self, enough: Callable[[], None]) -> None:
+        """It has nothing to do; `enough` is called if that lasts."""
+        self._resting = asyncio.get_running_loop().call_later(_IDLE, enough)
+
+    def release(self) -> None:
+        """Let it end."""
+        self.busy()
+        self._orders.close()
+
+    async def kill(self) -> None:
+        """End it now, whatever it does."""
+        self.release()
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+
+
+async def _started() -> _Worker:
+    """A process that is ready.
+
+    Raises:
+        OSError, EOFError, ValueError, TimeoutError: there is none.
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",
+        "-m",
+        _MODULE,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        start_new_session=True,
+        # What it imports has to be what runs here; of all else in the environment it needs nothing.
+        env={
+            **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        },
+    )
+    worker = _Worker(process)
+    try:
+        async with asyncio.timeout(_START):
+            await worker.answer()
+    except BaseException:
+        await worker.kill()
+        raise
+    return worker

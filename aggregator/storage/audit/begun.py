@@ -1,0 +1,84 @@
+"""Calls that were begun: on record before they are made, and closed by another process where their own was killed."""
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select
+
+from aggregator.storage.audit.chain import BEGUN, CALL, Entry, entry
+from aggregator.storage.tables import audit_events, audit_under_way, mcp_tool_call_log
+
+log = logging.getLogger(__name__)
+
+INTERRUPTED: Final = "interrupted"
+_SAID: Final = "The gateway ended before the call did; the call may have taken effect."
+_PLACE: Final = ("trace_id", "span_id")
+_CALLS: Final = frozenset(mcp_tool_call_log.c.keys())
+_END: Final = delete(audit_under_way).where(*(audit_under_way.c[name] == bindparam(f"of_{name}") for name in _PLACE))
+
+
+def under_way(connection: Connection, seq: int, entries: Iterable[Entry], begins: bool) -> bool:
+    """Note which calls begin or end with these rows, of which the first is number `seq`.
+
+    `begins` says that some were begun before; returns the same for the next rows. Without any, this costs nothing.
+    """
+    begun: dict[tuple[str, str], dict[str, Any]] = {}
+    ended: list[tuple[str, str]] = []
+    for number, one in enumerate(entries, seq):
+        if one.kind == BEGUN and (told := _told(one.values.get("details"))) is not None:
+            place = told["call"]["trace_id"], told["call"]["span_id"]
+            begun[place] = {**dict(zip(_PLACE, place, strict=True)), "seq": number, "owner": told["owner"]}
+        elif one.kind == CALL and (begins or begun):
+            ended.append((one.values["trace_id"], one.values["span_id"]))
+    places = [*begun, *ended]
+    if places:
+        connection.execute(_END, [{"of_trace_id": trace, "of_span_id": span} for trace, span in places])
+        for place in ended:
+            begun.pop(place, None)
+        if begun:
+            connection.execute(insert(audit_under_way), list(begun.values()))
+    return begins or bool(places)
+
+
+def settle(connection: Connection, gone: Callable[[str], bool]) -> list[Entry]:
+    """The rows that close the calls of processes which ended; what is closed already is only forgotten."""
+    entries = []
+    for row in connection.execute(select(audit_under_way).order_by(audit_under_way.c.seq)).all():
+        if not gone(row.owner):
+            continue
+        if not _is_closed(connection, row) and (closing := _interrupted(connection, row.seq)) is not None:
+            entries.append(closing)
+        connection.execute(_END, {"of_trace_id": row.trace_id, "of_span_id": row.span_id})
+    return entries
+
+
+def _is_closed(connection: Connection, row: Any) -> bool:
+    calls = mcp_tool_call_log.c
+    same: ColumnElement[bool] = (calls.trace_id == row.trace_id) & (calls.span_id == row.span_id)
+    return connection.scalar(select(calls.seq).where(same).limit(1)) is not None
+
+
+def _interrupted(connection: Connection, seq: int) -> Entry | None:
+    """The row of a call whose end is not known; None where its beginning was removed, or changed."""
+    events = audit_events.c
+    details = connection.scalar(select(events.details).where(events.seq == seq, events.kind == BEGUN))
+    told = _told(details)
+    if told is None:
+        log.error("the audit log does not say which call began in its row %d, so that has no row of its own", seq)
+        return None
+    known = {name: value for name, value in told["call"].items() if name in _CALLS}
+    return entry(CALL, {**known, "status": INTERRUPTED, "error_code": INTERRUPTED, "error_message": _SAID})
+
+
+def _told(details: str | None) -> dict[str, Any] | None:
+    """What an event tells of a call that began; None where it was not written by us."""
+    try:
+        told = json.loads(details or "")
+        call, owner = told["call"], told["owner"]
+        good = all(isinstance(text, str) for text in (owner, *(call[name] for name in _PLACE)))
+        plain = all(isinstance(value, str | int | float) for value in call.values())
+        return told if good and plain else None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None

@@ -1,0 +1,274 @@
+"""Looking into the audit log, calls and other events in the order of their numbers; nothing is ever changed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from sqlalchemy import ColumnElement, Connection, Select, Table, inspect, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from aggregator.storage.audit.chain import BEGUN, CALL, GENESIS, Head
+from aggregator.storage.engine import sqlite
+from aggregator.storage.engine.engine import Engine
+from aggregator.storage.errors import StorageError
+from aggregator.storage.locate import full_url, sqlite_path
+from aggregator.storage.tables import audit_events, audit_heads, mcp_tool_call_log
+
+PAGE: Final = 1000
+CALL_COLUMNS: Final = tuple(
+    column.name for column in mcp_tool_call_log.c if column.name not in ("seq", "bytes", "previous", "digest")
+)
+EVENT_COLUMNS: Final = tuple(
+    column.name for column in audit_events.c if column.name not in ("seq", "kind", "bytes", "previous", "digest")
+)
+By = Literal["server", "tool", "agent", "status"]
+_BY: Final = {
+    "server": mcp_tool_call_log.c.server_id,
+    "tool": mcp_tool_call_log.c.tool_name,
+    "agent": mcp_tool_call_log.c.agent_id,
+    "status": mcp_tool_call_log.c.status,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """One row: `kind` is `call` or that of an event; `values` are its columns without the empty ones."""
+
+    seq: int
+    kind: str
+    values: Mapping[str, Any]
+    size: int
+    previous: str
+    digest: str
+
+    @property
+    def at(self) -> float:
+        """When it began, in seconds since 1970."""
+        at: float = self.values["started" if self.kind == CALL else "at"]
+        return at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which rows; None does not choose. In `tool`, `*` and `?` stand for anything. Times are seconds since 1970.
+
+    Where a tool or a status is wanted, only calls have it. That a call begins is told only if `begun` is wanted: the
+    row of the call tells the same.
+    """
+
+    agent: str | None = None
+    server: str | None = None
+    tool: str | None = None
+    status: str | None = None
+    since: float | None = None
+    until: float | None = None
+    begun: bool = False
+
+
+_TABLES: Final = (audit_heads, mcp_tool_call_log, audit_events)
+ALL: Final = Wanted(begun=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The record of where the log begins and ends: the newest row, and the newest that was removed for its age.
+
+    `key_id` tells which key the chain has, if any; `mac` proves the two rows with it.
+    """
+
+    head: Head
+    trimmed: Head
+    key_id: str | None = None
+    mac: str | None = None
+
+
+class AuditReader:
+    """Reads while others write."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def newest(self, wanted: Wanted, limit: int) -> list[LogRow]:
+        """The last rows, oldest first.
+
+        Raises:
+            StorageError: the database cannot be read. So with every method.
+        """
+        found: list[LogRow] = []
+        async with self._engine.read() as connection:
+            for table in _tables(wanted):
+                query = _query(table, wanted).order_by(table.c.seq.desc()).limit(limit)
+                found += [_row(table, row) for row in await connection.execute(query)]
+        return sorted(found, key=_seq)[-limit:]
+
+    async def after(self, seq: int, wanted: Wanted) -> list[LogRow]:
+        """The next rows after number `seq`, in order; none when there are no more."""
+        async with self._engine.read() as connection:
+            return await next_rows(connection, seq, wanted)
+
+    async def end(self) -> int:
+        """The number of the newest row."""
+        async with self._engine.read() as connection:
+            found = await ends(connection)
+        return found.head.seq if found is not None else 0
+
+    async def head(self) -> Head:
+        """The newest row, as the rows say."""
+        last = Head(0, GENESIS)
+        async with self._engine.read() as connection:
+            for table in (mcp_tool_call_log, audit_events):
+                query = select(table.c.seq, table.c.digest).order_by(table.c.seq.desc()).limit(1)
+                found = (await connection.execute(query)).first()
+                last = max(last, Head(*found)) if found is not None else last
+        return last
+
+    async def find(self, reference: str) -> list[LogRow]:
+        """The rows of a trace, named by its id or the beginning of it; or the row of this number."""
+        calls = mcp_tool_call_log
+        async with self._engine.read() as connection:
+            if reference.isdecimal() and len(reference) < 16:
+                for table in (calls, audit_events):
+                    row = (await connection.execute(select(table).where(table.c.seq == int(reference)))).first()
+                    if row is not None:
+                        return [_row(table, row)]
+            if not reference:
+                return []
+            begins = (calls.c.trace_id >= reference) & (calls.c.trace_id < reference + "g")
+            rows = await connection.execute(select(calls).where(begins).order_by(calls.c.seq).limit(PAGE))
+            return [_row(calls, row) for row in rows]
+
+    async def durations(self, wanted: Wanted, by: By | None) -> AsyncIterator[list[tuple[str | None, str, float]]]:
+        """Of every call its group, status and duration, page by page."""
+        calls, last = mcp_tool_call_log, 0
+        group = _BY[by] if by is not None else calls.c.status
+        query = select(group, calls.c.status, calls.c.duration, calls.c.seq).where(*_conditions(calls, wanted))
+        while True:
+            async with self._engine.read() as connection:
+                page = query.where(calls.c.seq > last).order_by(calls.c.seq).limit(10 * PAGE)
+                rows = (await connection.execute(page)).all()
+            if not rows:
+                return
+            yield [(row[0], row[1], row[2]) for row in rows]
+            last = rows[-1][3]
+
+    @asynccontextmanager
+    async def frozen(self) -> AsyncIterator[AsyncConnection]:
+        """The log as it is now, whatever is written meanwhile."""
+        async with self._engine.read() as connection:
+            yield connection
+
+
+@asynccontextmanager
+async def open_reader(url: str) -> AsyncIterator[AuditReader]:
+    """The log in the database behind `url`, which is neither made nor mended nor migrated for it.
+
+    Raises:
+        StorageError: there is none.
+    """
+    url = full_url(url)
+    path = sqlite_path(url)
+    if path is not None and not await asyncio.to_thread(path.exists):
+        raise StorageError(f"There is no database {path}: nothing has been recorded yet.")
+    engine = Engine(url, path)
+    if path is not None:
+        sqlite.only_look(engine.raw)
+    try:
+        async with engine.read() as connection:
+            missing, columns = await connection.run_sync(_looked_over)
+        if missing and len(missing) < len(_TABLES):
+            raise StorageError(f"The audit log is NOT whole: its table {missing[0]} was removed from the database.")
+        if missing:
+            raise StorageError("This database has no audit log: no gateway of this version has used it yet.")
+        if not columns >= set(audit_heads.c.keys()):
+            raise StorageError("An older version of aggregator made this audit log: start a gateway of this one first.")
+        yield AuditReader(engine)
+    finally:
+        await engine.close()
+
+
+def _looked_over(connection: Connection) -> tuple[list[str], set[str]]:
+    """Which tables of the log are missing, and the columns of the one that says where it ends."""
+    found = inspect(connection)
+    missing = [table.name for table in _TABLES if not found.has_table(table.name)]
+    heads = audit_heads.name
+    return missing, set() if heads in missing else {one["name"] for one in found.get_columns(heads)}
+
+
+async def ends(connection: AsyncConnection) -> Ends | None:
+    """The record of both ends; None where it is lost, or nothing that we wrote."""
+    row = (await connection.execute(select(audit_heads))).first()
+    if row is None or not isinstance(row.seq, int) or not isinstance(row.trimmed_seq, int):
+        return None
+    return Ends(Head(row.seq, row.digest), Head(row.trimmed_seq, row.trimmed_digest), row.key_id, row.mac)
+
+
+async def next_rows(connection: AsyncConnection, seq: int, wanted: Wanted = ALL) -> list[LogRow]:
+    """A page of rows after number `seq`."""
+    found: list[LogRow] = []
+    upto: int | None = None
+    for table in _tables(wanted):
+        query = _query(table, wanted).where(table.c.seq > seq)
+        if upto is not None:
+            query = query.where(table.c.seq <= upto)
+        rows = [_row(table, row) for row in await connection.execute(query.order_by(table.c.seq).limit(PAGE))]
+        # Behind the last of a full page, rows of the first table may follow that were not read.
+        upto = rows[-1].seq if len(rows) == PAGE else None
+        found += rows
+    found.sort(key=_seq)
+    # A number that is there twice stays on one page.
+    twice = len(found) > PAGE and found[PAGE].seq == found[PAGE - 1].seq
+    return found[: PAGE + twice]
+
+
+def _tables(wanted: Wanted) -> tuple[Table, ...]:
+    only_calls = wanted.tool is not None or wanted.status is not None
+    return (mcp_tool_call_log,) if only_calls else (mcp_tool_call_log, audit_events)
+
+
+def _query(table: Table, wanted: Wanted) -> Select[Any]:
+    return select(table).where(*_conditions(table, wanted))
+
+
+def _conditions(table: Table, wanted: Wanted) -> list[ColumnElement[bool]]:
+    calls = table is mcp_tool_call_log
+    at = table.c.started if calls else table.c.at
+    found: list[ColumnElement[bool]] = []
+    if not calls and not wanted.begun:
+        found.append(table.c.kind != BEGUN)
+    if wanted.agent is not None:
+        found.append(table.c.agent_id == wanted.agent)
+    if wanted.server is not None:
+        mine = table.c.server_id == wanted.server
+        found.append(mine | (table.c.answered_by == wanted.server) if calls else mine)
+    if wanted.tool is not None:
+        pattern = _pattern(wanted.tool)
+        found.append(table.c.tool_name.like(pattern, escape="\\") | table.c.asked_name.like(pattern, escape="\\"))
+    if wanted.status is not None:
+        found.append(table.c.status == wanted.status)
+    if wanted.since is not None:
+        found.append(at >= wanted.since)
+    if wanted.until is not None:
+        found.append(at < wanted.until)
+    return found
+
+
+def _pattern(tool: str) -> str:
+    for literal in "\\%_":
+        tool = tool.replace(literal, f"\\{literal}")
+    return tool.replace("*", "%").replace("?", "_")
+
+
+def _row(table: Table, row: Any) -> LogRow:
+    columns = row._mapping
+    calls = table is mcp_tool_call_log
+    values = {
+        name: value for name in (CALL_COLUMNS if calls else EVENT_COLUMNS) if (value := columns[name]) is not None
+    }
+    kind = CALL if calls else columns["kind"]
+    return LogRow(columns["seq"], kind, values, columns["bytes"], columns["previous"], columns["digest"])
+
+
+def _seq(row: LogRow) -> int:
+    return row.seq

@@ -1,0 +1,195 @@
+"""Transactions on the one database, whatever it is. Writers of this process queue here, so that none polls a lock."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection, insert, make_url, select, update
+from sqlalchemy import Engine as SyncEngine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from aggregator.storage.engine import postgres, sqlite
+from aggregator.storage.engine.files import identity, lost
+from aggregator.storage.errors import StorageBusy, StorageError
+from aggregator.storage.tables import changes
+
+T = TypeVar("T")
+# What `version` returns: equal as long as nobody changed the subject. The first half is the file's own identity.
+Version = tuple[int, int]
+
+
+class Engine:
+    """Reads and writes; `path` is the file, or None when the database is not a file."""
+
+    def __init__(self, url: str, path: Path | None) -> None:
+        self.path = path
+        self._engine = _made(url, path)
+        self._writing = self._engine.execution_options(**sqlite.WRITING)
+        self._apart: SyncEngine | None = None
+        # Its own: however much is done in other threads, what is to be written has one.
+        self._thread = ThreadPoolExecutor(1, "database")
+        self._turn = asyncio.Lock()
+        self._renewing = asyncio.Lock()
+        self._file = identity(path) if path else 0
+        # Makes a file that is another than before ready, or a new one; and who is told that it is another.
+        self.make: Callable[[], Awaitable[None]] | None = None
+        self.made_anew: Callable[[], None] = _nobody_hears
+
+    def __repr__(self) -> str:
+        return f"<Engine on {self.path or self._engine.dialect.name}>"
+
+    @property
+    def raw(self) -> AsyncEngine:
+        """The engine below, for opening and migrating."""
+        return self._engine
+
+    async def close(self) -> None:
+        """End every connection."""
+        await self._dispose()
+        self._thread.shutdown(wait=False)
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[AsyncConnection]:
+        """A consistent view, which waits for no writer.
+
+        Raises:
+            StorageError: the database cannot do it.
+        """
+        async with self._faults(), self._engine.begin() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def write(self, *subjects: str) -> AsyncIterator[AsyncConnection]:
+        """One transaction that writes, whole or not at all; whoever watches one of `subjects` notices.
+
+        Raises:
+            StorageError: the database cannot do it; nothing was written.
+        """
+        async with self._in_turn(), self._faults(), self._writing.begin() as connection:
+            yield connection
+            for subject in subjects:
+                counted = update(changes).where(changes.c.subject == subject).values(version=changes.c.version + 1)
+                if (await connection.execute(counted)).rowcount == 0:
+                    await connection.execute(insert(changes).values(subject=subject, version=1))
+
+    async def write_apart(self, work: Callable[[Connection], T]) -> T:
+        """One transaction that writes, which `work` does whole: on a thread, so that it costs the event loop little.
+
+        A cancellation is heeded when `work` is done; whether it was written is not known then.
+
+        Raises:
+            StorageError: the database cannot do it.
+        """
+        async with self._in_turn(), self._faults():
+            if self.path is None:
+                async with self._writing.begin() as connection:
+                    return await connection.run_sync(work)
+            if self._apart is None:
+                self._apart = sqlite.sqlite_engine_of_a_thread(self.path)
+            running = asyncio.get_running_loop().run_in_executor(self._thread, _transaction, self._apart, work)
+            try:
+                return await asyncio.shield(running)
+            except asyncio.CancelledError:
+                await asyncio.wait([running])
+                if not running.cancelled():
+                    running.exception()  # nobody is left whom it concerns
+                raise
+
+    async def version(self, subject: str) -> Version:
+        """A value that differs as soon as any process has changed the subject: one look-up by key.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        if self.path is not None:
+            await self._keep_to(self.path)
+        async with self.read() as connection:
+            found = await connection.scalar(select(changes.c.version).where(changes.c.subject == subject))
+        return self._file, found or 0
+
+    async def _keep_to(self, path: Path) -> None:
+        """Let go of a file that was deleted, or that another one has taken the place of, and use that.
+
+        Raises:
+            StorageError: there is none, and none can be made.
+        """
+        if await asyncio.to_thread(identity, path) == self._file:
+            return
+        async with self._renewing:
+            if await asyncio.to_thread(identity, path) == self._file:
+                return
+            # As long as we have the old one open, the new one has another identity.
+            if self.make is not None:
+                await self.make()
+                self.made_anew()
+            file = await asyncio.to_thread(identity, path)
+            await self._dispose()
+            if not file:
+                raise StorageError(lost(path))
+            self._file = file
+
+    async def _dispose(self) -> None:
+        await self._engine.dispose()
+        if self._apart is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._apart.dispose)
+
+    @asynccontextmanager
+    async def _in_turn(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(sqlite.BUSY_SECONDS):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise StorageBusy("Too much waits to be written to the database.") from None
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    @asynccontextmanager
+    async def _faults(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except NoConnectionFree as error:
+            raise StorageBusy("Every connection to the database is taken.") from error
+        except (DBAPIError, OSError) as error:
+            if (fault := self.fault(error)) is None:
+                raise
+            raise fault from error
+
+    def fault(self, error: BaseException) -> StorageError | None:
+        """What an operator is told, where it is the database's fault."""
+        if self.path is None:
+            return postgres.translated(error, self._engine.url)
+        return sqlite.translated(error, self.path) if isinstance(error, DBAPIError) else None
+
+
+def _nobody_hears() -> None:
+    """Nobody wants to know."""
+
+
+def _transaction(engine: SyncEngine, work: Callable[[Connection], T]) -> T:
+    with engine.begin() as connection:
+        return work(connection)
+
+
+def _made(url: str, path: Path | None) -> AsyncEngine:
+    if path is not None:
+        return sqlite.sqlite_engine(path)
+    try:
+        given = make_url(url)
+        connecting = postgres.connect_options(given)
+        return create_async_engine(given, hide_parameters=True, pool_pre_ping=True, connect_args=connecting)
+    except ImportError as error:
+        install = "pip install 'aggregator[postgres]'" if "postgresql" in url else "see its documentation"
+        raise StorageError(f"The storage URL needs {error.name}, which is not installed: {install}.") from error
+    except StorageError:
+        raise
+    except Exception as error:
+        # The URL may hold a password: it is not repeated.
+        known = "sqlite+aiosqlite:///PATH and postgresql://USER:PASSWORD@HOST/DATABASE can"
+        raise StorageError(f"The storage URL cannot be used; {known}.") from error

@@ -1,0 +1,62 @@
+"""What is read at the moment of a scrape: the state of things, as the one who knows them hands it over."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from aggregator.telemetry.export_queue import Figures
+
+
+class Lately(NamedTuple):
+    """Calls of the last minutes, those of them that got no answer, and seconds until they ended, by quantile."""
+
+    calls: int
+    failed: int
+    times: tuple[tuple[str, float], ...]
+
+
+_NOTHING: Final = Lately(0, 0, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """One server: its state by name, its tools in the catalog, connections made after the first, calls it works on.
+
+    `refused` are the calls that were one too many for it; `since` is when it came into its state, as Unix time.
+    `answers` is False while it is given up for its silence.
+    """
+
+    state: str
+    tools: int = 0
+    reconnects: int = 0
+    in_flight: int = 0
+    refused: int = 0
+    since: float = 0.0
+    answers: bool = True
+    lately: Lately = _NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class ListTokens:
+    """What a list costs a model: with every tool the agent may call, and as it is shown to it."""
+
+    whole: int
+    shown: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`upstreams` by server id, `sessions` by door, `lists` by agent. `queues` and `lost` by what waits in them.
+
+    `open` is what hosts have now and `refused` what they were refused, by limit. A queue is anything work waits in
+    (`audit`, `approvals`); what it had no room for is counted in `lost`. `spans` is None while tracing is off.
+    """
+
+    upstreams: Mapping[str, Upstream] = field(default_factory=dict)
+    sessions: Mapping[str, int] = field(default_factory=dict)
+    open: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+    queues: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
+    lists: Mapping[str, ListTokens] = field(default_factory=dict)
+    spans: Figures | None = None

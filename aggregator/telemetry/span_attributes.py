@@ -1,0 +1,221 @@
+"""The spans of one call that is over: a server span for the host's hop, below it one for every step of the road.
+
+Law: decides only; every span of a call lies within the call's own, and each has its end.
+
+Sources: OpenTelemetry semantic conventions for MCP and for GenAI tools (in development, so names may still move), and
+the attributes that Langfuse reads (its OpenTelemetry property mapping).
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from aggregator.domain.call_record import TOOL_CALL, CallRecord, Status, Step
+from aggregator.domain.trace_context import step_span_id, upstream_span_id
+
+Kind = Literal["server", "client", "internal"]
+Value = str | int | float | list[str]
+Captured = tuple[str | None, str | None]
+"""Arguments and result as text that may be shown; None where it may not."""
+
+# What is asked for where it is no tool, and whether there are so few that a span may be named after it.
+_ASKED_FOR: Final[Mapping[str, tuple[str, bool]]] = {
+    "prompts/get": ("gen_ai.prompt.name", True),
+    "resources/read": ("mcp.resource.uri", False),
+    "completion/complete": ("aggregator.completion.ref", False),
+}
+# What went wrong if the record has no code of its own. With None, nothing did: nobody is to be woken for it.
+FAILURES: Final[Mapping[Status, str | None]] = {
+    "ok": None,
+    "pending": None,
+    "cancelled": None,
+    "error": "tool_error",
+    "timeout": "timeout",
+    "unavailable": "upstream_unavailable",
+    "denied": "tool_not_allowed",
+    "invalid": "invalid_arguments",
+}
+# The caller's own doing: Langfuse shows it as a warning.
+_WARNINGS: Final = frozenset({"denied", "invalid", "cancelled"})
+_OF_UPSTREAM: Final = frozenset({"error", "timeout", "unavailable"})
+# An attempt that was followed by another failed; how, is not known any more.
+_SOME_FAILURE: Final = "_OTHER"
+
+# The door that does not speak MCP, and those that are not reached over HTTP.
+_PLAIN: Final = "v1"
+_NETWORK: Final[Mapping[str, tuple[str | None, str | None]]] = {
+    "stdio": ("pipe", None),
+    "cli": (None, None),
+    "inprocess": (None, None),
+}
+
+_SHORT: Final = 200
+_MESSAGE: Final = 500
+_RPC_CODE: Final = re.compile(r"-?[0-9]{1,10}")
+_NANO: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Times in nanoseconds since 1970. `error` is what went wrong, in few words, for a span that failed."""
+
+    name: str
+    kind: Kind
+    span_id: str
+    parent_id: str | None
+    began: int
+    ended: int
+    attributes: Mapping[str, Value]
+    error: str | None = None
+    message: str | None = None
+
+
+def spans_of(record: CallRecord, redact: Callable[[str], str], captured: Captured = (None, None)) -> list[Span]:
+    """The call's span, then its steps' in their order. `redact` takes secrets out of what others wrote."""
+    began = round(record.started * _NANO)
+    ended = began + max(round(record.duration * _NANO), 0)
+    failure = _failure(record)
+    message = redact(record.error_message)[:_MESSAGE] if failure and record.error_message else None
+    whole = Span(
+        _name(record, "execute_tool" if record.door == _PLAIN else record.method, record.tool),
+        "server",
+        record.trace.span_id,
+        record.trace.parent_id,
+        began,
+        ended,
+        _with_failure(_of_call(record, redact) | _for_langfuse(record, captured, redact), failure),
+        failure,
+        message,
+    )
+    spans = [whole]
+    attempts = sum(step.name == "upstream" for step in record.steps)
+    attempt = 0
+    for index, step in enumerate(record.steps):
+        if step.name == "upstream":
+            last = attempt == attempts - 1
+            spans.append(_upstream(record, step, attempt, whole, redact, last=last))
+            attempt += 1
+        else:
+            attributes = _present({"aggregator.rule": record.rule} if step.name == "policy" else {})
+            span_id = step_span_id(record.trace, index)
+            spans.append(Span(step.name, "internal", span_id, whole.span_id, *_times(step, whole), attributes))
+    return spans
+
+
+def _upstream(
+    record: CallRecord, step: Step, attempt: int, whole: Span, redact: Callable[[str], str], *, last: bool
+) -> Span:
+    failure = (whole.error if record.status in _OF_UPSTREAM else None) if last else _SOME_FAILURE
+    attributes: dict[str, Value | None] = {
+        "mcp.method.name": record.method,
+        "mcp.protocol.version": record.upstream_version,
+        **_what(record, record.own_name, record.own_name, redact),
+        "aggregator.server.id": (record.answered_by or record.server) if last else record.server,
+        "aggregator.attempt": attempt + 1 if attempt else None,
+    }
+    return Span(
+        _name(record, record.method, record.own_name),
+        "client",
+        upstream_span_id(record.trace, attempt),
+        whole.span_id,
+        *_times(step, whole),
+        _with_failure(attributes, failure),
+        failure,
+        whole.message if last and failure else None,
+    )
+
+
+def _of_call(record: CallRecord, redact: Callable[[str], str]) -> dict[str, Value | None]:
+    transport, protocol = _NETWORK.get(record.door, ("tcp", "http"))
+    session = _named(record.session_id, redact)
+    return {
+        "mcp.method.name": None if record.door == _PLAIN else record.method,
+        "mcp.protocol.version": record.host_version,
+        "mcp.session.id": session,
+        **_what(record, record.tool, record.asked_name, redact),
+        "gen_ai.agent.id": _short(record.agent_id),
+        "gen_ai.conversation.id": _named(record.conversation_id, redact),
+        "user.id": _named(record.user_id, redact),
+        "session.id": session,
+        "network.transport": transport,
+        "network.protocol.name": protocol,
+        "aggregator.door": record.door,
+        "aggregator.via": record.via,
+        "aggregator.tenant": record.tenant,
+        "aggregator.key.id": record.key_id,
+        "aggregator.server.id": record.server,
+        "aggregator.answered_by": record.answered_by,
+        "aggregator.tool.version": record.schema_version,
+        # Whatever was called, if it was a tool: never a span's name, which has to stay one of few.
+        "aggregator.tool.asked": redact(record.asked_name)[:_SHORT] if record.tool is None else None,
+        "aggregator.status": record.status,
+        "aggregator.rule": record.rule,
+        "aggregator.rule.source": record.rule_source,
+        "aggregator.retries": record.retries or None,
+        "aggregator.queued": record.queued or None,
+    }
+
+
+def _for_langfuse(record: CallRecord, captured: Captured, redact: Callable[[str], str]) -> dict[str, Value | None]:
+    """A trace of the caller's has its own session and tags; we only say what is known of the conversation."""
+    arguments, result = captured
+    at_root = record.trace.parent_id is None
+    return {
+        "gen_ai.tool.call.arguments": arguments,
+        "gen_ai.tool.call.result": result,
+        "langfuse.observation.input": arguments,
+        "langfuse.observation.output": result,
+        "langfuse.observation.level": "WARNING" if record.status in _WARNINGS else None,
+        "langfuse.user.id": _named(record.user_id, redact),
+        "langfuse.session.id": _named(record.conversation_id or (record.session_id if at_root else None), redact),
+        "langfuse.trace.tags": [f"agent:{_short(record.agent_id)}"] if at_root else None,
+    }
+
+
+def _failure(record: CallRecord) -> str | None:
+    default = FAILURES[record.status]
+    return (record.error_code or default) if default is not None else None
+
+
+def _with_failure(attributes: dict[str, Value | None], failure: str | None) -> dict[str, Value]:
+    if failure is not None:
+        attributes["error.type"] = failure
+        if _RPC_CODE.fullmatch(failure):
+            attributes["rpc.response.status_code"] = failure
+    return _present(attributes)
+
+
+def _present(attributes: Mapping[str, Value | None]) -> dict[str, Value]:
+    return {key: value for key, value in attributes.items() if value is not None}
+
+
+def _what(
+    record: CallRecord, tool: str | None, asked: str | None, redact: Callable[[str], str]
+) -> dict[str, Value | None]:
+    """What is asked for, as it is called on one hop."""
+    if record.method == TOOL_CALL:
+        return {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
+    return {_ASKED_FOR[record.method][0]: _named(asked, redact)}
+
+
+def _name(record: CallRecord, method: str, tool: str | None) -> str:
+    """Never after what a caller made up: names of spans have to stay few."""
+    if record.method == TOOL_CALL:
+        return f"{method} {tool}" if tool else method
+    return f"{method} {record.own_name}" if record.own_name and _ASKED_FOR[record.method][1] else method
+
+
+def _named(text: str | None, redact: Callable[[str], str]) -> str | None:
+    """What a host calls something: it may be anything."""
+    return redact(text)[:_SHORT] if text else None
+
+
+def _short(text: str | None) -> str | None:
+    return text[:_SHORT] if text else None
+
+
+def _times(step: Step, whole: Span) -> tuple[int, int]:
+    """On the wall clock, and within the call's own whatever the other clock said."""
+    began = min(max(whole.began + round(step.began * _NANO), whole.began), whole.ended)
+    return began, min(max(began + round(step.seconds * _NANO), began), whole.ended)

@@ -1,0 +1,376 @@
+"""A server as a child process: its own process group, its bounds, ended with everything it started."""
+
+import asyncio
+import errno
+import logging
+import os
+import secrets
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.bounds.token_bucket import Bucket
+from aggregator.domain.errors import UpstreamRefused, UpstreamUnavailable
+from aggregator.upstream.process.environment import environment
+from aggregator.upstream.process.memory import Scales, can_weigh
+from aggregator.upstream.process.orphans import Strays
+from aggregator.upstream.process.reaper import VARIABLE
+from aggregator.upstream.process.stderr import Stderr
+
+log = logging.getLogger(__name__)
+
+# How long a server may take to leave after its stdin closed, and after SIGTERM (S/basic/transports/stdio, Shutdown).
+CLOSE_GRACE: Final = 2.0
+TERM_GRACE: Final = 2.0
+# When the program ends: how long after its stdin closed a server gets SIGTERM, and when whatever is left is killed.
+END_CLOSE_GRACE: Final = 1.0
+END_WITHIN: Final = 1.75
+# How long what it wrote may still be on its way after it left, and how long it may live on without its stdout.
+_LAST_BYTES: Final = 0.25
+_SILENCE: Final = 0.5
+
+# Bytes a second of a stdout that nobody reads messages from.
+_UNHEARD_RATE: Final = 2**20
+_MIB: Final = 2**20
+
+
+class Bounds(NamedTuple):
+    """What a child may take: lines of stderr in the log a minute, and bytes of memory, None for any amount."""
+
+    stderr_per_minute: int = 600
+    memory: int | None = None
+
+
+_ORDINARY: Final = Bounds()
+
+
+class Child(asyncio.SubprocessProtocol):
+    """One running child; `write` and `pause` speak to its pipes. Without `on_stdout` nobody listens to that.
+
+    `exited` is done with its exit code, once what it wrote before has been read; `silent` when its stdout has ended
+    and it has not.
+    """
+
+    def __init__(self, server: str, on_stdout: Callable[[bytes], None] | None, stderr_per_minute: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.exited: asyncio.Future[int] = self._loop.create_future()
+        self.silent: asyncio.Future[None] = self._loop.create_future()
+        self.stderr = Stderr(server, stderr_per_minute)
+        self._on_stdout = on_stdout
+        self._unheard = Bucket(_UNHEARD_RATE, _UNHEARD_RATE)
+        self._verdict: str | None = None
+        self._outbox: list[bytes] = []
+        self._outbox_size = 0
+        self._readable = {1, 2}
+        self._code: int | None = None
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._transport is not None
+        return self._transport.get_pid()
+
+    def write(self, data: bytes) -> None:
+        """Queue bytes for the child's stdin; what cannot be delivered shows as the child's end."""
+        if not self._outbox:
+            # One system call for all that is written in one turn of the loop.
+            self._loop.call_soon(self._flush)
+        self._outbox.append(data)
+        self._outbox_size += len(data)
+
+    def _flush(self) -> None:
+        stdin = self._stdin()
+        if stdin is not None and not stdin.is_closing():
+            stdin.write(b"".join(self._outbox))
+        self._outbox.clear()
+        self._outbox_size = 0
+
+    def unread(self) -> int:
+        """Bytes the child has not read from its stdin yet."""
+        stdin = self._stdin()
+        return self._outbox_size + (stdin.get_write_buffer_size() if stdin is not None else 0)
+
+    def pause(self, seconds: float, fd: int = 1) -> None:
+        """Leave the child's stdout, or what `fd` is, unread for a while."""
+        pipe = cast(asyncio.ReadTransport | None, self._pipe(fd))
+        if pipe is not None and not pipe.is_closing() and pipe.is_reading():
+            pipe.pause_reading()
+            self._loop.call_later(seconds, self._resume, pipe)
+
+    def end(self, why: str) -> None:
+        """End the child and what it started at once, for a reason that is told."""
+        self._verdict = why
+        _signal_group(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+    def obituary(self) -> str:
+        """Why a child that has exited is gone, with what it last said on stderr."""
+        if self._verdict is not None:
+            return self._verdict
+        code = self.exited.result()
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        words = " | ".join(list(self.stderr.tail)[-3:])
+        return f"its process ended with {how}" + (f"; it last said: {words}" if words else "")
+
+    # -- asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are not subclasses of asyncio's.
+        self._transport = cast(asyncio.SubprocessTransport, transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 1 and self._on_stdout is not None:
+            self._on_stdout(data)
+            return
+        pause = self.stderr.take(data) if fd == 2 else self._unheard.charge(len(data), self._loop.time())
+        if pause:
+            self.pause(pause, fd)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._readable.discard(fd)
+        if self._code is not None and not self._readable:
+            self._end()
+        elif fd == 1:
+            self._loop.call_later(_SILENCE, self._fall_silent)
+
+    def process_exited(self) -> None:
+        assert self._transport is not None
+        self._code = self._transport.get_returncode() or 0
+        if self._readable:
+            # A child of its own may hold the pipes for as long as it likes.
+            self._loop.call_later(_LAST_BYTES, self._end)
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        if self.exited.done():
+            return
+        self.stderr.end()
+        self.exited.set_result(self._code or 0)
+
+    def _fall_silent(self) -> None:
+        if self._code is None and not self.silent.done():
+            self.silent.set_result(None)
+
+    def _stdin(self) -> asyncio.WriteTransport | None:
+        return cast(asyncio.WriteTransport | None, self._pipe(0))
+
+    def _pipe(self, fd: int) -> asyncio.BaseTransport | None:
+        return self._transport.get_pipe_transport(fd) if self._transport is not None else None
+
+    @staticmethod
+    def _resume(pipe: asyncio.ReadTransport) -> None:
+        if not pipe.is_closing():
+            pipe.resume_reading()
+
+    async def stop(self, close_grace: float, hurry: asyncio.Event) -> None:
+        """Close stdin, wait, terminate the group, wait, kill it. Every wait is bounded, and ends in a `hurry`."""
+        assert self._transport is not None
+        self._flush()
+        stdin = self._stdin()
+        if stdin is not None:
+            stdin.close()
+        hurried = asyncio.ensure_future(hurry.wait())
+        ends: set[asyncio.Future[Any]] = {self.exited, hurried}
+        for grace, number in ((close_grace, signal.SIGTERM), (TERM_GRACE, getattr(signal, "SIGKILL", signal.SIGTERM))):
+            await asyncio.wait(ends, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
+            # Also after the leader left by itself: what it started may still be there.
+            _signal_group(self.pid, number)
+        hurried.cancel()
+        await asyncio.wait([self.exited], timeout=TERM_GRACE)
+        self._transport.close()
+
+
+class Warden:
+    """Our end of the pipe to `warden.py`; started with the first child, POSIX only.
+
+    In a `hurry` nothing is waited for that is to end.
+    """
+
+    def __init__(self, hurry: asyncio.Event | None = None) -> None:
+        self.hurry = hurry or asyncio.Event()
+        self.strays = Strays(self.hurry)
+        self._ending: asyncio.TimerHandle | None = None
+        self._mark = secrets.token_hex(8)
+        self._marks = count(1)
+        self._process: asyncio.subprocess.Process | None = None
+        self._starting = asyncio.Lock()
+        self.spawning = asyncio.Lock()
+        self.scales = Scales()
+
+    async def mark(self) -> dict[str, str]:
+        """The variable that tells one more child, and all that it starts, from everything else. From now on whatever
+        carries it ends when we do.
+        """
+        await self._start()
+        return {VARIABLE: f"{self._mark}.{next(self._marks)}."}
+
+    def watch(self, group: int) -> None:
+        """From now on the group ends when we do."""
+        self._say(f"+{group}\n")
+
+    async def _start(self) -> None:
+        if os.name != "posix":
+            return
+        async with self._starting:
+            if self._process is None or self._process.returncode is not None:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    str(Path(__file__).with_name("reaper.py")),
+                    f"{self._mark}.",
+                    stdin=asyncio.subprocess.PIPE,
+                    start_new_session=True,
+                    # Not ours: it may hold the mark of whoever started us.
+                    env={},
+                )
+
+    def release(self, group: int) -> None:
+        """The group has ended."""
+        self._say(f"-{group}\n")
+
+    def end(self) -> None:
+        """Begin the end of the program: children have less time to leave than otherwise, all of them the same."""
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().call_later(END_WITHIN, self.hurry.set)
+
+    def patience(self, close_grace: float) -> float:
+        """Return how long a child may take to leave after its stdin closed, where it has `close_grace` otherwise."""
+        return close_grace if self._ending is None else min(close_grace, END_CLOSE_GRACE)
+
+    async def close(self) -> None:
+        """Let the warden go; it has nothing left to do."""
+        if self._ending is not None:
+            self._ending.cancel()
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TERM_GRACE + CLOSE_GRACE):
+                    await self._process.wait()
+
+    def _say(self, line: str) -> None:
+        if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():
+            self._process.stdin.write(line.encode())
+
+
+@asynccontextmanager
+async def running(
+    server: str,
+    command: str,
+    args: tuple[str, ...],
+    env: Mapping[str, str],
+    cwd: str | None,
+    on_stdout: Callable[[bytes], None] | None,
+    warden: Warden,
+    close_grace: float = CLOSE_GRACE,
+    bounds: Bounds = _ORDINARY,
+) -> AsyncIterator[Child]:
+    """Start a program and end it, with all it started, on the way out.
+
+    `close_grace` is for programs that end when their stdin does; others need none.
+
+    Raises:
+        UpstreamRefused: the command is not there or may not be run.
+        UpstreamUnavailable: the system could not start it now.
+    """
+    loop = asyncio.get_running_loop()
+    mark = await warden.mark()
+    env = environment() | dict(env) | mark
+    try:
+        if not await asyncio.to_thread(_may_be_there, command, env["PATH"]):
+            # A look costs a hundredth of an attempt to start it, and holds nobody up.
+            raise FileNotFoundError(command)
+        # Starting a program holds the loop for some milliseconds: between two of them, others get their turn.
+        async with warden.spawning:
+            # Not after it: whoever is cancelled there would leave it behind.
+            await asyncio.sleep(0)
+            _, child = await loop.subprocess_exec(
+                lambda: Child(server, on_stdout, bounds.stderr_per_minute),
+                command,
+                *args,
+                env=env,
+                cwd=cwd,
+                start_new_session=True,
+            )
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if cwd is not None and not await asyncio.to_thread(os.path.isdir, cwd):
+            raise UpstreamRefused(server, f"{server}: the working folder {cwd!r} does not exist.") from error
+        if await asyncio.to_thread(shutil.which, command, path=environment()["PATH"]):
+            why = f"{command!r} cannot be run: the interpreter its first line names is not there"
+            raise UpstreamRefused(server, f"{server}: {why}.") from error
+        raise UpstreamRefused(server, f"{server}: the command {command!r} was not found; {_hint(command)}.") from error
+    except PermissionError as error:
+        raise UpstreamRefused(server, f"{server}: the command {command!r} may not be run: {error.strerror}.") from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
+            raise UpstreamRefused(server, f"{server}: the file {command!r} is not a program.") from error
+        raise UpstreamUnavailable(server, f"{server}: {command!r} could not be started: {error}.") from error
+    group = child.pid
+    try:
+        warden.watch(group)
+        async with Tasks(f"the process of {server}") as tasks:
+            if bounds.memory is not None:
+                tasks.start(_hold(server, child, bounds.memory, warden.scales))
+            yield child
+    finally:
+        await _finish(child, group, warden, close_grace, mark)
+
+
+async def _hold(server: str, child: Child, limit: int, scales: Scales) -> None:
+    """End a child that takes more memory than it may."""
+    if not can_weigh():
+        log.warning("%s: this platform does not say what memory processes hold: `memory_limit` has no effect", server)
+        return
+    held = await scales.outgrown(child.pid, limit)
+    child.end(
+        f"it held {held // _MIB} MiB of memory, more than `memory_limit` in its config allows ({limit // _MIB} MiB)"
+    )
+
+
+async def _finish(child: Child, group: int, warden: Warden, close_grace: float, mark: Mapping[str, str]) -> None:
+    async def stop() -> None:
+        await child.stop(warden.patience(close_grace), warden.hurry)
+        if os.name == "posix":
+            left = await warden.strays.end(mark[VARIABLE], TERM_GRACE)
+            if left:
+                log.info("%d processes that outlived the server that had started them were ended", left)
+
+    # However often this is cancelled, the child is not left behind: the stop runs on in a task of its own, each wait of
+    # which is bounded.
+    stopping = asyncio.ensure_future(stop())
+    cancelled: asyncio.CancelledError | None = None
+    while not stopping.done():
+        try:
+            await asyncio.wait([stopping])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    warden.release(group)
+    stopping.result()
+    if cancelled is not None:
+        raise cancelled
+
+
+def _may_be_there(command: str, path: str) -> bool:
+    """Whether it is worth trying: only what is looked up can be known not to be there."""
+    looked_up = not os.path.dirname(command) and "\0" not in command
+    return not looked_up or shutil.which(command, path=path or os.defpath) is not None
+
+
+def _hint(command: str) -> str:
+    if " " in command.strip():
+        return "it holds spaces: put the words after the first into `args`"
+    return "install it or give its full path"
+
+
+def _signal_group(group: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if os.name == "posix":
+            os.killpg(group, number)
+        else:
+            os.kill(group, number)

@@ -1,0 +1,186 @@
+"""Which era an upstream speaks, found by asking (S/basic/versioning, Backward Compatibility).
+
+Law: only a good `server/discover` result, or an error that names modern versions, is evidence of a modern server.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from aggregator import __version__
+from aggregator.config.model import Protocol
+from aggregator.domain.errors import (
+    UNSUPPORTED_VERSION,
+    RpcError,
+    UpstreamBadAnswer,
+    UpstreamHttpStatus,
+    UpstreamRefused,
+)
+from aggregator.domain.versions import (
+    LATEST_LEGACY,
+    LATEST_MODERN,
+    LEGACY_VERSIONS,
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_SERVER_INFO,
+    META_VERSION,
+    MODERN_VERSIONS,
+    Era,
+    era_of,
+)
+from aggregator.upstream.connection import Connection
+from aggregator.upstream.redaction import Discretion
+from aggregator.wire.pieces import brief
+
+# A silent legacy server must not cost the whole connect time-out.
+PROBE_TIMEOUT: Final = 5.0
+
+CLIENT_INFO: Final = {"name": "aggregator", "version": __version__}
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What an upstream said of itself."""
+
+    version: str
+    server_info: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    instructions: str | None = None
+
+    @property
+    def era(self) -> Era:
+        return era_of(self.version)
+
+    def discreetly(self, discreet: Discretion) -> "Greeting":
+        """Return the same without what no host may see, or could see."""
+        return replace(
+            self,
+            server_info=discreet.of_itself(self.server_info),
+            capabilities=discreet.of_itself(self.capabilities),
+            instructions=discreet.of_itself(self.instructions),
+        )
+
+    def envelope(self) -> dict[str, Any]:
+        """The `_meta` every request to this upstream carries: empty for a legacy one."""
+        return envelope(self.version) if self.era == "modern" else {}
+
+
+def version_of(greeting: Greeting | None) -> str | None:
+    """Return the revision that an upstream speaks, as far as is known."""
+    return greeting.version if greeting is not None else None
+
+
+def envelope(version: str) -> dict[str, Any]:
+    """The modern request `_meta` (S/basic/index). What the host of a request can be asked is declared with that."""
+    return {META_VERSION: version, META_CLIENT_INFO: CLIENT_INFO, META_CLIENT_CAPABILITIES: {}}
+
+
+Declare = Callable[[], Awaitable[Mapping[str, Any]]]
+"""Our `capabilities` in a handshake, asked for when it is about to begin."""
+
+
+async def _none() -> Mapping[str, Any]:
+    return {}
+
+
+async def negotiate(server: str, connection: Connection, protocol: Protocol, declare: Declare = _none) -> Greeting:
+    """Greet an upstream in the era it speaks.
+
+    Raises:
+        UpstreamRefused: it speaks no revision that we do, or not the era the config asks for.
+        RpcError, PeerGone, UpstreamError: as the connection has it.
+    """
+    if protocol == "legacy":
+        return await _initialize(server, connection, declare)
+    version = LATEST_MODERN
+    for last in (False, True):
+        try:
+            return await _discover(server, connection, version, bounded=protocol == "auto")
+        except RpcError as error:
+            mutual = _mutual(error)
+            if mutual is not None:
+                version = mutual
+                continue
+            if protocol == "modern":
+                raise UpstreamRefused(
+                    server, f"{server} does not speak the modern protocol ({error.message}); set `protocol` to auto."
+                ) from error
+            _not_disjoint(server, error)
+        except (TimeoutError, UpstreamHttpStatus) as error:
+            if protocol == "modern" or (isinstance(error, UpstreamHttpStatus) and "retry_after" in error.details):
+                raise
+        try:
+            return await _initialize(server, connection, declare)
+        except RpcError as error:
+            # A slow modern server took our late probe as its opening: it names its versions.
+            mutual = _mutual(error)
+            if mutual is None or last:
+                raise
+            version = mutual
+    raise UpstreamRefused(server, f"{server} names a modern revision and then refuses it.")
+
+
+async def _discover(server: str, connection: Connection, version: str, *, bounded: bool) -> Greeting:
+    connection.speak(version)
+    # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with the answer.
+    async with asyncio.timeout(PROBE_TIMEOUT if bounded else None):
+        result = await connection.request("server/discover", {"_meta": envelope(version)})
+    offered = result.get("supportedVersions")
+    shared = [v for v in MODERN_VERSIONS if isinstance(offered, list) and v in offered]
+    if not shared:
+        raise RpcError(UNSUPPORTED_VERSION, "no modern revision offered", {"supported": offered})
+    meta = result.get("_meta")
+    info = meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None
+    connection.speak(shared[-1])
+    return _greeting(shared[-1], info, result)
+
+
+async def _initialize(server: str, connection: Connection, declare: Declare) -> Greeting:
+    asked = {"protocolVersion": LATEST_LEGACY, "capabilities": await declare(), "clientInfo": CLIENT_INFO}
+    result = await connection.request("initialize", asked)
+    version = result.get("protocolVersion")
+    if not isinstance(version, str):
+        raise UpstreamBadAnswer(server, f"{server} answered `initialize` without a protocolVersion.")
+    if version not in LEGACY_VERSIONS:
+        raise UpstreamRefused(
+            server, f"{server} speaks protocol {brief(version, 80)!r}, which the aggregator does not."
+        )
+    connection.speak(version)
+    await connection.notify("notifications/initialized")
+    return _greeting(version, result.get("serverInfo"), result)
+
+
+def _greeting(version: str, info: Any, result: Mapping[str, Any]) -> Greeting:
+    capabilities, instructions = result.get("capabilities"), result.get("instructions")
+    return Greeting(
+        version,
+        info if isinstance(info, dict) else {},
+        capabilities if isinstance(capabilities, dict) else {},
+        instructions if isinstance(instructions, str) else None,
+    )
+
+
+def _supported(error: RpcError) -> list[Any] | None:
+    if error.code != UNSUPPORTED_VERSION or not isinstance(error.data, dict):
+        return None
+    supported = error.data.get("supported")
+    return supported if isinstance(supported, list) else None
+
+
+def _listed(supported: list[Any]) -> str:
+    """Return the versions that a server named, as far as they are short."""
+    return ", ".join(brief(version, 40) for version in supported[:5])
+
+
+def _mutual(error: RpcError) -> str | None:
+    shared = [v for v in MODERN_VERSIONS if v in (_supported(error) or ())]
+    return shared[-1] if shared else None
+
+
+def _not_disjoint(server: str, error: RpcError) -> None:
+    supported = _supported(error)
+    if supported and not any(version in LEGACY_VERSIONS for version in supported):
+        raise UpstreamRefused(
+            server, f"{server} speaks only protocol {_listed(supported)}, which the aggregator does not."
+        ) from error
