@@ -25,7 +25,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli": (("commands",), ("policy",), (".", "audit"), ("runtime",)),
     "frontends": (("server",), ("v1", "."), ("web", "stdout")),
     "gateway": (
-        ("gateway",),
+        ("dispatcher",),
         ("host_lists",),
         ("meta", "reads"),
         ("calls",),

@@ -9,7 +9,7 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.frontends.web.host_guard import App
 from aggregator.upstream.connection import Connection, Inbound
-from aggregator.upstream.process.process import Warden
+from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.transports import TRANSPORTS
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.wire.codec import decode, encode
@@ -42,7 +42,7 @@ def take_stage() -> None:
 
 
 @asynccontextmanager
-async def open_played(server: ServerConfig, inbound: Inbound, warden: Warden) -> AsyncIterator[Connection]:
+async def open_played(server: ServerConfig, inbound: Inbound, warden: Reaper) -> AsyncIterator[Connection]:
     """A connection on which what is sent and what is heard are bytes, as on a pipe."""
     loop = asyncio.get_running_loop()
 

@@ -15,7 +15,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.frontends.web.credentials import facts_of
 from aggregator.frontends.web.host_guard import SOURCE
 from aggregator.gateway.calls.validate import Checker
-from aggregator.identity.source import Source
+from aggregator.identity.source import ClientSource
 from aggregator.policy.rulebook import Rulebook, Tightening
 from benchmarks.calls import ERAS, compare
 from benchmarks.report import Table
@@ -108,7 +108,7 @@ class _Bench:
         scopes = [
             {
                 "headers": [*common, (b"authorization", f"Bearer {keys[at * 7 % len(keys)]}".encode())],
-                SOURCE: Source("127.0.0.1", forwarded=False, named_here=True),
+                SOURCE: ClientSource("127.0.0.1", forwarded=False, named_here=True),
             }
             for at in range(_PAIRS)
         ]

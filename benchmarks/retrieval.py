@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from aggregator.catalog.search.index import Index, search
+from aggregator.catalog.search.index import SearchIndex, search
 from aggregator.catalog.search.terms.language import plain
 from aggregator.catalog.search.terms.stem import stem
 from aggregator.domain.records import ToolRecord
@@ -86,7 +86,7 @@ def _everything(_: ToolRecord) -> bool:
 
 
 def _ours(tools: dict[str, str]) -> Finder:
-    sight = Index().with_server("tools", "", _records("tools", tools)).sight(_everything)
+    sight = SearchIndex().with_server("tools", "", _records("tools", tools)).sight(_everything)
     return lambda query: [hit.tool.own_name for hit in search(sight, query, _DEPTH)]
 
 
@@ -149,11 +149,11 @@ def _cost(tools: dict[str, str], queries: list[str]) -> Table:
         shelves.append((server, server, _records(server, own)))
     gc.collect()
     tracemalloc.start()
-    index = Index.of(shelves)
+    index = SearchIndex.of(shelves)
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     before = time.process_time()
-    index = Index.of(shelves)
+    index = SearchIndex.of(shelves)
     built = time.process_time() - before
     before = time.process_time()
     index.with_server(*shelves[0])

@@ -18,7 +18,7 @@ from typing import Any, Final
 from aggregator.app.app import App
 from aggregator.config.load import load
 from aggregator.domain.principal import Principal
-from aggregator.frontends.server import Web
+from aggregator.frontends.server import WebServer
 from aggregator.gateway.host import Host
 from aggregator.identity.keys import new_key, policy_line
 from aggregator.telemetry.snapshot import Snapshot
@@ -128,7 +128,7 @@ async def _work(place: Path, way: Kept, url: str) -> None:
 
 
 @asynccontextmanager
-async def _running(place: Path, way: Kept, url: str) -> AsyncIterator[tuple[App, Web, str]]:
+async def _running(place: Path, way: Kept, url: str) -> AsyncIterator[tuple[App, WebServer, str]]:
     policies = place / "policies"
     policies.mkdir()
     key = new_key("shop", now=time.time())
@@ -144,14 +144,14 @@ async def _running(place: Path, way: Kept, url: str) -> AsyncIterator[tuple[App,
     try:
         async with app.running():
             await app.supervisor.all_tried()
-            web = Web(app.gateway, config, app.access, app.report)
+            web = WebServer(app.gateway, config, app.access, app.report)
             async with web.running():
                 yield app, web, key.text
     finally:
         os.environ.pop(SENT, None)
 
 
-async def _roads(app: App, web: Web, key: str) -> Mapping[str, Call]:
+async def _roads(app: App, web: WebServer, key: str) -> Mapping[str, Call]:
     """By name: the gateway alone, from params to result, and the whole way from a post to the bytes of its answer."""
     roads: dict[str, Call] = {}
     for era in _ERAS:

@@ -15,7 +15,7 @@ from aggregator.catalog.describe.levels import level1, level2, level3, shown_nam
 from aggregator.catalog.describe.markdown import columns
 from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.pages import rendered
-from aggregator.catalog.search.index import Index
+from aggregator.catalog.search.index import SearchIndex
 from aggregator.catalog.validate import vet
 from aggregator.config.model import ServerConfig
 from aggregator.domain.records import ToolRecord
@@ -92,7 +92,7 @@ def measure(folder: Path) -> str:
 
 def _task(tools: Sequence[ToolRecord], listed: Sequence[str], count: Count) -> str:
     """What a host pays that is shown everything, and what one pays that looks for each tool: search, read, call."""
-    index = Index.of((server, server, tuple(found)) for server, found in groupby(tools, lambda tool: tool.server))
+    index = SearchIndex.of((server, server, tuple(found)) for server, found in groupby(tools, lambda tool: tool.server))
     meta = [rendered(resolve_name(place).record, "canonical").decode() for place in META_TOOLS.values()]
     searches, reads, hits = [], [], 0
     for query in _QUESTIONS:

@@ -36,7 +36,7 @@ class Area:
 
 
 AREAS: Final = {
-    "policy": Area(("aggregator/policy/*.py",), ("tests/policy", "tests/access", "tests/passing")),
+    "policy": Area(("aggregator/policy/**/*.py",), ("tests/policy", "tests/access", "tests/passing")),
     "identity": Area(("aggregator/identity/*.py",), ("tests/identity", "tests/access", "tests/storage")),
     "gateway": Area(
         ("aggregator/gateway/**/*.py",),
@@ -51,7 +51,7 @@ AREAS: Final = {
         ),
     ),
     "frontends": Area(
-        ("aggregator/doors/**/*.py",),
+        ("aggregator/frontends/**/*.py",),
         ("tests/unit", "tests/v1", "tests/journeys", "tests/bounds", "tests/access", "tests/faults", "tests/passing"),
     ),
     "upstream": Area(
@@ -59,7 +59,7 @@ AREAS: Final = {
         ("tests/supervision", "tests/faults", "tests/failover", "tests/questions", "tests/operating", "tests/passing"),
     ),
     "redaction": Area(
-        ("aggregator/domain/redact*.py", "aggregator/redaction/arguments.py", "aggregator/audit/capture.py"),
+        ("aggregator/redaction/*.py", "aggregator/audit/capture.py"),
         ("tests/unit", "tests/telemetry", "tests/audit", "tests/traces", "tests/faults/test_secrets.py"),
     ),
 }

@@ -21,7 +21,7 @@ from aggregator import INNER_LAYERS, LAYERS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "aggregator"
-LINES_AT_MOST: Final = 400
+LINES_AT_MOST: Final = 405
 
 # Folders that are no layer: upstream servers of their own.
 STRANGERS: Final = frozenset({"examples"})

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from aggregator.adapters.inprocess import Elicit, Inside, Source, open_inside
+from aggregator.adapters.inprocess import Elicit, InProcessHost, Source, open_inside
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.wire.peer import OnProgress
@@ -33,7 +33,7 @@ class Tool:
 class Gateway:
     """One agent's view of a running gateway, made by `open_gateway`. May be used from any event loop of the process."""
 
-    def __init__(self, inside: Inside, names: Style) -> None:
+    def __init__(self, inside: InProcessHost, names: Style) -> None:
         self._inside = inside
         self._names: Style = names
 

@@ -28,10 +28,10 @@ from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import LATEST_MODERN, META_CLIENT_CAPABILITIES, META_VERSION
 from aggregator.gateway.host import Host
 from aggregator.gateway.views.list_changed import notification
-from aggregator.identity.identify import Facts, launch_agent
+from aggregator.identity.identify import RequestFacts, launch_agent
 from aggregator.storage.locate import default_url
 from aggregator.wire.codec import decode, encode
-from aggregator.wire.peer import NoWayBack, OnProgress
+from aggregator.wire.peer import NoBackChannel, OnProgress
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ _SIGN_OF_LIFE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ListedTools:
     """A tool as it is shown to the agent: `definition` whole, with the name to call it by.
 
     `record` is None for the aggregator's own tools; `source` says what kind of server it is from: `local`, in
@@ -68,7 +68,7 @@ class Offer:
         return with_properties(self.definition["inputSchema"])
 
 
-class Inside:
+class InProcessHost:
     """One agent in this process. It belongs to the event loop it was opened in, and may be used from any other."""
 
     def __init__(self, app: App, principal: Principal, names: Style) -> None:
@@ -79,7 +79,7 @@ class Inside:
         self._thread = threading.get_ident()
         self._news = asyncio.Event()
         self._closed = False
-        self._others: dict[str, Inside] = {}
+        self._others: dict[str, InProcessHost] = {}
         app.gateway.changes.attach(self._host)
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ class Inside:
         self._app.gateway.changes.detach(self._host)
         self._news.set()
 
-    async def offers(self) -> list[Offer]:
+    async def offers(self) -> list[ListedTools]:
         """What the agent may call now, in the order it is listed. Waits for servers that are starting, not for long."""
         return await self._at_home(self._offers())
 
@@ -102,7 +102,7 @@ class Inside:
         principal = self._host.principal
         return await self._at_home(self._app.gateway.tools(principal, query=query, server=server, limit=limit))
 
-    def as_agent(self, agent: str) -> "Inside":
+    def as_agent(self, agent: str) -> "InProcessHost":
         """Another agent of the same gateway, as long as this one is open.
 
         Raises:
@@ -114,7 +114,7 @@ class Inside:
             raise RuntimeError("Another agent is made in the event loop that the gateway was opened in.")
         other = self._others.get(agent)
         if other is None:
-            other = self._others[agent] = Inside(self._app, _principal(self._app, agent, {}), self._names)
+            other = self._others[agent] = InProcessHost(self._app, _principal(self._app, agent, {}), self._names)
         return other
 
     async def changed(self) -> bool:
@@ -192,9 +192,9 @@ class Inside:
         if self._closed:
             raise RuntimeError("The aggregator that these tools belong to was closed.")
 
-    async def _offers(self) -> list[Offer]:
+    async def _offers(self) -> list[ListedTools]:
         self._news.clear()
-        offers: list[Offer] = []
+        offers: list[ListedTools] = []
         cursor: dict[str, Any] = {}
         while True:
             page = await self._ask("tools/list", {**cursor, "_meta": _envelope(None)}, None)
@@ -203,18 +203,18 @@ class Inside:
                 return offers
             cursor = {"cursor": page["nextCursor"]}
 
-    def _offer(self, definition: Mapping[str, Any]) -> Offer:
+    def _offer(self, definition: Mapping[str, Any]) -> ListedTools:
         record = self._app.gateway.called(self._host.principal, definition["name"])
         if record is None:
-            return Offer(definition, None, "aggregator")
-        return Offer(definition, record, source_of(self._app.links[record.server].config.type))
+            return ListedTools(definition, None, "aggregator")
+        return ListedTools(definition, record, source_of(self._app.links[record.server].config.type))
 
     async def _changed(self) -> bool:
         await self._news.wait()
         return not self._closed
 
     async def _ask(self, method: str, params: dict[str, Any], heard: OnProgress | None) -> dict[str, Any]:
-        answer = await self._app.gateway.answer(self._host, method, params, _Way(heard))
+        answer = await self._app.gateway.answer(self._host, method, params, _Spelling(heard))
         # What is placed in an answer as bytes becomes plain values here, and nothing is shared with the catalog.
         plain: dict[str, Any] = decode(encode(answer), inf)
         return plain
@@ -225,7 +225,7 @@ class Inside:
 
 
 @asynccontextmanager
-async def open_inside(config: Source, agent: str | None, names: Style) -> AsyncIterator[Inside]:
+async def open_inside(config: Source, agent: str | None, names: Style) -> AsyncIterator[InProcessHost]:
     """The gateway of this configuration, for this agent, as long as the context is open.
 
     Without a configuration it is looked for where the command line looks; without an agent `AGGREGATOR_AGENT` names it,
@@ -247,7 +247,7 @@ async def open_inside(config: Source, agent: str | None, names: Style) -> AsyncI
         app = App(loaded.config, policies, storage, keeps_records=True, redactor=loaded.redactor)
         principal = _principal(app, agent, environ)
         async with app.running():
-            inside = Inside(app, principal, names)
+            inside = InProcessHost(app, principal, names)
             try:
                 yield inside
             finally:
@@ -264,7 +264,7 @@ def _read(config: Source, environ: Mapping[str, str]) -> tuple[Loaded, object]:
 
 def _principal(app: App, agent: str | None, environ: Mapping[str, str]) -> Principal:
     """Raises OperatorError when that cannot be the name of an agent."""
-    principal = app.access.admit(Facts("stdio", launch_agent=launch_agent(agent, environ)))
+    principal = app.access.admit(RequestFacts("stdio", launch_agent=launch_agent(agent, environ)))
     assert isinstance(principal, Principal), "a program may run itself as any agent"
     return principal
 
@@ -275,7 +275,7 @@ def with_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Spelling:
     """The way back of one call. Questions come as results (2026-07-28), so nothing is asked here."""
 
     heard: OnProgress | None
@@ -286,7 +286,7 @@ class _Way:
             self.heard({key: value for key, value in params.items() if key != "progressToken"})
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        raise NoWayBack
+        raise NoBackChannel
 
 
 def _envelope(elicit: Elicit | None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pydantic import PrivateAttr
 
 from aggregator.adapters.content import Content, as_result, content_of, text_of
 from aggregator.adapters.inlined import grows_beyond
-from aggregator.adapters.inprocess import Elicit, Inside, Offer, Source, open_inside, with_properties
+from aggregator.adapters.inprocess import Elicit, InProcessHost, ListedTools, Source, open_inside, with_properties
 from aggregator.adapters.offered import OfferedTools
 from aggregator.catalog.describe.compact_schema import examples
 from aggregator.domain.bounds.tasks import Tasks
@@ -53,7 +53,7 @@ def told(failure: ToolException) -> Content:
     return content_of(failure.result)
 
 
-class AggregatorTool(BaseTool):
+class LangChainTool(BaseTool):
     """One tool of the agent's. The message of a call has the whole MCP result as its artifact, errors included.
 
     `metadata` says where it comes from: `source` (`local`: a server in this process, `mcp`: any other, `aggregator`:
@@ -61,11 +61,11 @@ class AggregatorTool(BaseTool):
     arguments, where the schema has any.
     """
 
-    _inside: Inside = PrivateAttr()
-    _offer: Offer = PrivateAttr()
+    _inside: InProcessHost = PrivateAttr()
+    _offer: ListedTools = PrivateAttr()
     _elicit: Elicit | None = PrivateAttr()
 
-    def __init__(self, inside: Inside, offer: Offer, elicit: Elicit | None) -> None:
+    def __init__(self, inside: InProcessHost, offer: ListedTools, elicit: Elicit | None) -> None:
         definition = offer.definition
         super().__init__(
             name=definition["name"],
@@ -119,14 +119,14 @@ class AggregatorTool(BaseTool):
         return content_of(result), result
 
 
-class AgentTools(OfferedTools[BaseTool]):
+class LangChainTools(OfferedTools[BaseTool]):
     """The tools an agent may call, as an ordinary list: add your own, bind them, hand them to an agent."""
 
-    def offer_of(self, tool: BaseTool) -> Offer | None:
+    def offer_of(self, tool: BaseTool) -> ListedTools | None:
         """Return the offer behind a tool; None for a tool that the program added itself."""
-        return tool._offer if isinstance(tool, AggregatorTool) else None
+        return tool._offer if isinstance(tool, LangChainTool) else None
 
-    def made(self, offer: Offer) -> BaseTool | None:
+    def made(self, offer: ListedTools) -> BaseTool | None:
         """The tool of an offer; None for one that LangChain cannot read."""
         return _made(self.inside, offer, self.elicit)
 
@@ -138,7 +138,7 @@ async def open_tools(
     agent: str | None = None,
     names: Style = "compatible",
     elicit: Elicit | None = None,
-) -> AsyncIterator[AgentTools]:
+) -> AsyncIterator[LangChainTools]:
     """The tools of one agent, callable as long as the context is open; its servers run, or are connected, meanwhile.
 
     `path` is the configuration or its file (without one it is looked for where `aggregator` looks), `agent` the agent
@@ -149,7 +149,7 @@ async def open_tools(
         OperatorError: the configuration cannot be read, or that cannot be the name of an agent.
     """
     async with open_inside(path, agent, names) as inside:
-        tools = AgentTools(inside, elicit)
+        tools = LangChainTools(inside, elicit)
         await tools.refresh()
         yield tools
 
@@ -204,9 +204,9 @@ def _with_artifact(output: Any, failures: list[ToolFailed]) -> Any:
     return output
 
 
-def _made(inside: Inside, offer: Offer, elicit: Elicit | None) -> AggregatorTool | None:
+def _made(inside: InProcessHost, offer: ListedTools, elicit: Elicit | None) -> LangChainTool | None:
     """The tool; None for one that would keep LangChain from binding all the others."""
-    tool = AggregatorTool(inside, offer, elicit)
+    tool = LangChainTool(inside, offer, elicit)
     problem = _unreadable(tool)
     if problem is None:
         return tool
@@ -220,7 +220,7 @@ def _made(inside: Inside, offer: Offer, elicit: Elicit | None) -> AggregatorTool
     return None
 
 
-def _unreadable(tool: AggregatorTool) -> str | None:
+def _unreadable(tool: LangChainTool) -> str | None:
     """Why LangChain cannot give this tool to a model, if it cannot."""
     assert isinstance(tool.args_schema, dict)
     if grows_beyond(tool.args_schema, _INLINED_LIMIT):
@@ -232,7 +232,7 @@ def _unreadable(tool: AggregatorTool) -> str | None:
     return None
 
 
-def _origin(offer: Offer) -> dict[str, Any]:
+def _origin(offer: ListedTools) -> dict[str, Any]:
     definition, record = offer.definition, offer.record
     origin: dict[str, Any] = {"source": offer.source}
     if record is not None:

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from typing import TypeVar
 
-from aggregator.adapters.inprocess import Elicit, Inside, Offer
+from aggregator.adapters.inprocess import Elicit, InProcessHost, ListedTools
 
 T = TypeVar("T")
 
@@ -11,17 +11,17 @@ T = TypeVar("T")
 class OfferedTools(list[T]):
     """An ordinary list of a framework's tools; those that were made of offers follow what the agent may call."""
 
-    def __init__(self, inside: Inside, elicit: Elicit | None) -> None:
+    def __init__(self, inside: InProcessHost, elicit: Elicit | None) -> None:
         super().__init__()
         self.inside = inside
         self.elicit = elicit
 
     @abstractmethod
-    def offer_of(self, tool: T) -> Offer | None:
+    def offer_of(self, tool: T) -> ListedTools | None:
         """Return the offer behind a tool; None for a tool that the program added itself."""
 
     @abstractmethod
-    def made(self, offer: Offer) -> T | None:
+    def made(self, offer: ListedTools) -> T | None:
         """Return a tool that calls what is offered; None where the framework cannot take it."""
 
     async def refresh(self) -> bool:

@@ -15,7 +15,7 @@ from agents.tool import FunctionToolCustomDataContext
 from agents.tool_context import ToolContext
 
 from aggregator.adapters.content import as_result, content_of
-from aggregator.adapters.inprocess import Elicit, Inside, Offer, Source, open_inside
+from aggregator.adapters.inprocess import Elicit, InProcessHost, ListedTools, Source, open_inside
 from aggregator.adapters.offered import OfferedTools
 from aggregator.domain.errors import RpcError
 from aggregator.domain.names import Style
@@ -28,23 +28,23 @@ Output = str | list[ToolOutputText | ToolOutputImage]
 
 
 @dataclass
-class AggregatorTool(FunctionTool):
+class OpenAIAgentsTool(FunctionTool):
     """One tool of the agent's. `offer.definition` is the tool as MCP has it: annotations, `outputSchema`, `_meta`."""
 
-    offer: Offer = field(kw_only=True, repr=False)
+    offer: ListedTools = field(kw_only=True, repr=False)
 
 
-class AgentTools(OfferedTools[Tool]):
+class OpenAIAgentsTools(OfferedTools[Tool]):
     """The tools an agent may call, as an ordinary list: add your own, hand it to an `Agent`."""
 
-    def offer_of(self, tool: Tool) -> Offer | None:
+    def offer_of(self, tool: Tool) -> ListedTools | None:
         """Return the offer behind a tool; None for a tool that the program added itself."""
-        return tool.offer if isinstance(tool, AggregatorTool) else None
+        return tool.offer if isinstance(tool, OpenAIAgentsTool) else None
 
-    def made(self, offer: Offer) -> Tool:
+    def made(self, offer: ListedTools) -> Tool:
         """Return a tool that calls what is offered."""
         call = _Call(self.inside, offer.definition["name"], self.elicit)
-        return AggregatorTool(
+        return OpenAIAgentsTool(
             name=offer.definition["name"],
             description=offer.definition.get("description") or offer.definition.get("title") or "",
             params_json_schema=offer.schema,
@@ -62,7 +62,7 @@ async def open_tools(
     agent: str | None = None,
     names: Style = "compatible",
     elicit: Elicit | None = None,
-) -> AsyncIterator[AgentTools]:
+) -> AsyncIterator[OpenAIAgentsTools]:
     """The tools of one agent, callable as long as the context is open; its servers run, or are connected, meanwhile.
 
     `config` is the configuration or its file (without one it is looked for where `aggregator` looks), `agent` the agent
@@ -73,7 +73,7 @@ async def open_tools(
         OperatorError: the configuration cannot be read, or that cannot be the name of an agent.
     """
     async with open_inside(config, agent, names) as inside:
-        tools = AgentTools(inside, elicit)
+        tools = OpenAIAgentsTools(inside, elicit)
         await tools.refresh()
         yield tools
 
@@ -81,7 +81,7 @@ async def open_tools(
 class _Call:
     """The calls of one tool: runs each, and keeps its whole result until the SDK asks for it."""
 
-    def __init__(self, inside: Inside, name: str, elicit: Elicit | None) -> None:
+    def __init__(self, inside: InProcessHost, name: str, elicit: Elicit | None) -> None:
         self._inside, self._name, self._elicit = inside, name, elicit
         self._results: WeakKeyDictionary[ToolContext[Any], Mapping[str, Any]] = WeakKeyDictionary()
 

@@ -10,23 +10,23 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.app import policy_reload as reload
-from aggregator.app.audit_events import Events
-from aggregator.app.catalog_sync import SETTLE, CatalogCache
-from aggregator.app.config_reload import ConfigWatch
-from aggregator.app.key_sync import Keys
-from aggregator.app.policy_reload import PolicyWatch
+from aggregator.app.audit_events import AuditEvents
+from aggregator.app.catalog_sync import SETTLE, CatalogSync
+from aggregator.app.config_reload import ConfigReload
+from aggregator.app.key_sync import KeySync
+from aggregator.app.policy_reload import PolicyReload
 from aggregator.app.status import condition, measured
-from aggregator.app.telemetry import Observing
-from aggregator.config.difference import Difference
+from aggregator.app.telemetry import CallTelemetry
+from aggregator.config.difference import ConfigChanges
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.gateway.access import Access
-from aggregator.gateway.ask.approval import Consent
-from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.ask.approval import ApprovalStep
+from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.views.finder import check_search
 from aggregator.gateway.views.views import Views
-from aggregator.policy.live import Live, Reloaded
+from aggregator.policy.live import LivePolicies, Reloaded
 from aggregator.redaction.redactor import Redactor
 from aggregator.schemas.checks import ENGINE
 from aggregator.schemas.fault import UnusableSchema
@@ -35,7 +35,7 @@ from aggregator.storage.errors import StorageError
 from aggregator.storage.locate import FILE, data_folder, full_url, sqlite_path
 from aggregator.telemetry.snapshot import ListTokens, Snapshot
 from aggregator.upstream.supervisor import Supervisor
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
     from aggregator.storage.approvals import Approvals
@@ -67,7 +67,7 @@ class App:
         redactor: Redactor | None = None,
     ) -> None:
         self.config = config
-        self.live = Live(policies, _check_schema) if policies is not None else None
+        self.live = LivePolicies(policies, _check_schema) if policies is not None else None
         redactor = self._redactor = redactor or Redactor()
         recalls = keeps_records and storage is not None
         self.supervisor = Supervisor(config.servers, self._restock, redactor, recalls=recalls)
@@ -76,31 +76,29 @@ class App:
         self._database: Database | None = None
         self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()
-        consent = Consent(self._approvals, redactor.value)
-        self.gateway = Gateway(config, self.supervisor, self._views, consent)
+        consent = ApprovalStep(self._approvals, redactor.value)
+        self.gateway = Dispatcher(config, self.supervisor, self._views, consent)
         kept = storage if keeps_records else None
         rows = self._audit if kept is not None else None
-        self.observing = Observing(config.audit, redactor, self.gateway.journal, rows, _base(kept))
-        self._events = Events(self.observing, self.supervisor.links)
+        self.observing = CallTelemetry(config.audit, redactor, self.gateway.journal, rows, _base(kept))
+        self._events = AuditEvents(self.observing, self.supervisor.links)
         self._cache = (
-            CatalogCache(self.supervisor, kept, self._catalogs, self._events.tools_changed)
-            if kept is not None
-            else None
+            CatalogSync(self.supervisor, kept, self._catalogs, self._events.tools_changed) if kept is not None else None
         )
         self.access = Access(self._views)
         self.access.refused = self._events.login_refused
         path = sqlite_path(full_url(storage)) if storage is not None else None
-        self._keys = Keys(self.access, self._views, path, self._open, stored=storage is not None)
+        self._keys = KeySync(self.access, self._views, path, self._open, stored=storage is not None)
         consent.queued = self._events.approval_queued
         self._watch = (
-            PolicyWatch(self.live, lambda: self.gateway.catalog.tools, self._trusts, self._policies_read)
+            PolicyReload(self.live, lambda: self.gateway.catalog.tools, self._trusts, self._policies_read)
             if self.live is not None
             else None
         )
-        self._config_watch: ConfigWatch | None = None
+        self._config_watch: ConfigReload | None = None
 
     @property
-    def links(self) -> Mapping[str, Link]:
+    def links(self) -> Mapping[str, Upstream]:
         """The upstreams by server id, in config order."""
         return self.supervisor.links
 
@@ -114,11 +112,11 @@ class App:
         now, in a thread; `applied` hears of each configuration that came into force.
         """
 
-        def apply(found: Difference) -> None:
+        def apply(found: ConfigChanges) -> None:
             self._reconfigure(found)
             applied(found.config)
 
-        self._config_watch = ConfigWatch(
+        self._config_watch = ConfigReload(
             loaded, read, self._redactor, self.gateway.prepare, apply, self._events.config_read
         )
 
@@ -163,7 +161,7 @@ class App:
                 tasks.start(self.supervisor.stop())
                 await under_way.quiet(LAST_WORDS)
 
-    def _reconfigure(self, found: Difference) -> None:
+    def _reconfigure(self, found: ConfigChanges) -> None:
         """Put another configuration into force, whole: nothing is awaited in between.
 
         Raises:

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aggregator.app.telemetry import Observing
-from aggregator.catalog.difference import Difference as OtherTools
-from aggregator.config.difference import Difference
-from aggregator.identity.identify import Facts, Refused
-from aggregator.policy.live import Live, Reloaded
+from aggregator.app.telemetry import CallTelemetry
+from aggregator.catalog.difference import ToolChanges as OtherTools
+from aggregator.config.difference import ConfigChanges
+from aggregator.identity.identify import Refused, RequestFacts
+from aggregator.policy.live import LivePolicies, Reloaded
 from aggregator.storage.records import Approval
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 
 # Who keeps knocking gets a row at once, and one with a count after so long: nobody can fill the log with them.
 KNOCKS: Final = 60.0
@@ -22,7 +22,7 @@ _LINES: Final = 50
 
 
 @dataclass(slots=True)
-class _Knocks:
+class _RefusedLogins:
     """`more` after the first; `timer` is when they are told."""
 
     details: dict[str, Any]
@@ -31,16 +31,16 @@ class _Knocks:
     more: int = 0
 
 
-class Events:
+class AuditEvents:
     """Notes what differs from what it was told before."""
 
-    def __init__(self, observing: Observing, links: Mapping[str, Link]) -> None:
+    def __init__(self, observing: CallTelemetry, links: Mapping[str, Upstream]) -> None:
         self._observing = observing
         self._links = links
         self._states: dict[str, str] = {name: _state(link) for name, link in links.items()}
-        self._knocks: dict[tuple[str, str], _Knocks] = {}
+        self._knocks: dict[tuple[str, str], _RefusedLogins] = {}
 
-    def login_refused(self, facts: Facts, refused: Refused) -> None:
+    def login_refused(self, facts: RequestFacts, refused: Refused) -> None:
         """Somebody was not let in."""
         if self._observing.audit is None:
             return
@@ -54,7 +54,7 @@ class Events:
             return
         details = {"door": facts.door, "address": facts.source.address, "status": refused.status}
         timer = asyncio.get_running_loop().call_later(KNOCKS, self._tell_knocks, key)
-        self._knocks[key] = _Knocks(details, refused.reason, timer)
+        self._knocks[key] = _RefusedLogins(details, refused.reason, timer)
         self._observing.note("login_refused", refused.reason, details=details)
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class Events:
             details = {**knocks.details, "address": key[0], "more": knocks.more}
             self._observing.note("login_refused", said, details=details)
 
-    def policies_read(self, live: Live, reloaded: Reloaded) -> None:
+    def policies_read(self, live: LivePolicies, reloaded: Reloaded) -> None:
         """The policy files were read again."""
         if reloaded.changed and live.rulebook is not None:
             lines = list(reloaded.diff.lines())
@@ -103,7 +103,7 @@ class Events:
                 said = f"{name} is {now}" + (f": {why}" if why else "")
                 self._observing.note("upstream_state", said, server=name, details={"from": before, "to": now})
 
-    def config_read(self, taken: Difference | None, refused: tuple[str, ...]) -> None:
+    def config_read(self, taken: ConfigChanges | None, refused: tuple[str, ...]) -> None:
         """The configuration was read again: what it means, or why it is not used."""
         if taken is None:
             said = "the configuration has errors, so the one in force stays"
@@ -120,6 +120,6 @@ class Events:
         self._observing.note("tools_changed", f"{server} has other tools: {changes}", server=server, details=details)
 
 
-def _state(link: Link) -> str:
+def _state(link: Upstream) -> str:
     """Its state, and whether there is anybody behind the connection."""
     return "silent" if link.state == "ready" and not link.health.answers else link.state

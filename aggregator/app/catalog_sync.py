@@ -13,17 +13,17 @@ from math import inf
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
-from aggregator.catalog.difference import Difference, difference
+from aggregator.catalog.difference import ToolChanges, difference
 from aggregator.catalog.validate import definition_digest
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.storage.digest import canonical_json
-from aggregator.storage.errors import StorageDamaged, StorageError, TooLarge
+from aggregator.storage.errors import StorageDamaged, StorageError, ValueTooLong
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, ServerCatalog
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.supervisor import Supervisor
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 from aggregator.wire.codec import TooDeep, decode, encode
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def fingerprint(server: ServerConfig) -> str:
     return sha256(canonical_json(server.model_dump(include=_IDENTITY))).hexdigest()
 
 
-class CatalogCache:
+class CatalogSync:
     """`catalogs` opens the database behind the URL `storage`, which is not done before there is something to write.
 
     `told` hears what became of a server's tools, compared with what it had when it was last seen.
@@ -64,13 +64,13 @@ class CatalogCache:
         supervisor: Supervisor,
         storage: str,
         catalogs: "Callable[[], Awaitable[Catalogs]]",
-        told: Callable[[str, Difference], None] = lambda server, changes: None,
+        told: Callable[[str, ToolChanges], None] = lambda server, changes: None,
     ) -> None:
         self._supervisor = supervisor
         self._storage = storage
         self._catalogs = catalogs
         self._told = told
-        self._links: list[Link] = []
+        self._links: list[Upstream] = []
         self._fingerprints: dict[str, str] = {}
         self._news = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -153,17 +153,17 @@ class CatalogCache:
         links = {self._fingerprints[link.config.id]: link for link in self._links}
         return {one: links[one].discreet.definitions(items) for one, items in lists.items() if one in links}
 
-    def _pending(self) -> list[Link]:
+    def _pending(self) -> list[Upstream]:
         seen = (link for link in self._links if link.greeting is not None and link.state in ("ready", "stopped"))
         return [link for link in seen if not self._is_kept(link)]
 
-    def _is_kept(self, link: Link) -> bool:
+    def _is_kept(self, link: Upstream) -> bool:
         definitions, noted = self._kept.get(link.config.id, (None, 0.0))
         # Of one that is stopped there is nothing newer to say.
         old = link.state == "ready" and time.time() - noted >= SEEN_TO_THE
         return definitions is link.definitions and not old
 
-    async def _keep(self, links: Iterable[Link]) -> bool:
+    async def _keep(self, links: Iterable[Upstream]) -> bool:
         """Whether all of them are kept now."""
         async with self._turn:
             try:
@@ -174,7 +174,7 @@ class CatalogCache:
                 return False
         return True
 
-    async def _keep_one(self, link: Link) -> None:
+    async def _keep_one(self, link: Upstream) -> None:
         server, definitions = link.config.id, link.definitions
         if link.greeting is None or link not in self._links or self._is_kept(link):
             return
@@ -188,14 +188,14 @@ class CatalogCache:
         catalogs, now = await self._catalogs(), time.time()
         try:
             await catalogs.keep(catalog, now=now)
-        except TooLarge as error:
+        except ValueTooLong as error:
             log.warning("%s: what it has is not kept: %s", server, error)
         self._kept[server] = definitions, now
         if self.problem is not None:
             log.info("catalogs are kept again")
             self.problem = None
 
-    def _tell(self, server: str, changes: Difference) -> None:
+    def _tell(self, server: str, changes: ToolChanges) -> None:
         if changes:
             self._not_before[server] = asyncio.get_running_loop().time() + AGAIN
             log.info("server %s has other tools than before: %s", server, changes)
@@ -210,7 +210,7 @@ class CatalogCache:
 
 
 def catalog_of(
-    server: str, fingerprint: str, transport: str, greeting: Greeting, definitions: list[Any]
+    server: str, fingerprint: str, transport: str, greeting: Negotiated, definitions: list[Any]
 ) -> ServerCatalog:
     """What a server has, as it is kept. A large list takes a while: call it in a thread."""
     return ServerCatalog(

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.config.difference import Difference, difference, emptied, forbidding
+from aggregator.config.difference import ConfigChanges, difference, emptied, forbidding
 from aggregator.config.errors import ConfigError
 from aggregator.config.files.watch import Stamp, signature
 from aggregator.config.load import Loaded
@@ -27,12 +27,12 @@ PATIENCE: Final = 2.0
 
 Read = Callable[[], Loaded]
 Prepare = Callable[[Config], Awaitable[None]]
-Apply = Callable[[Difference], None]
-Told = Callable[[Difference | None, tuple[str, ...]], None]
+Apply = Callable[[ConfigChanges], None]
+Told = Callable[[ConfigChanges | None, tuple[str, ...]], None]
 """What came into force, or None and the reasons why nothing did."""
 
 
-class ConfigWatch:
+class ConfigReload:
     """`read` reads the files again, in a thread. `prepare` does ahead what takes long. `apply` puts what they mean into
     force, at once and whole; it may refuse with an OperatorError before it has changed anything. `told` hears of both.
     """
@@ -152,7 +152,7 @@ class ConfigWatch:
         log.error("the configuration as it is now cannot be used, so the one in force stays")
         self._told(None, reasons)
 
-    def _tell(self, taken: Difference, problems: list[Problem], asked: bool) -> None:
+    def _tell(self, taken: ConfigChanges, problems: list[Problem], asked: bool) -> None:
         for problem in problems:
             log.warning("%s", problem)
         for line in taken.lines():

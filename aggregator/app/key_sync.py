@@ -36,7 +36,7 @@ _DELETED: Final = (
 )
 
 
-class Keys:
+class KeySync:
     """`path` is the file of the database, None where it is none; `opened` opens it, if there is to be one.
 
     `wanted`: some door asks for keys. `known`: those of the database have been read.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aggregator.config.files.watch import Stamp, stamp
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.live import Live, Reloaded
+from aggregator.policy.live import LivePolicies, Reloaded
 
 log = logging.getLogger(__name__)
 
@@ -20,12 +20,12 @@ PATIENCE: Final = 2.0
 Signature = tuple[Stamp, ...]
 
 
-class PolicyWatch:
+class PolicyReload:
     """Looks at the files twice a second, and reads them when one is new, changed or gone; `reloaded` hears of that."""
 
     def __init__(
         self,
-        live: Live,
+        live: LivePolicies,
         tools: Callable[[], tuple[ToolRecord, ...]],
         trusted: Callable[[str], bool],
         reloaded: Callable[[Reloaded], None],
@@ -71,7 +71,7 @@ class PolicyWatch:
         self._reloaded(reloaded)
 
 
-def tell(live: Live) -> None:
+def tell(live: LivePolicies) -> None:
     """Log what is wrong with the files as they are now."""
     for problem in live.problems:
         log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)
@@ -79,7 +79,7 @@ def tell(live: Live) -> None:
         log.error("policies: the files have errors, so the rules that were in force stay")
 
 
-def report(live: Live | None) -> dict[str, Any]:
+def report(live: LivePolicies | None) -> dict[str, Any]:
     """For `/readyz`: which rules are in force, and whether the files now say something else."""
     if live is None or live.rulebook is None:
         return {"revision": None, "problems": [str(problem) for problem in live.problems] if live is not None else []}

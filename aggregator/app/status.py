@@ -3,11 +3,11 @@
 import time
 from typing import Any
 
-from aggregator.telemetry.snapshot import Lately, Upstream
-from aggregator.upstream.upstream import Link
+from aggregator.telemetry.snapshot import RecentCalls, UpstreamSnapshot
+from aggregator.upstream.upstream import Upstream
 
 
-def condition(link: Link, tools: int) -> dict[str, Any]:
+def condition(link: Upstream, tools: int) -> dict[str, Any]:
     """For `/readyz` and `aggregator status`; times in seconds since 1970. `tools`: how many of its tools are taken."""
     now = link.life.condition
     return {
@@ -21,9 +21,9 @@ def condition(link: Link, tools: int) -> dict[str, Any]:
     }
 
 
-def measured(link: Link, tools: int) -> Upstream:
+def measured(link: Upstream, tools: int) -> UpstreamSnapshot:
     """For the metrics. `tools`: as above."""
-    return Upstream(
+    return UpstreamSnapshot(
         link.state,
         tools,
         link.reconnects,
@@ -31,5 +31,5 @@ def measured(link: Link, tools: int) -> Upstream:
         link.refused,
         link.since,
         link.health.answers,
-        Lately(*link.health.vitals.figures(time.monotonic())),
+        RecentCalls(*link.health.vitals.figures(time.monotonic())),
     )

@@ -16,7 +16,7 @@ from aggregator.audit.spill import Spill
 from aggregator.config.settings import AuditConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent, EventKind
-from aggregator.gateway.call_log import Journal
+from aggregator.gateway.call_log import CallLog
 from aggregator.redaction.redactor import Redactor
 from aggregator.telemetry.spans import Spans, open_spans
 
@@ -33,14 +33,14 @@ LAST_MOMENT: Final = 5.0
 _SPILL_BYTES: Final = 256 * 1024 * 1024
 
 
-class Observing:
+class CallTelemetry:
     """`rows` opens the audit in the database; without it there is none. `base` is where the database is or would be."""
 
     def __init__(
         self,
         config: AuditConfig,
         redactor: Redactor,
-        journal: Journal,
+        journal: CallLog,
         rows: "Callable[[], Awaitable[AuditRows]] | None",
         base: Path,
     ) -> None:

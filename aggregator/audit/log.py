@@ -17,7 +17,7 @@ from aggregator.audit.writer import Writer
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent, BegunCall, CallRecord
 from aggregator.domain.errors import NotRecorded
-from aggregator.storage.audit.chain import Entry, entry
+from aggregator.storage.audit.chain import ChainEntry, entry
 from aggregator.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class AuditLog:
         self._raw.clear()
         self._writer.put_rest_aside()
 
-    def _rows(self, taken: Iterable[_What]) -> list[Entry]:
+    def _rows(self, taken: Iterable[_What]) -> list[ChainEntry]:
         rows = []
         for number, what in enumerate(taken):
             if number % _FEW == _FEW - 1:

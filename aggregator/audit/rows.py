@@ -9,7 +9,7 @@ from typing import Any, Final
 from aggregator.audit.capture import CUT, Capture
 from aggregator.audit.sizes import measure
 from aggregator.domain.call_record import TOOL_CALL, AuditEvent, BegunCall, CallRecord
-from aggregator.storage.audit.chain import BEGUN, CALL, Entry, entry
+from aggregator.storage.audit.chain import BEGUN, CALL, ChainEntry, entry
 from aggregator.storage.digest import canonical_json
 
 log = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ _NAME: Final = 200
 _MESSAGE: Final = 1000
 
 
-def row(what: CallRecord | AuditEvent | BegunCall, capture: Capture, owner: str = "") -> Entry:
+def row(what: CallRecord | AuditEvent | BegunCall, capture: Capture, owner: str = "") -> ChainEntry:
     """The row of what was recorded. It never fails: what cannot be digested or kept is left out.
 
     `owner` names the process that makes the calls.
@@ -29,7 +29,7 @@ def row(what: CallRecord | AuditEvent | BegunCall, capture: Capture, owner: str 
     return call_row(what, capture) if isinstance(what, CallRecord) else event_row(what, capture)
 
 
-def call_row(call: CallRecord, capture: Capture) -> Entry:
+def call_row(call: CallRecord, capture: Capture) -> ChainEntry:
     """The columns of `mcp_tool_call_log`. Times are rounded to the microsecond, which survives being printed."""
     trace = call.trace
     started, duration = round(float(call.started), 6), round(float(call.duration), 6)
@@ -80,7 +80,7 @@ def call_row(call: CallRecord, capture: Capture) -> Entry:
     )
 
 
-def begun_row(call: CallRecord, capture: Capture, owner: str) -> Entry:
+def begun_row(call: CallRecord, capture: Capture, owner: str) -> ChainEntry:
     """The event of a call that is about to be made; its details are the columns of the call, as far as known."""
     known = call_row(call, capture).values
     return entry(
@@ -95,7 +95,7 @@ def begun_row(call: CallRecord, capture: Capture, owner: str) -> Entry:
     )
 
 
-def event_row(event: AuditEvent, capture: Capture) -> Entry:
+def event_row(event: AuditEvent, capture: Capture) -> ChainEntry:
     """The columns of `audit_events`."""
     return entry(
         event.kind,

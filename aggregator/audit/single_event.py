@@ -6,7 +6,7 @@ from aggregator.audit.capture import Capture
 from aggregator.audit.rows import event_row
 from aggregator.domain.call_record import AuditEvent
 from aggregator.redaction.redactor import Redactor
-from aggregator.storage.audit.chain import Batch
+from aggregator.storage.audit.chain import ChainBatch
 
 if TYPE_CHECKING:
     from aggregator.storage.audit.log import AuditRows
@@ -18,4 +18,4 @@ async def note(rows: "AuditRows", event: AuditEvent) -> None:
     Raises:
         StorageError: the database does not take it.
     """
-    await rows.append(Batch([event_row(event, Capture("none", Redactor().value, 0))]))
+    await rows.append(ChainBatch([event_row(event, Capture("none", Redactor().value, 0))]))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.storage.audit.chain import Batch, Entry, Head, entry
+from aggregator.storage.audit.chain import ChainBatch, ChainEntry, Head, entry
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Spill:
         """What waits to be written into the database, oldest first."""
         return waiting_beside(self.base)
 
-    def keep(self, entries: Sequence[Entry], tried: Head | None, now: float) -> Path:
+    def keep(self, entries: Sequence[ChainEntry], tried: Head | None, now: float) -> Path:
         """Write rows into a new file, down to the disk.
 
         Raises:
@@ -63,7 +63,7 @@ class Spill:
             raise
         return target
 
-    def read(self, file: Path) -> Batch | None:
+    def read(self, file: Path) -> ChainBatch | None:
         """The rows of a file; None when another process has taken it, or when it is none of ours and was set aside."""
         try:
             first, *lines = file.read_bytes().splitlines()
@@ -71,7 +71,7 @@ class Spill:
             entries = [_entry(json.loads(line)) for line in lines]
             if head["rows"] != len(entries):
                 raise ValueError("rows are missing")
-            return Batch(entries, Head(*head["tried"]) if head["tried"] else None)
+            return ChainBatch(entries, Head(*head["tried"]) if head["tried"] else None)
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, KeyError) as error:
@@ -98,7 +98,7 @@ def waiting_beside(base: Path) -> list[Path]:
     return sorted(one for one in found if one.name.endswith(_ENDING))
 
 
-def _entry(line: Any) -> Entry:
+def _entry(line: Any) -> ChainEntry:
     kind, values = line
     if not isinstance(kind, str) or not all(isinstance(value, str | int | float) for value in values.values()):
         raise ValueError("these are no columns of a row")

@@ -15,7 +15,7 @@ from aggregator.audit.process_mark import ProcessMark
 from aggregator.audit.spill import Spill
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent
-from aggregator.storage.audit.chain import Batch, Entry, Head, entry
+from aggregator.storage.audit.chain import ChainBatch, ChainEntry, Head, entry
 from aggregator.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ class Writer:
         self._rows: AuditRows | None = None
         self._open = asyncio.Event()
         self._opening: asyncio.Future[AuditRows] | None = None
-        self._queue: deque[Entry] = deque()
+        self._queue: deque[ChainEntry] = deque()
         self._bytes = 0
-        self._batch: Batch | None = None
+        self._batch: ChainBatch | None = None
         self._ready = asyncio.Event()
         # One step at a time; and whoever takes rows from the queue finishes before another does.
         self._turn = asyncio.Lock()
@@ -126,7 +126,7 @@ class Writer:
         """Whether rows wait here, or in files because the database was not open yet."""
         return bool(len(self)) or (self._recover and self.spilled > 0 and self.problem is None)
 
-    def add(self, entries: Iterable[Entry]) -> None:
+    def add(self, entries: Iterable[ChainEntry]) -> None:
         """Queue rows."""
         for one in entries:
             self._queue.append(one)
@@ -172,7 +172,7 @@ class Writer:
             async with self._taking:
                 if self._batch is None and self._queue:
                     taken = min(BATCH, len(self._queue))
-                    self._batch = Batch([self._queue.popleft() for _ in range(taken)])
+                    self._batch = ChainBatch([self._queue.popleft() for _ in range(taken)])
             size = 0
             if self._batch is not None:
                 _, size = await self._rows.append(self._batch)
@@ -215,7 +215,7 @@ class Writer:
             self._put_aside(entries, None)
             self._forget(entries)
 
-    def _put_aside(self, entries: Sequence[Entry], tried: Head | None) -> None:
+    def _put_aside(self, entries: Sequence[ChainEntry], tried: Head | None) -> None:
         try:
             self._spill.keep(entries, tried, self._clock())
             self.spilled += len(entries)
@@ -225,7 +225,7 @@ class Writer:
             self.lost += len(entries)
             self._gap += len(entries)
 
-    def _forget(self, entries: Sequence[Entry]) -> None:
+    def _forget(self, entries: Sequence[ChainEntry]) -> None:
         self._bytes -= sum(one.size for one in entries)
         self._owner.done(len(entries))
 

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Final
 
 from aggregator.catalog.listing import Listing
-from aggregator.catalog.names import Spelled, readings
+from aggregator.catalog.names import NameLookup, readings
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.records import ToolRecord
 
@@ -13,22 +13,22 @@ from aggregator.domain.records import ToolRecord
 _LARGE: Final = 2_000
 
 
-class Part:
+class ServerTools:
     """The tools of one server and what each name means, made once for every catalog that has them."""
 
     def __init__(self) -> None:
         self.tools: tuple[ToolRecord, ...] = ()
         self.listed: tuple[ToolRecord, ...] = ()
-        self.spelled: Spelled[ToolRecord] = Spelled()
+        self.spelled: NameLookup[ToolRecord] = NameLookup()
         self.by_server: dict[tuple[str, str], ToolRecord] = {}
 
     def __repr__(self) -> str:
         return f"<Part of {len(self.tools)} tools>"
 
 
-def part_steps(tools: Iterable[ToolRecord]) -> Steps[Part]:
+def part_steps(tools: Iterable[ToolRecord]) -> Steps[ServerTools]:
     """Make a part of these tools, one in a step."""
-    part, known, listed = Part(), tuple(tools), []
+    part, known, listed = ServerTools(), tuple(tools), []
     naming = part.spelled.more(known)
     for tool in known:
         yield
@@ -44,15 +44,15 @@ def part_steps(tools: Iterable[ToolRecord]) -> Steps[Part]:
 class Catalog(Listing):
     """All tools, whoever may see them, and what each name means: those of `parts`, where there are any."""
 
-    def __init__(self, tools: Iterable[ToolRecord] = (), parts: Sequence[Part] | None = None) -> None:
+    def __init__(self, tools: Iterable[ToolRecord] = (), parts: Sequence[ServerTools] | None = None) -> None:
         self.parts = [at_once(part_steps(tools))] if parts is None else parts
         super().__init__(chain.from_iterable(part.tools for part in self.parts))
         listed = tuple(chain.from_iterable(part.listed for part in self.parts))
         # What is listed where nobody is denied anything.
         self.listed: Listing = self if len(listed) == len(self.tools) else Listing(listed)
-        self._spelled: list[Spelled[ToolRecord]] = []
+        self._spelled: list[NameLookup[ToolRecord]] = []
         self._by_server: list[dict[tuple[str, str], ToolRecord]] = []
-        together: list[Part] = []
+        together: list[ServerTools] = []
         for part in self.parts:
             if len(part.tools) < _LARGE:
                 together.append(part)
@@ -62,13 +62,13 @@ class Catalog(Listing):
                 together = []
         self._look_into(together)
 
-    def _look_into(self, parts: Sequence[Part]) -> None:
+    def _look_into(self, parts: Sequence[ServerTools]) -> None:
         """Add these parts to where names are looked up, as one."""
         if len(parts) == 1:
             self._spelled.append(parts[0].spelled)
             self._by_server.append(parts[0].by_server)
         elif parts:
-            spelled: Spelled[ToolRecord] = Spelled()
+            spelled: NameLookup[ToolRecord] = NameLookup()
             by_server: dict[tuple[str, str], ToolRecord] = {}
             for part in parts:
                 spelled.by_own.update(part.spelled.by_own)

@@ -8,7 +8,7 @@ _NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ToolChanges:
     """Tools by their own names, with the digests of their definitions; of `changed` ones the old and the new."""
 
     added: Mapping[str, str]
@@ -23,10 +23,10 @@ class Difference:
         return "; ".join(f"{kind} {_names(tools)}" for kind, tools in kinds if tools)
 
 
-def difference(before: Mapping[str, str], after: Mapping[str, str]) -> Difference:
+def difference(before: Mapping[str, str], after: Mapping[str, str]) -> ToolChanges:
     """From one list to the next, each as the digests of its tools by name."""
     common = before.keys() & after.keys()
-    return Difference(
+    return ToolChanges(
         {name: digest for name, digest in after.items() if name not in common},
         {name: digest for name, digest in before.items() if name not in common},
         {name: (before[name], digest) for name, digest in after.items() if name in common and before[name] != digest},

@@ -15,7 +15,7 @@ from aggregator.domain.text.invisible import (
 from aggregator.wire.codec import TooDeep, encode
 
 
-class Cleaning:
+class CleanedDefinitions:
     """Takes one definition after the other, and remembers which names were seen and what was changed.
 
     Does nothing where the configuration says that such characters stay.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from aggregator.catalog.invisible_characters import Cleaning
+from aggregator.catalog.invisible_characters import CleanedDefinitions
 from aggregator.catalog.templates import leads_anywhere
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
@@ -53,7 +53,7 @@ def item_steps(
         if isinstance(own, str) and own not in names:
             names.add(own)
             readings[folded(own)] += 1
-    cleaning = Cleaning(server, kind)
+    cleaning = CleanedDefinitions(server, kind)
     for own, definition in known:
         yield
         if not isinstance(own, str) or not own:

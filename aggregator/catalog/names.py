@@ -8,7 +8,7 @@ from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.names import canonical, spellings
 
 
-class Spelled(Generic[R]):
+class NameLookup(Generic[R]):
     """Look-ups in dictionaries, made once: of two records under one name the first is found, under one own name the
     last."""
 
@@ -30,8 +30,8 @@ class Spelled(Generic[R]):
         return readings((self,), name)
 
 
-def readings(parts: Sequence[Spelled[R]], name: str) -> Iterator[R]:
-    """Yield what `Spelled.readings` yields, of several parts as if all their records were in one."""
+def readings(parts: Sequence[NameLookup[R]], name: str) -> Iterator[R]:
+    """Yield what `NameLookup.readings` yields, of several parts as if all their records were in one."""
     listed = None
     for part in parts:
         listed = part.by_name.get(name)

@@ -22,7 +22,7 @@ _NEAREST: Final = 3
 _ALIKE: Final = 0.6
 
 
-class Shown(Protocol):
+class PageItem(Protocol):
     """A record of something that is listed; `rendered` keeps its JSON by spelling."""
 
     @property
@@ -39,7 +39,7 @@ class Shown(Protocol):
     def rendered(self) -> dict[Style, bytes]: ...
 
 
-R = TypeVar("R", bound=Shown)
+R = TypeVar("R", bound=PageItem)
 
 
 class Pages(Generic[R]):
@@ -155,7 +155,7 @@ def _array(parts: list[bytes]) -> bytes:
     return b"[" + b",".join(parts) + b"]"
 
 
-def rendered(record: Shown, style: Style, field: str = "name") -> bytes:
+def rendered(record: PageItem, style: Style, field: str = "name") -> bytes:
     """The definition as hosts get it, made once."""
     known = record.rendered.get(style)
     if known is None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from aggregator.catalog.items import NAMED_BY
-from aggregator.catalog.names import Spelled
+from aggregator.catalog.names import NameLookup
 from aggregator.catalog.pages import Pages
 from aggregator.catalog.templates import fits
 from aggregator.domain.bounds.slices import Steps, at_once
@@ -21,7 +21,7 @@ from aggregator.domain.uris.exposed import aliased, unwrapped
 _TEMPLATES_TRIED: Final = 2_000
 
 
-class Offer:
+class ItemCatalog:
     """In config order of servers, then in each server's own order."""
 
     def __init__(self, items: Iterable[ItemRecord] = ()) -> None:
@@ -66,7 +66,7 @@ class Offer:
                 self._owning.append(record)
                 if unwrapped(uri) is None:
                     self._open.append(record)
-        self._prompts: Spelled[ItemRecord] = Spelled()
+        self._prompts: NameLookup[ItemRecord] = NameLookup()
         yield from self._prompts.more(self.prompts.records)
 
     def __repr__(self) -> str:
@@ -111,9 +111,9 @@ class Offer:
         return self._prompts.readings(name)
 
 
-def offer_steps(items: Iterable[ItemRecord]) -> Steps[Offer]:
+def offer_steps(items: Iterable[ItemRecord]) -> Steps[ItemCatalog]:
     """Make an offer of these items, one in a step."""
-    offer = Offer.__new__(Offer)
+    offer = ItemCatalog.__new__(ItemCatalog)
     yield from offer._fill(items)
     return offer
 

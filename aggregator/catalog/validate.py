@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any, Final
 
-from aggregator.catalog.invisible_characters import Cleaning
+from aggregator.catalog.invisible_characters import CleanedDefinitions
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
@@ -32,7 +32,7 @@ _DIALECTS: Final = frozenset(
 _DEPTH_LIMIT: Final = 200
 
 
-class Unfit(ValueError):
+class InvalidDefinition(ValueError):
     """The tool cannot be shown; the message says why."""
 
 
@@ -60,7 +60,7 @@ def vet_steps(
         if isinstance(definition, dict) and isinstance(name := definition.get("name"), str) and name not in names:
             names.add(name)
             readings[folded(name)] += 1
-    cleaning = Cleaning(server, "tool")
+    cleaning = CleanedDefinitions(server, "tool")
     for definition in definitions:
         yield
         try:
@@ -68,12 +68,12 @@ def vet_steps(
             if not _wanted(server, name):
                 continue
             if name in records:
-                raise Unfit("the server lists it twice; the first one counts")
+                raise InvalidDefinition("the server lists it twice; the first one counts")
             mended, headers, notes = _mend(definition, over_http=server.type != "stdio")
             if (fault := cleaning.fault(name, definition)) is not None:
-                raise Unfit(fault)
+                raise InvalidDefinition(fault)
             mended = cleaning.cleaned(name, mended)
-        except Unfit as problem:
+        except InvalidDefinition as problem:
             warnings.append(f"{server.id}: tool {_shown(definition)} is left out: {problem}")
             continue
         warnings += [f"{server.id}: tool {name!r:.80} was mended: {note}" for note in notes]
@@ -114,10 +114,10 @@ def definition_digest(definition: Any) -> str:
 
 def _own_name(definition: Any) -> str:
     if not isinstance(definition, dict):
-        raise Unfit("it is not an object")
+        raise InvalidDefinition("it is not an object")
     name = definition.get("name")
     if not isinstance(name, str) or not name:
-        raise Unfit("it has no name")
+        raise InvalidDefinition("it has no name")
     return name
 
 
@@ -134,23 +134,23 @@ def _timeout(server: ServerConfig, name: str) -> float:
 
 def _mend(definition: dict[str, Any], *, over_http: bool) -> tuple[dict[str, Any], dict[Path, ParamHeader], list[str]]:
     if deeper_than(definition, _DEPTH_LIMIT):
-        raise Unfit(f"it is nested more than {_DEPTH_LIMIT} levels deep")
+        raise InvalidDefinition(f"it is nested more than {_DEPTH_LIMIT} levels deep")
     execution = definition.get("execution")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
         # docs/decisions/0009-extensions.md
-        raise Unfit("it can only be run as a task (`execution.taskSupport`), which is not passed on")
+        raise InvalidDefinition("it can only be run as a task (`execution.taskSupport`), which is not passed on")
     notes: list[str] = []
     schema = definition.get("inputSchema")
     if schema is None:
         notes.append("it has no inputSchema; any object is taken")
         schema = {"type": "object"}
     elif not isinstance(schema, dict):
-        raise Unfit("its inputSchema is not an object")
+        raise InvalidDefinition("its inputSchema is not an object")
     elif "type" not in schema:
         notes.append('its inputSchema has no type; "object" was added')
         schema = {"type": "object", **schema}
     elif schema["type"] != "object":
-        raise Unfit(f"its inputSchema is of type {schema['type']!r:.80}, not 'object'")
+        raise InvalidDefinition(f"its inputSchema is of type {schema['type']!r:.80}, not 'object'")
     _check_schema(schema, "inputSchema")
     headers: dict[Path, ParamHeader] = {}
     try:
@@ -158,7 +158,7 @@ def _mend(definition: dict[str, Any], *, over_http: bool) -> tuple[dict[str, Any
     except ValueError as problem:
         if over_http:
             # SH, Custom Headers: a client over HTTP must leave such a tool out.
-            raise Unfit(str(problem)) from problem
+            raise InvalidDefinition(str(problem)) from problem
         schema = _without_headers(schema)
         notes.append(f"{problem}; the annotation was taken out")
     mended = definition if schema is definition.get("inputSchema") else {**definition, "inputSchema": schema}
@@ -166,9 +166,9 @@ def _mend(definition: dict[str, Any], *, over_http: bool) -> tuple[dict[str, Any
     if output is not None:
         try:
             if not isinstance(output, dict):
-                raise Unfit("its outputSchema is not an object")
+                raise InvalidDefinition("its outputSchema is not an object")
             _check_schema(output, "outputSchema")
-        except Unfit as problem:
+        except InvalidDefinition as problem:
             mended = {key: value for key, value in mended.items() if key != "outputSchema"}
             notes.append(f"{problem}; it is shown without outputSchema")
     return mended, headers, notes
@@ -177,14 +177,14 @@ def _mend(definition: dict[str, Any], *, over_http: bool) -> tuple[dict[str, Any
 def _check_schema(schema: Mapping[str, Any], what: str) -> None:
     dialect = schema.get("$schema")
     if dialect is not None and (not isinstance(dialect, str) or dialect.rstrip("#") not in _DIALECTS):
-        raise Unfit(f"the $schema of its {what}, {dialect!r:.120}, is not supported")
+        raise InvalidDefinition(f"the $schema of its {what}, {dialect!r:.120}, is not supported")
     nodes = [node for _, node in positions(schema)]
     own_ids = {node["$id"] for node in nodes if isinstance(node.get("$id"), str)}
     for node in nodes:
         for keyword in ("$ref", "$dynamicRef"):
             target = node.get(keyword)
             if isinstance(target, str) and not target.startswith("#") and target.partition("#")[0] not in own_ids:
-                raise Unfit(f"its {what} refers to {target!r:.120} outside itself, which is never fetched")
+                raise InvalidDefinition(f"its {what} refers to {target!r:.120} outside itself, which is never fetched")
 
 
 def _without_headers(schema: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from aggregator.domain.versions import LATEST_LEGACY
 from aggregator.gateway.host import Host
 from aggregator.identity.identify import launch_agent
 from aggregator.wire.codec import decode
-from aggregator.wire.peer import NoWayBack
+from aggregator.wire.peer import NoBackChannel
 
 
 def run(path: Path | None, agent: str | None, name: str, pairs: list[str], json_arguments: str | None) -> int:
@@ -67,7 +67,7 @@ class _Silent:
         print(f"{params.get('progress')}{total} {params.get('message', '')}".rstrip(), file=sys.stderr)
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        raise NoWayBack
+        raise NoBackChannel
 
 
 def _parse_json(text: str) -> dict[str, Any]:

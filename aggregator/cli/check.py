@@ -18,7 +18,7 @@ from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.files import unwritable
 from aggregator.storage.errors import StorageError
 from aggregator.storage.locate import full_url, sqlite_path
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 
 
 def run(path: Path | None, as_json: bool) -> int:
@@ -66,7 +66,7 @@ async def _storage(url: str) -> str | None:
     return None if writable else unwritable(path)
 
 
-def _row(link: Link, app: App) -> dict[str, Any]:
+def _row(link: Upstream, app: App) -> dict[str, Any]:
     greeting = link.greeting if link.state == "ready" else None
     shown = [tool for tool in app.gateway.catalog.tools if tool.server == link.config.id]
     names = {tool.own_name for tool in shown}

@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 
 
-class Names(StrEnum):
+class NameArguments(StrEnum):
     """How tools are listed."""
 
     canonical = "canonical"
@@ -58,7 +58,7 @@ def root(
 
 
 NamesOption = Annotated[
-    Names | None,
+    NameArguments | None,
     typer.Option(
         help="canonical: server.tool; compatible: server__tool, for hosts that refuse dots.", show_default=False
     ),

@@ -14,7 +14,7 @@ from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.uris.addresses import is_loopback
-from aggregator.frontends.server import SSE_PATH, Web, listening_socket, serve_web
+from aggregator.frontends.server import SSE_PATH, WebServer, listening_socket, serve_web
 from aggregator.frontends.v1.routes import V1_PATH
 from aggregator.frontends.web.host_guard import refuse_public
 from aggregator.redaction.redactor import Redactor
@@ -60,7 +60,7 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded])
         refuse_public(http.host)
     level = logging.WARNING if app.access.open else logging.INFO
     log.log(level, "%s", app.access.who_needs_no_key())
-    web = Web(app.gateway, config, app.access, app.report, app.observing.count(app.snapshot).page)
+    web = WebServer(app.gateway, config, app.access, app.report, app.observing.count(app.snapshot).page)
     stopping = stop_on_signals(app.hurry.set, app.reload)
     with listening_socket(http.host, http.port) as bound:
         address, port = bound.getsockname()[:2]

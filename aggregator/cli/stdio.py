@@ -17,7 +17,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
 from aggregator.frontends.stdio import serve_stdio, standard_streams
 from aggregator.gateway.host import Host
-from aggregator.identity.identify import Facts, launch_agent
+from aggregator.identity.identify import RequestFacts, launch_agent
 from aggregator.redaction.redactor import Redactor
 
 
@@ -41,7 +41,7 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded],
     config = loaded.config
     app = App(config, loaded.policies, storage_url(loaded), keeps_records=True, redactor=redactor)
     app.follow(loaded, read, log_as)
-    principal = app.access.admit(Facts("stdio", launch_agent=agent))
+    principal = app.access.admit(RequestFacts("stdio", launch_agent=agent))
     assert isinstance(principal, Principal), "whoever starts the program may start it as any agent"
     host = Host("stdio", config.stdio.names, principal, session="stdio")
     app.supervisor.audience.expect_one()

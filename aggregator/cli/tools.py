@@ -9,7 +9,7 @@ from typing import Final
 from aggregator.app.app import App
 from aggregator.catalog.describe.levels import level1, level2, level3
 from aggregator.catalog.describe.tokens import fit
-from aggregator.catalog.search.index import Index
+from aggregator.catalog.search.index import SearchIndex
 from aggregator.cli.runtime.setup import all_started, load_config, run_loop
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
@@ -58,7 +58,7 @@ async def _tools(loaded: Loaded, query: str | None, server: str | None, limit: i
 
 
 def _found(config: Config, tools: list[ToolRecord], query: str, limit: int | None) -> list[ToolRecord]:
-    index = Index.of(
+    index = SearchIndex.of(
         (
             one.id,
             " ".join((one.id, one.description, *one.trigger_keywords)),

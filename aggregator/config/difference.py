@@ -30,7 +30,7 @@ Fields = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ConfigChanges:
     """`config` is what is in force from now on. Servers are named by id, settings as `section.name`.
 
     `replaced` servers need another connection, `amended` ones do not: by id, the fields that changed. `applied`
@@ -76,7 +76,7 @@ class Difference:
         return {name: value for name, value in found.items() if value}
 
 
-def difference(old: Config, new: Config) -> Difference:
+def difference(old: Config, new: Config) -> ConfigChanges:
     """What it takes to get from `old`, which is in force, to `new`."""
     before = {server.id: server for server in old.servers}
     after = {server.id: server for server in new.servers}
@@ -84,7 +84,7 @@ def difference(old: Config, new: Config) -> Difference:
     changed = {name: fields for name in both if (fields := _changed(before[name], after[name]))}
     settings = list(_settings(old, new))
     kept_back = tuple(name for name in settings if name not in AT_ONCE)
-    return Difference(
+    return ConfigChanges(
         config=_holding_back(old, new, kept_back),
         added=tuple(name for name in after if name not in before),
         removed=tuple(name for name in before if name not in after),

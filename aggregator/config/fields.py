@@ -53,7 +53,7 @@ TextMap = Annotated[
 ]
 
 
-class Part(BaseModel):
+class ConfigModel(BaseModel):
     """A frozen piece of configuration whose errors never show what was in it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)

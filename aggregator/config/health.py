@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from aggregator.config.fields import Part, Seconds, Whole
+from aggregator.config.fields import ConfigModel, Seconds, Whole
 
 
-class HealthConfig(Part):
+class HealthConfig(ConfigModel):
     """How a server is looked after while nobody calls it, and when it counts as dead."""
 
     enabled: bool = Field(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from aggregator.config.errors import ConfigError
-from aggregator.config.files.find import Found, find_config
+from aggregator.config.files.find import ConfigLocation, find_config
 from aggregator.config.files.jsonfile import JsonObject, kind, read_bytes, read_object
 from aggregator.config.files.report import Report, Where, did_you_mean, dotted, nearest
 from aggregator.config.files.trust import TrustList
@@ -86,7 +86,7 @@ class Loaded:
         return self.path.absolute().parent if self.path else Path.cwd()
 
 
-def load_found(found: Found, environ: Mapping[str, str]) -> Loaded:
+def load_found(found: ConfigLocation, environ: Mapping[str, str]) -> Loaded:
     """Read the file that was found, as `load` does."""
     return load(found.path, environ, found.trust)
 

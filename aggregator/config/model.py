@@ -5,13 +5,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from aggregator.config.fields import MIB, Bytes, Part, Seconds, TextMap, Texts, Whole
+from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, TextMap, Texts, Whole
 from aggregator.config.health import HealthConfig
 from aggregator.config.settings import (
     AuditConfig,
     ChecksConfig,
-    DoorConfig,
     Expose,
+    FrontendConfig,
     HttpConfig,
     LogConfig,
     RedactConfig,
@@ -29,7 +29,7 @@ Isolation = Literal["shared", "per_agent", "per_session"]
 Start = Literal["eager", "lazy", "on_call"]
 
 
-class LaunchConfig(Part):
+class LaunchConfig(ConfigModel):
     """A program that the aggregator starts before it connects to `url`, and stops with the connection."""
 
     command: str = Field(
@@ -54,7 +54,7 @@ class LaunchConfig(Part):
     )
 
 
-class ToolsConfig(Part):
+class ToolsConfig(ConfigModel):
     """Which of a server's tools exist here, and how long each may take."""
 
     include: tuple[str, ...] = Field(
@@ -82,7 +82,7 @@ class ToolsConfig(Part):
     )
 
 
-class ServerConfig(Part):
+class ServerConfig(ConfigModel):
     """One upstream server. `id`, `key` and `disabled_reason` are worked out; the rest is an entry of `mcpServers`."""
 
     id: str = Field(description="The server's name here: the key, in letters, digits, `_` and `-`.")
@@ -306,14 +306,16 @@ class ServerConfig(Part):
     )
 
 
-class Config(Part):
+class Config(ConfigModel):
     """The whole of `aggregator.json`, with what the environment adds."""
 
     servers: tuple[ServerConfig, ...] = Field(default=(), description="The upstream servers, in the order of the file.")
     http: HttpConfig = Field(
         default=HttpConfig.model_construct(), description="The Streamable HTTP door of `aggregator serve`."
     )
-    sse: DoorConfig = Field(default=DoorConfig.model_construct(), description="The SSE door of `aggregator serve`.")
+    sse: FrontendConfig = Field(
+        default=FrontendConfig.model_construct(), description="The SSE door of `aggregator serve`."
+    )
     stdio: StdioConfig = Field(default=StdioConfig.model_construct(), description="The door of `aggregator stdio`.")
     v1: V1Config = Field(
         default=V1Config.model_construct(), description="`/v1` of `aggregator serve`, for applications without MCP."

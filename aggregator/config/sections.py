@@ -16,7 +16,7 @@ from aggregator.config.servers.foreign import is_comment
 from aggregator.config.settings import (
     AuditConfig,
     ChecksConfig,
-    DoorConfig,
+    FrontendConfig,
     HttpConfig,
     LogConfig,
     RedactConfig,
@@ -27,7 +27,7 @@ from aggregator.config.settings import (
 
 SECTIONS: dict[str, type[BaseModel]] = {
     "http": HttpConfig,
-    "sse": DoorConfig,
+    "sse": FrontendConfig,
     "stdio": StdioConfig,
     "v1": V1Config,
     "checks": ChecksConfig,

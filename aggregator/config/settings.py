@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, field_validator
 
 from aggregator import LAYERS
-from aggregator.config.fields import MIB, Bytes, Part, Seconds, Whole
+from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, Whole
 from aggregator.domain.uris.addresses import parse_network
 
 Names = Literal["canonical", "compatible"]
@@ -46,7 +46,7 @@ OwnUrl = Annotated[str, AfterValidator(_own_url)]
 _URL = re.compile(r"https?://[^/?#\s]+(/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*/?", re.IGNORECASE)
 
 
-class DoorConfig(Part):
+class FrontendConfig(ConfigModel):
     """A way in for hosts."""
 
     enabled: bool = Field(default=True, description="`false`: this way in is closed.")
@@ -64,7 +64,7 @@ class DoorConfig(Part):
     )
 
 
-class StdioConfig(DoorConfig):
+class StdioConfig(FrontendConfig):
     """The stdio door, which most hosts that refuse dots use."""
 
     names: Names | None = Field(
@@ -91,7 +91,7 @@ class StdioConfig(DoorConfig):
     )
 
 
-class HttpConfig(DoorConfig):
+class HttpConfig(FrontendConfig):
     """The Streamable HTTP door, and the address that the SSE door shares with it."""
 
     host: str = Field(default="127.0.0.1", min_length=1, description="The address to listen on.", examples=["::1"])
@@ -176,7 +176,7 @@ class HttpConfig(DoorConfig):
     )
 
 
-class V1Config(Part):
+class V1Config(ConfigModel):
     """`/v1` of `aggregator serve`: plain HTTP for applications that do not speak MCP."""
 
     enabled: bool = Field(default=True, description="`false`: this way in is closed.")
@@ -191,7 +191,7 @@ class V1Config(Part):
     )
 
 
-class ChecksConfig(Part):
+class ChecksConfig(ConfigModel):
     """Checks of arguments and results that may take long. They are made in processes of their own; all others are made
     at once."""
 
@@ -211,7 +211,7 @@ class ChecksConfig(Part):
     )
 
 
-class SearchConfig(Part):
+class SearchConfig(ConfigModel):
     """How tools are found."""
 
     semantic: bool = Field(
@@ -221,7 +221,7 @@ class SearchConfig(Part):
     )
 
 
-class AuditConfig(Part):
+class AuditConfig(ConfigModel):
     """The audit log: one row for every call, and for what else an admin wants to find later."""
 
     enabled: bool = Field(default=True, description="`false`: nothing is written.")
@@ -260,7 +260,7 @@ class AuditConfig(Part):
     )
 
 
-class RedactConfig(Part):
+class RedactConfig(ConfigModel):
     """What is taken out of logs, the audit, spans and errors besides the secrets that this file brought in."""
 
     patterns: bool = Field(
@@ -280,7 +280,7 @@ class RedactConfig(Part):
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # pydantic has a deprecated method `json`, which nothing here calls
 
-    class LogConfig(Part):
+    class LogConfig(ConfigModel):
         """The log, which goes to stderr."""
 
         level: Level = Field(default="info", description="The least serious events to log.", examples=["debug"])

@@ -16,7 +16,7 @@ _FORMS_SINCE: Final = "2025-06-18"
 _URLS_SINCE: Final = "2025-11-25"
 
 
-class Abilities(NamedTuple):
+class HostCapabilities(NamedTuple):
     """As far as they can be passed on: what a host can do beyond this is not declared to anybody.
 
     `urls` are pages that a person is sent to; `roots_change` is that the host tells when its roots are others.
@@ -30,12 +30,12 @@ class Abilities(NamedTuple):
     roots_change: bool = False
 
 
-NOTHING: Final = Abilities()
+NOTHING: Final = HostCapabilities()
 # What is declared where it is not known who will be asked.
-EVERYTHING: Final = Abilities(forms=True, urls=True, sampling=True, sampling_tools=True, roots=True)
+EVERYTHING: Final = HostCapabilities(forms=True, urls=True, sampling=True, sampling_tools=True, roots=True)
 
 
-def abilities_of(version: str, capabilities: Any) -> Abilities:
+def abilities_of(version: str, capabilities: Any) -> HostCapabilities:
     """What a host declared: a client's `capabilities` in the given revision."""
     if not capabilities or not isinstance(capabilities, Mapping):
         return NOTHING
@@ -43,7 +43,7 @@ def abilities_of(version: str, capabilities: Any) -> Abilities:
     elicitation = capabilities.get("elicitation") if version >= _FORMS_SINCE else None
     elicits = isinstance(elicitation, Mapping)
     modes: Mapping[str, Any] = elicitation if isinstance(elicitation, Mapping) else {}
-    return Abilities(
+    return HostCapabilities(
         # An empty object means forms; only `url` means no forms.
         forms=elicits and (not modes or "form" in modes),
         urls="url" in modes and version >= _URLS_SINCE,
@@ -56,7 +56,7 @@ def abilities_of(version: str, capabilities: Any) -> Abilities:
 
 
 @lru_cache(maxsize=64)
-def declared(abilities: Abilities, *, alone: bool = False) -> Mapping[str, Any]:
+def declared(abilities: HostCapabilities, *, alone: bool = False) -> Mapping[str, Any]:
     """The `capabilities` of a client that can be asked so much; `alone`: nobody else is behind the connection.
 
     Only then a change of roots can be told: with several hosts there is no saying whose they are.
@@ -72,7 +72,7 @@ def declared(abilities: Abilities, *, alone: bool = False) -> Mapping[str, Any]:
     return capabilities
 
 
-def lacking(abilities: Abilities, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
+def lacking(abilities: HostCapabilities, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
     """The capabilities this question needs and the host has not, as `requiredCapabilities` names them; None if all."""
     if method == ELICIT:
         url = params.get("mode") == "url"

@@ -11,7 +11,7 @@ from aggregator.domain.records import ToolRecord
 CONVERSATION_KEY: Final = "aggregator/conversation_id"
 
 
-class Asked(NamedTuple):
+class ToolCall(NamedTuple):
     """`tools/call` as it came: `params` untouched, hop-local `_meta` in it.
 
     `version` is the revision it speaks, `style` how the host sees names, `conversation` what it belongs to,
@@ -52,8 +52,8 @@ class Asked(NamedTuple):
         return arguments
 
 
-class Resolved(NamedTuple):
+class ResolvedCall(NamedTuple):
     """It is known which tool of which upstream is meant."""
 
-    asked: Asked
+    asked: ToolCall
     tool: ToolRecord

@@ -32,7 +32,7 @@ class TraceContext(NamedTuple):
 current_trace: ContextVar[TraceContext | None] = ContextVar("current_trace", default=None)
 
 
-class Holds(Protocol):
+class MemoryHold(Protocol):
     """Counts the memory that the results of one call take."""
 
     def take(self, size: int, agent: str | None, server: str) -> bool: ...
@@ -49,14 +49,14 @@ class LogContext:
     agent: str | None = None
     server: str | None = None
     tool: str | None = None
-    holding: "Holds | None" = None
+    holding: "MemoryHold | None" = None
 
 
 # The same, where more is known of the call than its trace.
 current_call: ContextVar[LogContext | None] = ContextVar("current_call", default=None)
 
 
-class Step(NamedTuple):
+class Stage(NamedTuple):
     """A part of the road, for a child span: `policy`, `check`, `confirm`, `upstream`, `output`; in seconds."""
 
     name: str
@@ -99,7 +99,7 @@ class CallRecord:
     upstream_version: str | None = None
     duration: float = 0.0
     queued: float = 0.0
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Stage] = field(default_factory=list)
     status: Status = "ok"
     error_code: str | None = None
     error_message: str | None = None

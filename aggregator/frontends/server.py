@@ -17,18 +17,18 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
 from aggregator.frontends.answer import Answer
-from aggregator.frontends.v1.routes import ROUTES, V1_PATH, V1Door, failure, refusal
+from aggregator.frontends.v1.routes import ROUTES, V1_PATH, V1Frontend, failure, refusal
 from aggregator.frontends.web.body_limits import bounds_of
-from aggregator.frontends.web.connection_limits import Connection
+from aggregator.frontends.web.connection_limits import HostConnection
 from aggregator.frontends.web.credentials import facts_of, refuse
-from aggregator.frontends.web.host_guard import App, Guard, Receive, Scope, Send, header, respond, source_in, values
+from aggregator.frontends.web.host_guard import App, HostGuard, Receive, Scope, Send, header, respond, source_in, values
 from aggregator.frontends.web.metrics_page import METRICS_PATH, MetricsPage, Page
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.frontends.web.sessions import Sessions
-from aggregator.frontends.web.sse import SseDoor
-from aggregator.frontends.web.streamable_http import HttpDoor
+from aggregator.frontends.web.sse import SseFrontend
+from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
 from aggregator.gateway.access import Access
-from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.identity.identify import Door, Refused
 from aggregator.wire.peer import error_message
 
@@ -51,11 +51,11 @@ Report = Callable[[], tuple[bool, Mapping[str, Any]]]
 """Whether we are ready, and the details that say so."""
 
 
-class Web:
+class WebServer:
     """ASGI: the doors by path, everything else to the pages. `metrics` gives the text of theirs, if anybody counts."""
 
     def __init__(
-        self, gateway: Gateway, config: Config, access: Access, report: Report, metrics: Page | None = None
+        self, gateway: Dispatcher, config: Config, access: Access, report: Report, metrics: Page | None = None
     ) -> None:
         http, sse = config.http, config.sse
         self._tasks = Tasks("the web doors")
@@ -63,9 +63,9 @@ class Web:
         self._sessions = Sessions(
             gateway.changes, gateway.admitted, self._tasks, gateway.room, http.session_idle_timeout, bounds.unread
         )
-        self._http = HttpDoor(gateway, http.names, bounds, self._sessions, self._tasks)
+        self._http = StreamableHttpFrontend(gateway, http.names, bounds, self._sessions, self._tasks)
         self.own = OwnAddress(http)
-        self._sse = SseDoor(gateway, sse.names, MESSAGES_PATH, bounds, self._prefix)
+        self._sse = SseFrontend(gateway, sse.names, MESSAGES_PATH, bounds, self._prefix)
         self._stall_timeout = http.stall_timeout
         self._gateway = gateway
         self._access = access
@@ -76,7 +76,7 @@ class Web:
         if sse.enabled:
             self._doors |= {SSE_PATH: ("sse", self._sse.stream), MESSAGES_PATH: ("sse", self._sse.message)}
         if config.v1.enabled:
-            v1 = V1Door(gateway, config.v1, bounds, self.own.public_url)
+            v1 = V1Frontend(gateway, config.v1, bounds, self.own.public_url)
             self._doors |= {path: ("v1", v1.serve) for path in ROUTES}
         paths = {
             "streamable_http": http.path if http.enabled else None,
@@ -86,7 +86,7 @@ class Web:
         self._metrics = MetricsPage(access, metrics) if metrics is not None else None
         base = self.own.public_url or ""
         self._pages = _pages(report, {kind: f"{base}{path}" for kind, path in paths.items() if path is not None})
-        self.app = Guard(self._route, self.own, HEALTH_PATHS)
+        self.app = HostGuard(self._route, self.own, HEALTH_PATHS)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -100,9 +100,9 @@ class Web:
                 self._sessions.close()
                 await self._gateway.hang_up()
 
-    def connection(self, *given: Any, **more: Any) -> Connection:
+    def connection(self, *given: Any, **more: Any) -> HostConnection:
         """One connection of a host, as the server below has them."""
-        return Connection(self._stall_timeout, self._given_up, *given, **more)
+        return HostConnection(self._stall_timeout, self._given_up, *given, **more)
 
     def _given_up(self, why: str) -> None:
         self._gateway.room.refused[why] += 1
@@ -211,7 +211,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 async def serve_web(
-    web: Web, bound: socket.socket, stopping: asyncio.Event, drain: Callable[[], Awaitable[None]] | None = None
+    web: WebServer, bound: socket.socket, stopping: asyncio.Event, drain: Callable[[], Awaitable[None]] | None = None
 ) -> None:
     """Serve until `stopping` is set, then finish what runs. While `drain` runs the door stays open, to say why not."""
     config = uvicorn.Config(
@@ -226,7 +226,7 @@ async def serve_web(
         timeout_keep_alive=75,
         timeout_graceful_shutdown=LAST_BYTES,
     )
-    server = _Server(config)
+    server = _UvicornServer(config)
     async with web.running(), Tasks("the web server") as tasks:
         serving = tasks.start(server.serve(sockets=[bound]))
         waiting = tasks.start(stopping.wait())
@@ -238,7 +238,7 @@ async def serve_web(
         await serving
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """Signals are the program's business, not the web server's."""
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]

@@ -16,7 +16,7 @@ from aggregator.config.settings import StdioConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, PARSE_ERROR, RpcError
 from aggregator.frontends.stdout import is_pipe, outlet
-from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.lines import WINDOW, LineReader, answered_by, asked_by
@@ -36,11 +36,11 @@ _SLICE: Final = 16 * 1024
 _LEFT: Final = "the host closed stdin"
 
 
-class StdioDoor(LineReader):
+class StdioFrontend(LineReader):
     """One host on the two pipes we were started with."""
 
     def __init__(
-        self, gateway: Gateway, host: Host, tasks: Tasks, write: Callable[[bytes], None], limits: StdioConfig
+        self, gateway: Dispatcher, host: Host, tasks: Tasks, write: Callable[[bytes], None], limits: StdioConfig
     ) -> None:
         super().__init__(limits.max_message_bytes)
         self._gateway = gateway
@@ -85,7 +85,7 @@ class StdioDoor(LineReader):
 
 
 async def serve_stdio(
-    gateway: Gateway,
+    gateway: Dispatcher,
     host: Host,
     stdin: BinaryIO,
     stdout: BinaryIO,
@@ -99,7 +99,7 @@ async def serve_stdio(
     limits = limits or StdioConfig()
     out = outlet(stdout, limits.max_unread_bytes)
     async with Tasks("the stdio door") as tasks, out.on(stdout):
-        door = StdioDoor(gateway, host, tasks, out.write, limits)
+        door = StdioFrontend(gateway, host, tasks, out.write, limits)
 
         async def read() -> None:
             async for data in _chunks(stdin):

@@ -16,7 +16,7 @@ _ENOUGH: Final = 16
 _LAST_BYTES: Final = 5.0
 
 
-class Outlet(asyncio.BaseProtocol):
+class Stdout(asyncio.BaseProtocol):
     """`write` never waits, `room` does. `choked` is done when more than `most` bytes wait: then all are dropped."""
 
     def __init__(self, most: int) -> None:
@@ -75,7 +75,7 @@ class Outlet(asyncio.BaseProtocol):
             self._closed.set_result(None)
 
 
-class FileOutlet(Outlet):
+class FileStdout(Stdout):
     """A file or a terminal takes what it is given, and holds us up meanwhile."""
 
     def __init__(self) -> None:
@@ -92,9 +92,9 @@ class FileOutlet(Outlet):
         yield
 
 
-def outlet(stdout: BinaryIO, most: int) -> Outlet:
+def outlet(stdout: BinaryIO, most: int) -> Stdout:
     """The one for what our stdout is."""
-    return Outlet(most) if is_pipe(stdout) else FileOutlet()
+    return Stdout(most) if is_pipe(stdout) else FileStdout()
 
 
 def is_pipe(stream: BinaryIO) -> bool:

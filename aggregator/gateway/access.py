@@ -6,7 +6,7 @@ from typing import Final
 
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.gateway.views.views import Views
-from aggregator.identity.identify import Facts, Refused, identify
+from aggregator.identity.identify import Refused, RequestFacts, identify
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.throttle import Throttle
 
@@ -27,7 +27,7 @@ class Access:
         self.keyring = Keyring()
         self.locked: str | None = None
         self.unread = False
-        self.refused: Callable[[Facts, Refused], None] = _unheard
+        self.refused: Callable[[RequestFacts, Refused], None] = _unheard
 
     @property
     def open(self) -> bool:
@@ -63,7 +63,7 @@ class Access:
             "a request that a proxy passed on needs a key"
         )
 
-    def admit(self, facts: Facts) -> Principal | Refused:
+    def admit(self, facts: RequestFacts) -> Principal | Refused:
         """The agent behind a request, or why it is not let in."""
         # A key that may be right is no guess.
         throttle = Throttle() if self.unread else self._throttle
@@ -78,7 +78,7 @@ class Access:
             return Principal(claim.agent_id, key_id=claim.key_id)
         return Principal(claim.agent_id, rules.tenant, rules.roles, claim.key_id)
 
-    def _explained(self, refused: Refused, facts: Facts) -> Refused:
+    def _explained(self, refused: Refused, facts: RequestFacts) -> Refused:
         """The refusal of somebody who may well be right, while keys are not known or may have been lost."""
         if self.locked is None or refused.status != 401:
             return refused
@@ -88,5 +88,5 @@ class Access:
         return Refused(401, f"{refused.reason} {why}")
 
 
-def _unheard(facts: Facts, refused: Refused) -> None:
+def _unheard(facts: RequestFacts, refused: Refused) -> None:
     """Nobody wants to know."""

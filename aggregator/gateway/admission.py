@@ -26,7 +26,7 @@ _NOUNS: Final[Mapping[Kind, str]] = {
 _RETRY_AFTER: Final[Mapping[Kind, int]] = {"sessions": 30, "streams": 10, "pending": 1}
 
 
-class NoRoom(HostError):
+class TooMany(HostError):
     """One too many. `code` is the HTTP status too; `retry_after` in seconds."""
 
     def __init__(self, kind: Kind, most: int, agent_id: str | None) -> None:
@@ -42,12 +42,12 @@ class NoRoom(HostError):
         )
 
 
-class Seat:
+class Slot:
     """A place taken by one agent; given back once, by `leave` or at the end of `with`."""
 
     __slots__ = ("_agent", "_kind", "_room")
 
-    def __init__(self, room: "Room", kind: Kind, agent: str | None) -> None:
+    def __init__(self, room: "Admission", kind: Kind, agent: str | None) -> None:
         self._room = room
         self._kind: Kind | None = kind
         self._agent = agent
@@ -77,7 +77,7 @@ class Seat:
         self.leave()
 
 
-class Room:
+class Admission:
     """`most` of each kind in all; an agent that came with a key may have `share` of that, others any part of it.
 
     `refused` counts what was turned away, by limit; whoever holds hosts to another bound counts there too.
@@ -98,7 +98,7 @@ class Room:
         """How many of each kind there are now."""
         return {kind: self._taken[kind] for kind in self._most}
 
-    def seat(self, kind: Kind, principal: Principal) -> Seat:
+    def seat(self, kind: Kind, principal: Principal) -> Slot:
         """A place.
 
         Raises:
@@ -107,16 +107,16 @@ class Room:
         # Nobody else can be told apart: they are whoever is on this machine.
         agent = principal.agent_id if principal.key_id is not None else None
         self._take(kind, agent)
-        return Seat(self, kind, agent)
+        return Slot(self, kind, agent)
 
     def _take(self, kind: Kind, agent: str | None) -> None:
         if self._taken[kind] >= self._most[kind]:
             self.refused[kind] += 1
-            raise NoRoom(kind, self._most[kind], None)
+            raise TooMany(kind, self._most[kind], None)
         if agent is not None:
             if self._of_agent[kind, agent] >= self._share[kind]:
                 self.refused[f"{kind}_of_agent"] += 1
-                raise NoRoom(kind, self._share[kind], agent)
+                raise TooMany(kind, self._share[kind], agent)
             self._of_agent[kind, agent] += 1
         self._taken[kind] += 1
 

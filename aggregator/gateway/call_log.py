@@ -12,9 +12,9 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
-from aggregator.domain.bounds.result_memory import Holding, Results
-from aggregator.domain.call import Asked
-from aggregator.domain.call_record import TOOL_CALL, CallRecord, LogContext, Step, TraceContext, current_call
+from aggregator.domain.bounds.result_memory import HeldMemory, ResultMemory
+from aggregator.domain.call import ToolCall
+from aggregator.domain.call_record import TOOL_CALL, CallRecord, LogContext, Stage, TraceContext, current_call
 from aggregator.domain.errors import (
     ERROR_META_KEY,
     CallRefused,
@@ -50,7 +50,7 @@ async def _at_once(tool: str) -> None:
     """There is always room."""
 
 
-class Journal:
+class CallLog:
     """`sinks` get each record when its call is over. Until something is put in place of them, the rest does nothing.
 
     `sample` decides about a new trace, `exported` says that our spans can be looked up by others; `room` waits until
@@ -60,7 +60,7 @@ class Journal:
     """
 
     def __init__(self) -> None:
-        self.results = Results(512 * 2**20)
+        self.results = ResultMemory(512 * 2**20)
         self.sinks: tuple[Callable[[CallRecord], None], ...] = ()
         self.sample: Sample = as_caller
         self.exported = False
@@ -69,7 +69,7 @@ class Journal:
         self.written: Callable[[CallRecord], Awaitable[None]] | None = None
 
     async def follow(
-        self, asked: Asked, host: Host, travel: Callable[[CallRecord], Awaitable[dict[str, Any]]]
+        self, asked: ToolCall, host: Host, travel: Callable[[CallRecord], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
         """What `travel` answers, refusals and failures of upstreams as results; the call is on record however it ends.
 
@@ -77,7 +77,7 @@ class Journal:
             RpcError: it ended in an error of the protocol.
         """
         record = self._begin(asked, host)
-        holding = Holding(self.results)
+        holding = HeldMemory(self.results)
         of_log = current_call.set(LogContext(record.trace, record.agent_id, holding=holding))
         try:
             return await self._ended(record, travel)
@@ -88,7 +88,7 @@ class Journal:
             holding.end()
 
     async def attend(
-        self, method: str, asked: Asked, host: Host, travel: Callable[["Trail"], Awaitable[dict[str, Any]]]
+        self, method: str, asked: ToolCall, host: Host, travel: Callable[["OpenRecord"], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
         """The same for a request that is no call of a tool: whatever goes wrong is raised as it is.
 
@@ -98,10 +98,10 @@ class Journal:
         record = self._begin(asked, host)
         record.method = record.tool = method
         record.asked_name, record.arguments = _wanted(asked.params)
-        holding = Holding(self.results)
+        holding = HeldMemory(self.results)
         of_log = current_call.set(LogContext(record.trace, record.agent_id, tool=method, holding=holding))
         try:
-            return await self._ended(record, lambda record: travel(Trail(self, record)))
+            return await self._ended(record, lambda record: travel(OpenRecord(self, record)))
         except NotRecorded as refused:
             raise ItemRefused.by(refused) from refused
         finally:
@@ -168,7 +168,7 @@ class Journal:
         late.error_code = "unclaimed"
         self._close(late)
 
-    def _begin(self, asked: Asked, host: Host) -> CallRecord:
+    def _begin(self, asked: ToolCall, host: Host) -> CallRecord:
         """The record of a call that has just come in."""
         principal, meta = asked.principal, asked.params.get("_meta")
         trace = begin(meta, None, self.sample)
@@ -235,10 +235,10 @@ class Journal:
             sink(record)
 
 
-class Trail(NamedTuple):
+class OpenRecord(NamedTuple):
     """Where a request that is no call of a tool leaves what becomes of it."""
 
-    journal: Journal
+    journal: CallLog
     record: CallRecord
 
     def name(self, server: str, own: str) -> None:
@@ -266,7 +266,7 @@ class timed:
     ) -> None:
         record, began = self._record, self._began
         # Quicker than its constructor, which is written in Python.
-        record.steps.append(tuple.__new__(Step, (self._name, began - record.began, perf_counter() - began)))
+        record.steps.append(tuple.__new__(Stage, (self._name, began - record.began, perf_counter() - began)))
 
 
 def name_tool(record: CallRecord, tool: ToolRecord) -> None:

@@ -15,7 +15,7 @@ from aggregator.domain.errors import ShuttingDown
 _LONGEST: Final = 30
 
 
-class Closing:
+class Drain:
     """Each request is one `with` of this while it is being answered. `begun`: nothing new is taken any more."""
 
     def __init__(self) -> None:

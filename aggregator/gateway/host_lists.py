@@ -15,14 +15,14 @@ from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.exposure import Exposure, exposed_at
 from aggregator.gateway.offers import Offers
-from aggregator.gateway.request import Question
-from aggregator.gateway.views.cache_hints import Hints
+from aggregator.gateway.request import Request
+from aggregator.gateway.views.cache_hints import CacheHints
 from aggregator.gateway.views.list_changed import Seen
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.list_kinds import Kind
 
 
-class Exhibit:
+class HostLists:
     """Rule: `to` and `seen_by` take as long as there are tools unless `is_ready`; `prepare` makes it so, in pieces."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Exhibit:
         resolver: Resolver,
         offers: Offers,
         exposure: Exposure,
-        hints: Hints,
+        hints: CacheHints,
         slices: Slices,
     ) -> None:
         self._views = views
@@ -84,7 +84,7 @@ class Exhibit:
                     await self._exposure.choose(view, whole, extent, self._slices)
 
     async def page(
-        self, question: Question, field: str, kind: Kind, pages: Pages[Any], style: Style = "canonical"
+        self, question: Request, field: str, kind: Kind, pages: Pages[Any], style: Style = "canonical"
     ) -> dict[str, Any]:
         """Return the page of a list that was asked for; all its pages are made once, in pieces.
 

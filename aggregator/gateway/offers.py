@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from aggregator.catalog.resources import Offer
+from aggregator.catalog.resources import ItemCatalog
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.uris.links import Elsewhere
 from aggregator.gateway.host import Host
-from aggregator.gateway.request import Question
+from aggregator.gateway.request import Request
 from aggregator.gateway.views.views import View, Views
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 
 # Templates that the links of one result are held against; a look at one takes a microsecond.
 _LOOKS: Final = 2_000
@@ -19,15 +19,15 @@ class Offers:
     """`all` is swapped whole when it changes; `settled` waits for servers that are still starting."""
 
     def __init__(
-        self, views: Views, settled: Callable[[], Awaitable[None]], by_prefix: Mapping[str, Link], slices: Slices
+        self, views: Views, settled: Callable[[], Awaitable[None]], by_prefix: Mapping[str, Upstream], slices: Slices
     ) -> None:
-        self.all = Offer()
+        self.all = ItemCatalog()
         self._by_prefix = by_prefix
         self.settled = settled
         self._views = views
         self._slices = slices
 
-    def view(self, question: Question) -> View:
+    def view(self, question: Request) -> View:
         """What the agent behind a request sees."""
         return self.view_of(question.host)
 
@@ -35,7 +35,7 @@ class Offers:
         """What the agent behind a host sees."""
         return self._views.of(host.principal)
 
-    def of(self, view: View) -> Offer:
+    def of(self, view: View) -> ItemCatalog:
         """What the agent has."""
         return self._views.offer(view, self.all)
 
@@ -44,7 +44,7 @@ class Offers:
         while not self._views.knows_offer(self.view_of(host), self.all):
             await self._views.offered(self.view_of(host), self.all, self._slices)
 
-    def elsewhere(self, host: Host, link: Link) -> Elsewhere:
+    def elsewhere(self, host: Host, link: Upstream) -> Elsewhere:
         """Return what tells, of the URIs in one result, which another server than this one would answer for a host."""
         looks = 0
 

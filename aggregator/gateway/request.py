@@ -2,13 +2,13 @@
 
 from typing import Any, Final, NamedTuple
 
-from aggregator.domain.call import CONVERSATION_KEY, Asked
+from aggregator.domain.call import CONVERSATION_KEY, ToolCall
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.names import Style
 from aggregator.domain.schema_walk import deeper_than
 from aggregator.domain.versions import LATEST_LEGACY, era_of
-from aggregator.gateway.ask.input_required import Inquiries
-from aggregator.gateway.call_log import Trail
+from aggregator.gateway.ask.input_required import InputRequests
+from aggregator.gateway.call_log import OpenRecord
 from aggregator.gateway.host import Host
 from aggregator.wire.peer import Channel
 
@@ -16,7 +16,7 @@ from aggregator.wire.peer import Channel
 _DEEPEST: Final = 64
 
 
-class Question(NamedTuple):
+class Request(NamedTuple):
     """`version` is the revision it speaks; None only before a handshake. `inquiries` is how it can be asked back,
     `trail` what is on record of it, where that is more than a line in the log."""
 
@@ -24,8 +24,8 @@ class Question(NamedTuple):
     params: dict[str, Any]
     channel: Channel
     version: str | None
-    inquiries: Inquiries
-    trail: Trail | None = None
+    inquiries: InputRequests
+    trail: OpenRecord | None = None
 
     @property
     def modern(self) -> bool:
@@ -37,12 +37,12 @@ class Question(NamedTuple):
         """The revision that an answer is made for."""
         return self.version or LATEST_LEGACY
 
-    def asked(self, style: Style = "canonical") -> Asked:
+    def asked(self, style: Style = "canonical") -> ToolCall:
         """The same as the first stage of a call; it belongs to what the host names, else to its session."""
         meta = self.params.get("_meta")
         named = meta.get(CONVERSATION_KEY) if isinstance(meta, dict) else None
         conversation = named if isinstance(named, str) and named else self.host.session
-        return Asked(self.host.principal, self.params, self.spoken, style, conversation)
+        return ToolCall(self.host.principal, self.params, self.spoken, style, conversation)
 
     def text(self, key: str) -> str:
         """A parameter that must be there, as text.

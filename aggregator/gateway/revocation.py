@@ -21,38 +21,38 @@ REVIEWED_DOORS: Final = frozenset({"http", "sse", "v1"})
 Caller = tuple[str, str | None]
 
 
-class Going:
+class RevocableTask:
     """One thing that goes on. `over` is set before `end` is called."""
 
     __slots__ = ("end", "over", "principal", "those")
 
-    def __init__(self, principal: Principal, end: Callable[[], object], those: "dict[Going, None]") -> None:
+    def __init__(self, principal: Principal, end: Callable[[], object], those: "dict[RevocableTask, None]") -> None:
         self.principal = principal
         self.those = those
         self.end = end
         self.over = False
 
 
-class Admitted:
+class AdmittedTasks:
     """All of them, by caller, so that a review costs one look-up for each caller."""
 
     def __init__(self) -> None:
-        self._by_caller: dict[Caller, dict[Going, None]] = {}
+        self._by_caller: dict[Caller, dict[RevocableTask, None]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._by_caller.values()))
 
-    def enter(self, principal: Principal, end: Callable[[], object]) -> Going:
+    def enter(self, principal: Principal, end: Callable[[], object]) -> RevocableTask:
         """Something begins to go on, which `end` ends."""
         caller = principal.agent_id, principal.key_id
         those = self._by_caller.get(caller)
         if those is None:
             those = self._by_caller[caller] = {}
-        going = Going(principal, end, those)
+        going = RevocableTask(principal, end, those)
         those[going] = None
         return going
 
-    def leave(self, going: Going) -> None:
+    def leave(self, going: RevocableTask) -> None:
         """It is over; that may be said twice."""
         going.those.pop(going, None)
 

@@ -13,7 +13,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import LOCAL
 from aggregator.identity.keyring import Keyring, Refusal
 from aggregator.identity.keys import PREFIX, check_agent_id, parse_key
-from aggregator.identity.source import NOWHERE, Source
+from aggregator.identity.source import NOWHERE, ClientSource
 from aggregator.identity.throttle import Throttle
 
 Door = Literal["stdio", "http", "sse", "v1"]
@@ -32,7 +32,7 @@ _LONGEST_NAME: Final = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RequestFacts:
     """What a door knows. Headers with every value that was sent, in order; `query` as it stands in the URL."""
 
     door: Door
@@ -40,7 +40,7 @@ class Facts:
     api_key: tuple[str, ...] = field(default=(), repr=False)
     query: str = field(default="", repr=False)
     endpoint_agent: str | None = None
-    source: Source = NOWHERE
+    source: ClientSource = NOWHERE
     launch_agent: str | None = None
 
 
@@ -81,7 +81,7 @@ _WRONG: Final[Mapping[str, Refused]] = {
 }
 
 
-def identify(facts: Facts, keyring: Keyring, throttle: Throttle, mode: Mode, now: float) -> Claim | Refused:
+def identify(facts: RequestFacts, keyring: Keyring, throttle: Throttle, mode: Mode, now: float) -> Claim | Refused:
     """Who asks, or why that is not known. `now` is the wall clock."""
     if facts.door == "stdio":
         # Whoever starts the program may start it as any agent: there is nothing to prove.
@@ -112,7 +112,7 @@ def launch_agent(option: str | None, environ: Mapping[str, str]) -> str | None:
     return given
 
 
-def _by_key(text: str, facts: Facts, keyring: Keyring, throttle: Throttle, now: float) -> Claim | Refused:
+def _by_key(text: str, facts: RequestFacts, keyring: Keyring, throttle: Throttle, now: float) -> Claim | Refused:
     record = keyring.verify(parse_key(text), now)
     if isinstance(record, Refusal):
         # An expired or revoked key was right once: that is no guessing.
@@ -130,13 +130,13 @@ def _slowed(wait: float) -> Refused:
     return Refused(429, reason, seconds)
 
 
-def _local(facts: Facts) -> Claim | Refused:
+def _local(facts: RequestFacts) -> Claim | Refused:
     if not facts.source.local:
         return _FORWARDED if facts.source.forwarded else _ELSEWHERE
     return Claim(LOCAL.agent_id) if facts.endpoint_agent is None else _NEEDED
 
 
-def _credential(facts: Facts, mode: Mode) -> str | Refused | None:
+def _credential(facts: RequestFacts, mode: Mode) -> str | Refused | None:
     """The one key that was sent; in open mode, what is no key of ours does not matter."""
     sent = (*facts.authorization, *facts.api_key)
     if mode == "open" and not any(PREFIX in value.lower() for value in sent):

@@ -41,7 +41,7 @@ _PAIR: Final = re.compile(r"""\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=("(?:[^"\\]|\\.)*
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ClientSource:
     """The sender of a request: its address, as far as that is known for certain.
 
     `forwarded`: a proxy passed the request on; `by_trusted`: a trusted one. `named_here`: the request was sent to a
@@ -62,12 +62,12 @@ class Source:
 
 
 # Of what came over no network.
-NOWHERE: Final = Source()
+NOWHERE: Final = ClientSource()
 
 
 def source_of(
     peer: str | None, host: str | None, http_version: str, headers: Headers, trusted: Sequence[Network] = ()
-) -> Source:
+) -> ClientSource:
     """The source of a request that came from the address `peer` and names `host`.
 
     HTTP/1.0 counts as passed on: no MCP client speaks it, and a proxy that nobody has set up does and adds no header.
@@ -81,7 +81,7 @@ def source_of(
         return _direct(peer, host)
     by_trusted = forwarded and bool(trusted) and _is_trusted(peer, trusted)
     address = _client(peer, headers, trusted) if by_trusted else peer
-    return Source(address, forwarded, by_trusted, names_this_machine(host))
+    return ClientSource(address, forwarded, by_trusted, names_this_machine(host))
 
 
 def is_mark(name: bytes) -> bool:
@@ -95,8 +95,8 @@ def names_this_machine(host: str | None) -> bool:
 
 
 @lru_cache(maxsize=1_024)
-def _direct(peer: str | None, host: str) -> Source:
-    return Source(peer, forwarded=False, named_here=names_this_machine(host))
+def _direct(peer: str | None, host: str) -> ClientSource:
+    return ClientSource(peer, forwarded=False, named_here=names_this_machine(host))
 
 
 @lru_cache(maxsize=1_024)

@@ -10,7 +10,7 @@ Trait = Literal["destructive", "open_world", "read_only", "idempotent"]
 TRAITS: Final[tuple[Trait, ...]] = ("destructive", "open_world", "read_only", "idempotent")
 
 
-class Traits(NamedTuple):
+class ToolTraits(NamedTuple):
     """A tool that is `read_only` is never `destructive`, and repeating it is harmless (`idempotent`)."""
 
     destructive: bool = True
@@ -19,15 +19,15 @@ class Traits(NamedTuple):
     idempotent: bool = False
 
 
-WORST: Final = Traits()
+WORST: Final = ToolTraits()
 
 
-def claimed(definition: Mapping[str, Any], *, trusted: bool) -> Traits:
+def claimed(definition: Mapping[str, Any], *, trusted: bool) -> ToolTraits:
     """The traits a tool's `annotations` claim (S/schema, ToolAnnotations: the defaults there are the worst case)."""
     if not trusted or not isinstance(hints := definition.get("annotations"), Mapping):
         return WORST
     read_only = hints.get("readOnlyHint") is True
-    return Traits(
+    return ToolTraits(
         destructive=not read_only and hints.get("destructiveHint") is not False,
         open_world=hints.get("openWorldHint") is not False,
         read_only=read_only,
@@ -35,7 +35,7 @@ def claimed(definition: Mapping[str, Any], *, trusted: bool) -> Traits:
     )
 
 
-def declared(traits: Traits, *, read_only: bool, idempotent: bool) -> Traits:
+def declared(traits: ToolTraits, *, read_only: bool, idempotent: bool) -> ToolTraits:
     """`traits` with what the admin declares of the tool, which counts in any case."""
     if read_only:
         return traits._replace(destructive=False, read_only=True, idempotent=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from aggregator.domain.decision import Decision
-from aggregator.policy.annotations import TRAITS, Trait, Traits
+from aggregator.policy.annotations import TRAITS, ToolTraits, Trait
 from aggregator.policy.patterns import Target
 from aggregator.policy.rules import RULE_FIELDS, Rule, RuleField, Setting
 
@@ -23,7 +23,7 @@ _TRAIT_WORDS: Final[Mapping[Trait, str]] = {
 }
 
 
-class Found(NamedTuple):
+class MatchedRule(NamedTuple):
     """A rule that speaks of the target, and the road from the agent to it."""
 
     rule: Rule
@@ -43,7 +43,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class DecisionFacts:
     """What `judge` needs to know of an agent and a target. `traits` is None for what has no annotations.
 
     `claimed_by` is the tenant that claims the target's server, `bindings` are those whose plain name is the target's.
@@ -51,25 +51,25 @@ class Facts:
 
     agent: str
     target: Target
-    found: Mapping[RuleField, tuple[Found, ...]]
+    found: Mapping[RuleField, tuple[MatchedRule, ...]]
     tenant: str | None
     claimed_by: str | None
     claim_source: str | None
     bindings: tuple[tuple[str, Setting], ...]
-    traits: Traits | None
+    traits: ToolTraits | None
     annotations: Mapping[Trait, Setting]
     agent_source: str | None
 
 
-def sort_out(found: Iterable[Found]) -> dict[RuleField, tuple[Found, ...]]:
+def sort_out(found: Iterable[MatchedRule]) -> dict[RuleField, tuple[MatchedRule, ...]]:
     """The rules by field, each in the order it came."""
-    sorted_out: dict[RuleField, list[Found]] = {field: [] for field in RULE_FIELDS}
+    sorted_out: dict[RuleField, list[MatchedRule]] = {field: [] for field in RULE_FIELDS}
     for one in found:
         sorted_out[one.rule.field].append(one)
     return {field: tuple(rules) for field, rules in sorted_out.items()}
 
 
-def judge(facts: Facts) -> tuple[Finding, ...]:
+def judge(facts: DecisionFacts) -> tuple[Finding, ...]:
     """Everything that speaks for or against, the one that counts most first within its kind."""
     denied = [_by_rule(one, "deny", "denies") for one in facts.found["deny"]]
     granted = [_by_rule(one, "allow", "allows") for one in facts.found["allow"]]
@@ -107,7 +107,7 @@ def decision(findings: Iterable[Finding], *, hidden: bool) -> Decision:
     )
 
 
-def _by_rule(one: Found, effect: Effect, verb: str) -> Finding:
+def _by_rule(one: MatchedRule, effect: Effect, verb: str) -> Finding:
     rule = one.rule
     how = "" if " > " not in one.route else f" ({one.route})"
     return Finding(
@@ -119,7 +119,7 @@ def _by_rule(one: Found, effect: Effect, verb: str) -> Finding:
     )
 
 
-def _by_default(facts: Facts) -> Finding:
+def _by_default(facts: DecisionFacts) -> Finding:
     return Finding(
         "deny",
         "default",
@@ -129,7 +129,7 @@ def _by_default(facts: Facts) -> Finding:
     )
 
 
-def _by_tenant(facts: Facts) -> Iterable[Finding]:
+def _by_tenant(facts: DecisionFacts) -> Iterable[Finding]:
     if facts.claimed_by is None or facts.claimed_by == facts.tenant:
         return
     own = f"tenant {facts.tenant}" if facts.tenant is not None else "no tenant"
@@ -144,7 +144,7 @@ def _by_tenant(facts: Facts) -> Iterable[Finding]:
     )
 
 
-def _by_binding(facts: Facts) -> Iterable[Finding]:
+def _by_binding(facts: DecisionFacts) -> Iterable[Finding]:
     target = facts.target
     named_in_full = any(one.rule.pattern.literal and one.rule.pattern.kind == "tool" for one in facts.found["allow"])
     for plain_name, bound in facts.bindings:
@@ -164,7 +164,7 @@ def _by_binding(facts: Facts) -> Iterable[Finding]:
         yield Finding("deny", rule, reason, undo, str(bound.place))
 
 
-def _by_annotations(facts: Facts) -> Iterable[Finding]:
+def _by_annotations(facts: DecisionFacts) -> Iterable[Finding]:
     if facts.traits is None:
         return
     for trait in TRAITS:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from aggregator.domain.decision import ConfirmBy, Verdict
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.index import Index
+from aggregator.policy.index import RuleIndex
 from aggregator.policy.rulebook import AgentRules, Rulebook, target_of
 from aggregator.policy.rules import Rule
 
@@ -177,7 +177,7 @@ class _Comparing:
         asked = frozenset(rules)
         if asked not in self._touched:
             self.left -= len(self._tools) // 8
-            index = Index(rules.values())
+            index = RuleIndex(rules.values())
             self._touched[asked] = [tool for tool in self._tools if any(index.matching(target_of(tool)))]
         return self._touched[asked]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from aggregator.config.files.report import did_you_mean
 from aggregator.domain.decision import Decision
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.annotations import WORST, Traits, claimed
+from aggregator.policy.annotations import WORST, ToolTraits, claimed
 from aggregator.policy.decide import Finding, pick
 from aggregator.policy.diff import Trusted, is_trusted
 from aggregator.policy.patterns import Target
@@ -82,7 +82,7 @@ def what_can(
     return [(tool, decision) for tool, decision in decided if decision.visible]
 
 
-def _claims(thing: ToolRecord | Target, trusted: bool) -> Traits | None:
+def _claims(thing: ToolRecord | Target, trusted: bool) -> ToolTraits | None:
     if isinstance(thing, ToolRecord):
         return claimed(thing.definition, trusted=trusted)
     return WORST if thing.kind == "tool" else None

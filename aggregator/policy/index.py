@@ -6,7 +6,7 @@ from aggregator.policy.patterns import Target
 from aggregator.policy.rules import Rule
 
 
-class Index:
+class RuleIndex:
     """The rules of one agent, role or of the defaults, by what their patterns begin with.
 
     Full names and `server:NAME` are found by look-up; `github.*` is tried for that prefix only; what begins with a

@@ -23,7 +23,7 @@ STRICTNESS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-class Step(NamedTuple):
+class InheritedBody(NamedTuple):
     """One body an agent's rules come from, and the road to it: `agent shop > role clerk > role reader`."""
 
     body: Body
@@ -39,19 +39,19 @@ class Conflict(ValueError):
         self.other = other
 
 
-def chain(agent: Body, documents: Documents) -> tuple[Step, ...]:
+def chain(agent: Body, documents: Documents) -> tuple[InheritedBody, ...]:
     """The agent itself, then its roles, the nearest first, then the defaults; each once."""
-    found = {agent.owner: Step(agent, agent.owner)}
+    found = {agent.owner: InheritedBody(agent, agent.owner)}
     waiting = deque([found[agent.owner]])
     while waiting:
         step = waiting.popleft()
         for name in sorted(step.body.roles):
             role = documents.roles[name]
             if role.owner not in found:
-                found[role.owner] = Step(role, f"{step.route} > {role.owner}")
+                found[role.owner] = InheritedBody(role, f"{step.route} > {role.owner}")
                 waiting.append(found[role.owner])
     if documents.defaults is not None:
-        found["defaults"] = Step(documents.defaults, f"{agent.owner} > defaults")
+        found["defaults"] = InheritedBody(documents.defaults, f"{agent.owner} > defaults")
     return tuple(found.values())
 
 
@@ -65,7 +65,7 @@ def binding(agent: Body, documents: Documents, plain_name: str) -> Setting | Non
     return _nearest(agent, documents, lambda body: body.bindings.get(plain_name), None)
 
 
-def bound_names(steps: Iterable[Step]) -> list[str]:
+def bound_names(steps: Iterable[InheritedBody]) -> list[str]:
     """Every plain name that is bound anywhere on the chain."""
     return sorted({name for step in steps for name in step.body.bindings})
 

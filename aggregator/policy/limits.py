@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
-from aggregator.policy.decide import Found
+from aggregator.policy.decide import MatchedRule
 
 LimitKind = Literal["per_minute", "per_conversation", "concurrent"]
 COUNTED: Final[tuple[LimitKind, ...]] = ("per_minute", "per_conversation", "concurrent")
@@ -41,7 +41,7 @@ class Limits(NamedTuple):
         return min((limit for limit in self.counted if limit.kind == kind), key=lambda limit: limit.most, default=None)
 
 
-def limits_of(agent_id: str, found: Iterable[Found]) -> Limits:
+def limits_of(agent_id: str, found: Iterable[MatchedRule]) -> Limits:
     """The limits that the `limits` rules of one agent put on one tool."""
     counted: list[Limit] = []
     results: list[ResultLimit] = []

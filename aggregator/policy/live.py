@@ -12,7 +12,7 @@ from types import MappingProxyType
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.diff import Diff, diff
-from aggregator.policy.files.folder import Checked, CheckSchema, check, read_folder
+from aggregator.policy.files.folder import CheckedPolicies, CheckSchema, check, read_folder
 from aggregator.policy.rulebook import Rulebook
 from aggregator.policy.rules import Documents
 
@@ -28,7 +28,7 @@ class Reloaded:
     diff: Diff
 
 
-class Live:
+class LivePolicies:
     """Holds the current rulebook. `rulebook` is None as long as there has been no policy file: then all is open."""
 
     def __init__(self, folder: Path, check_schema: CheckSchema | None = None) -> None:
@@ -68,7 +68,7 @@ class Live:
         self.rulebook = new
         return Reloaded(True, problems, difference)
 
-    def _read(self) -> Checked:
+    def _read(self) -> CheckedPolicies:
         sources, problems = read_folder(self.folder)
         return check(sources, problems, self._check_schema)
 

@@ -35,7 +35,7 @@ class PatternError(ValueError):
         self.fix = fix
 
 
-class Names(NamedTuple):
+class TargetNames(NamedTuple):
     """The full names of one target: all that it may be known by, as it is sent, and without percent-escapes."""
 
     every: tuple[str, ...]
@@ -63,16 +63,16 @@ class Target:
         return f"{self.prefix}.{self.name}"
 
     @property
-    def names(self) -> Names:
+    def names(self) -> TargetNames:
         """Every full name it may be known by."""
         full = self.full
         if self.kind != "resource":
-            return Names((full,), full, full)
+            return TargetNames((full,), full, full)
         found = spellings(self.name)
         every = tuple(f"{self.prefix}.{name}" for name in (*found.every, *self.also))
         if self.listed:
-            return Names(every, full, full)
-        return Names(every, f"{self.prefix}.{found.canonical}", f"{self.prefix}.{found.decoded}")
+            return TargetNames(every, full, full)
+        return TargetNames(every, f"{self.prefix}.{found.canonical}", f"{self.prefix}.{found.decoded}")
 
     @property
     def pattern(self) -> str:
@@ -108,7 +108,7 @@ class Pattern:
     def __str__(self) -> str:
         return self.text
 
-    def matches(self, target: Target, names: Names | None = None, *, every: bool = False) -> bool:
+    def matches(self, target: Target, names: TargetNames | None = None, *, every: bool = False) -> bool:
         """Whether it speaks of `target`, whose `names` these are: by one of them, or by `every` one that counts."""
         if self.kind == "server":
             return self.fits(target.server)
@@ -119,11 +119,11 @@ class Pattern:
         names = names or target.names
         return self.covers(names) if every else self.mentions(names)
 
-    def mentions(self, names: Names) -> bool:
+    def mentions(self, names: TargetNames) -> bool:
         """Whether it means one of the names of a target."""
         return any(regex.match(name) for name in names.every for regex in (self._regex, *self._every))
 
-    def covers(self, names: Names) -> bool:
+    def covers(self, names: TargetNames) -> bool:
         """Whether it means a target by the name that is sent, and by what a server may read that name as."""
         return any(regex.match(names.sent) for regex in (self._regex, *self._sent)) and any(
             regex.match(names.decoded) for regex in (self._regex, *self._decoded)

@@ -13,9 +13,9 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.invisible import folded_name
-from aggregator.policy.annotations import TRAITS, Trait, Traits, claimed, declared
-from aggregator.policy.decide import Facts, Finding, Found, decision, judge, sort_out
-from aggregator.policy.index import Index
+from aggregator.policy.annotations import TRAITS, ToolTraits, Trait, claimed, declared
+from aggregator.policy.decide import DecisionFacts, Finding, MatchedRule, decision, judge, sort_out
+from aggregator.policy.index import RuleIndex
 from aggregator.policy.inherit import binding, bound_names, chain, setting
 from aggregator.policy.limits import Limits, limits_of
 from aggregator.policy.patterns import Target
@@ -69,11 +69,11 @@ class Ruling(NamedTuple):
     read_only: bool = False
 
 
-class Shared(NamedTuple):
+class SharedRules(NamedTuple):
     """What the agents of one rulebook have in common."""
 
     documents: Documents
-    indexes: Mapping[str, Index]
+    indexes: Mapping[str, RuleIndex]
     claims: Mapping[str, tuple[str, Place]]  # server id -> the tenant that claims it, and where
     memory: dict[tuple[object, ...], Ruling]
 
@@ -81,7 +81,7 @@ class Shared(NamedTuple):
 class AgentRules:
     """Everything that is decided about one agent. Made by `Rulebook`."""
 
-    def __init__(self, body: Body, shared: Shared) -> None:
+    def __init__(self, body: Body, shared: SharedRules) -> None:
         documents = shared.documents
         self._shared = shared
         self.agent_id: Final = body.name
@@ -148,23 +148,23 @@ class AgentRules:
         """Whether the agent may see and get a prompt."""
         return self.decide_target(Target("prompt", server, prefix or server, name), None)
 
-    def decide_target(self, target: Target, claims: Traits | None) -> Decision:
+    def decide_target(self, target: Target, claims: ToolTraits | None) -> Decision:
         """The decision on anything; `claims` are the traits that count of what its server says, None for no tool."""
         return decision(self.judge(target, claims), hidden=self.denials == "hidden")
 
-    def judge(self, target: Target, claims: Traits | None) -> tuple[Finding, ...]:
+    def judge(self, target: Target, claims: ToolTraits | None) -> tuple[Finding, ...]:
         """Everything that speaks for or against `target`, in the order it counts: what `decide` picks from."""
         return self._judge(target, claims, sort_out(self.matching(target)))
 
     def _judge(
-        self, target: Target, traits: Traits | None, found: Mapping[RuleField, tuple[Found, ...]]
+        self, target: Target, traits: ToolTraits | None, found: Mapping[RuleField, tuple[MatchedRule, ...]]
     ) -> tuple[Finding, ...]:
         if traits is not None:
             traits = declared(traits, read_only=bool(found["read_only"]), idempotent=bool(found["idempotent"]))
         claim = self.claims.get(target.server)
         names = dict.fromkeys((target.name, target.full)) if target.kind == "tool" else ()
         return judge(
-            Facts(
+            DecisionFacts(
                 agent=self.agent_id,
                 target=target,
                 found=found,
@@ -178,7 +178,7 @@ class AgentRules:
             )
         )
 
-    def matching(self, target: Target) -> Iterator[Found]:
+    def matching(self, target: Target) -> Iterator[MatchedRule]:
         """Every rule of the agent that speaks of `target`, the nearest first, in the order of places."""
         seen = replace(target, name=name) if (name := folded_name(target.name)) != target.name else None
         for step, index in self._indexes:
@@ -189,7 +189,7 @@ class AgentRules:
                 every = {id(rule): rule for rule in (*matching, *also)}
                 matching = [rule for at, rule in every.items() if rule.field not in _GIVING or at in both]
             rules = sorted(matching, key=lambda rule: (rule.pattern.text, rule.place))
-            yield from (Found(rule, step.route) for rule in rules)
+            yield from (MatchedRule(rule, step.route) for rule in rules)
 
     # -- how it may do it
 
@@ -214,7 +214,7 @@ class AgentRules:
         found = self.settings.get(name)
         return found.value if found is not None else otherwise
 
-    def _rule(self, target: Target, claims: Traits) -> Ruling:
+    def _rule(self, target: Target, claims: ToolTraits) -> Ruling:
         found = sort_out(self.matching(target))
         judged = decision(self._judge(target, claims, found), hidden=self.denials == "hidden")
         tightened = tuple(
@@ -233,8 +233,8 @@ class Rulebook:
         self.documents: Final = documents
         bodies = [*documents.agents.values(), *documents.roles.values()]
         bodies += [documents.defaults] if documents.defaults is not None else []
-        indexes = {body.owner: Index(body.rules) for body in bodies}
-        shared = Shared(documents, indexes, _claims(documents), {})
+        indexes = {body.owner: RuleIndex(body.rules) for body in bodies}
+        shared = SharedRules(documents, indexes, _claims(documents), {})
         self.agents: Final[Mapping[str, AgentRules]] = MappingProxyType(
             {name: AgentRules(body, shared) for name, body in sorted(documents.agents.items())}
         )
@@ -268,7 +268,7 @@ def target_of(tool: ToolRecord) -> Target:
     return Target("tool", tool.server, tool.prefix or tool.server, tool.own_name)
 
 
-def _may_repeat(found: Mapping[RuleField, tuple[Found, ...]], claims: Traits) -> str | None:
+def _may_repeat(found: Mapping[RuleField, tuple[MatchedRule, ...]], claims: ToolTraits) -> str | None:
     for field in _REPEATABLE:
         for rule, _ in found[field]:
             return f"{rule} of {rule.owner} ({rule.place})"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from aggregator.redaction.field_names import Names, Tells, folded, is_opaque, is_secret
+from aggregator.redaction.field_names import NameVerdict, SecretNames, folded, is_opaque, is_secret
 from aggregator.redaction.spans import Span
 
 # A word, or two of them; what gives it a value; the quote that opens it.
@@ -48,7 +48,7 @@ _HEADERS: Final = re.compile(
 )
 
 
-def assigned_spans(text: str, names: Names) -> Iterator[Span]:
+def assigned_spans(text: str, names: SecretNames) -> Iterator[Span]:
     """Where values stand whose names tell that they are secret; unordered."""
     if "Headers(" in text or "MultiDict" in text:
         yield from (found.span(1) for found in _HEADERS.finditer(text))
@@ -62,18 +62,18 @@ def assigned_spans(text: str, names: Names) -> Iterator[Span]:
         yield from _spans(text, names, _PAIR)
 
 
-def _spans(text: str, names: Names, named: re.Pattern[str]) -> Iterator[Span]:
+def _spans(text: str, names: SecretNames, named: re.Pattern[str]) -> Iterator[Span]:
     found = named.search(text)
     while found is not None:
         end = found.end()
-        if (tells := names.tell(found["name"])) is not Tells.NOTHING and (span := _value(text, found, tells)):
+        if (tells := names.tell(found["name"])) is not NameVerdict.NOTHING and (span := _value(text, found, tells)):
             yield span
             # What is hidden need not be looked through for more.
             end = max(end, span[1])
         found = named.search(text, end)
 
 
-def _value(text: str, named: re.Match[str], tells: Tells) -> Span | None:
+def _value(text: str, named: re.Match[str], tells: NameVerdict) -> Span | None:
     """The value behind a name that tells so much, if it is to be hidden."""
     start, quote, name = named.end(), named["quote"], named["name"]
     name_is_quoted = named.re is _NAMED and named["name_quote"] is not None
@@ -83,7 +83,7 @@ def _value(text: str, named: re.Match[str], tells: Tells) -> Span | None:
         # In quotes on both sides it is data; else it may be code or prose.
         if is_secret(tells, value) if name_is_quoted else is_opaque(value):
             return start, end
-        scheme = _SCHEME.match(value) if tells is Tells.SURELY and not name_is_quoted else None
+        scheme = _SCHEME.match(value) if tells is NameVerdict.SURELY and not name_is_quoted else None
         scheme = scheme or (_SCHEME_OF_PARAMETERS.match(value) if folded(name).endswith(_CREDENTIALS) else None)
         return (start + scheme.end(), end) if scheme is not None else None
     header = folded(name)
@@ -93,15 +93,15 @@ def _value(text: str, named: re.Match[str], tells: Tells) -> Span | None:
         token = _UNQUOTED.match(text, found.end())
         if found["whole"]:
             return found.end(), _end_of_line(text, found.end())
-        return token.span() if token is not None and is_secret(Tells.SURELY, token[0]) else None
+        return token.span() if token is not None and is_secret(NameVerdict.SURELY, token[0]) else None
     if header in _COOKIES and (found := _COOKIE.match(text, start)) is not None:
         return found.span()
-    if tells is Tells.SURELY and name_is_quoted and (found := _NUMBER.match(text, start)) is not None:
+    if tells is NameVerdict.SURELY and name_is_quoted and (found := _NUMBER.match(text, start)) is not None:
         return found.span()
     found = _UNQUOTED.match(text, start, start + _LOOKED_AT)
     if found is None or text.startswith(_OPENING, found.end()):
         return None
-    if is_opaque(found[0]) or (tells is Tells.SURELY and _is_setting(text, found, name)):
+    if is_opaque(found[0]) or (tells is NameVerdict.SURELY and _is_setting(text, found, name)):
         whole = _UNQUOTED.match(text, start)
         return whole.span() if whole is not None else None
     return None
@@ -113,7 +113,9 @@ def _is_setting(text: str, value: re.Match[str], name: str) -> bool:
     is_bare = text.startswith(f"{name}=", value.start() - len(name) - 1) and (
         not after or after.isspace() or after in ";&"
     )
-    return is_bare and len(value[0]) > 3 and value[0].lower() != name.lower() and is_secret(Tells.SURELY, value[0])
+    return (
+        is_bare and len(value[0]) > 3 and value[0].lower() != name.lower() and is_secret(NameVerdict.SURELY, value[0])
+    )
 
 
 def _closing(text: str, start: int, quote: str) -> int:

@@ -28,14 +28,14 @@ _RARITY: Final = {character: rank for rank, character in enumerate(_RARE_FIRST)}
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class SecretForm:
     """One way of writing one secret. Where `pattern` matches, at least one of `anchors` stands, if there are any."""
 
     pattern: str
     anchors: tuple[str, ...]
 
 
-def spellings(secret: str) -> Iterator[Spelling]:
+def spellings(secret: str) -> Iterator[SecretForm]:
     """Every way in which a secret may be written; characters, not bytes, are what is searched."""
     yield _written(secret)
     for text in {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}:
@@ -44,12 +44,12 @@ def spellings(secret: str) -> Iterator[Spelling]:
         yield _hexadecimal(data)
 
 
-def _written(secret: str) -> Spelling:
+def _written(secret: str) -> SecretForm:
     # However often it is escaped, backslashes stay backslashes: their number says nothing.
     secret = re.sub(r"\\+", r"\\", secret)
     last = len(secret) - 1
     pattern = "".join(_escaped(character, at, last) for at, character in enumerate(secret))
-    return Spelling(pattern, _anchors(secret))
+    return SecretForm(pattern, _anchors(secret))
 
 
 def _escaped(character: str, at: int, last: int) -> str:
@@ -86,7 +86,7 @@ def _character(character: str) -> str:
     return f"(?:{'|'.join(sorted(forms, key=len, reverse=True))})"
 
 
-def _base64(data: bytes, before: int) -> Spelling:
+def _base64(data: bytes, before: int) -> SecretForm:
     """What base64 makes of the data behind `before` bytes (modulo 3) of something else: what the data alone decides.
 
     The characters next to it are its neighbours' as well, and go with it.
@@ -101,14 +101,14 @@ def _base64(data: bytes, before: int) -> Spelling:
     found = [_anchors(half) for half in halves]
     # Without one in each half, a line break could fall into the only one.
     anchors = tuple(anchor for anchor_of_half in found for anchor in anchor_of_half) if all(found) else ()
-    return Spelling(f"{edge}{pattern}{edge}={{0,2}}" if before else f"{pattern}{edge}={{0,2}}", anchors)
+    return SecretForm(f"{edge}{pattern}{edge}={{0,2}}" if before else f"{pattern}{edge}={{0,2}}", anchors)
 
 
-def _hexadecimal(data: bytes) -> Spelling:
+def _hexadecimal(data: bytes) -> SecretForm:
     written = data.hex()
     start = min(range(len(written) - _ANCHOR_LENGTH + 1), key=lambda at: _RARITY[written[at].upper()])
     anchor = written[start : start + _ANCHOR_LENGTH]
-    return Spelling(f"(?i:{written})", tuple({anchor, anchor.upper()}))
+    return SecretForm(f"(?i:{written})", tuple({anchor, anchor.upper()}))
 
 
 def _anchors(text: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 
-class Tells(IntEnum):
+class NameVerdict(IntEnum):
     """What a name says of its value."""
 
     NOTHING = 0
@@ -87,7 +87,7 @@ _LONGEST_NAME: Final = 80
 _REMEMBERED: Final = 4096
 
 
-class Names:
+class SecretNames:
     """The names this house knows (without `house`, none) and those an operator adds; answers are remembered."""
 
     def __init__(self, more: Sequence[str] = (), *, house: bool = True) -> None:
@@ -98,9 +98,9 @@ class Names:
             *(_HINTS if house else ()),
             *(max(re.findall(r"[^\W_]+", name.lower()), key=len, default=name) for name in more),
         )
-        self._known: dict[str, Tells] = {}
+        self._known: dict[str, NameVerdict] = {}
 
-    def tell(self, name: str) -> Tells:
+    def tell(self, name: str) -> NameVerdict:
         """What the name says; how it is capitalised and joined (`apiKey`, `API-KEY`) does not matter."""
         told = self._known.get(name)
         if told is None:
@@ -109,26 +109,26 @@ class Names:
                 self._known[name] = told
         return told
 
-    def _work_out(self, name: str) -> Tells:
+    def _work_out(self, name: str) -> NameVerdict:
         name = name[-_LONGEST_NAME:]
         whole = folded(name)
         if whole in self._more:
-            return Tells.SURELY
+            return NameVerdict.SURELY
         if not self._house:
-            return Tells.NOTHING
+            return NameVerdict.NOTHING
         words = [word.lower() for word in _WORDS.findall(name)]
         while words:
             whole = "".join(words)
             if whole.endswith(_CURSORS):
-                return Tells.NOTHING
+                return NameVerdict.NOTHING
             if whole.endswith(_SURE_ENDINGS) and whole not in _FOLDERS:
-                return Tells.SURELY
+                return NameVerdict.SURELY
             if whole in _FOLDERS or whole.endswith(_LIKELY_ENDINGS) or words[-1] in _LIKELY_WORDS:
-                return Tells.LIKELY
+                return NameVerdict.LIKELY
             if words[-1] not in _QUALIFIERS and not words[-1].isdigit():
                 break
             words.pop()
-        return Tells.NOTHING
+        return NameVerdict.NOTHING
 
 
 def folded(name: str) -> str:
@@ -136,11 +136,11 @@ def folded(name: str) -> str:
     return "".join(character for character in name.lower() if character.isalnum())
 
 
-def is_secret(tells: Tells, value: str) -> bool:
+def is_secret(tells: NameVerdict, value: str) -> bool:
     """Whether a text under a name that tells so much is to be hidden."""
-    if tells is Tells.SURELY:
+    if tells is NameVerdict.SURELY:
         return bool(value) and value.lower() not in _NOTHING_IN_IT and _TEMPLATE.fullmatch(value) is None
-    return tells is Tells.LIKELY and is_opaque(value)
+    return tells is NameVerdict.LIKELY and is_opaque(value)
 
 
 def is_opaque(value: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from operator import is_
 from typing import Any, Final
 
-from aggregator.redaction.field_names import Names, Tells, is_schema, is_secret
+from aggregator.redaction.field_names import NameVerdict, SecretNames, is_schema, is_secret
 from aggregator.redaction.spans import REDACTED
 
 # Nothing is nested this deep but to do harm; what is below goes with the secret that is somewhere in the value.
@@ -16,7 +16,7 @@ _DEEPEST: Final = 100
 _BETWEEN: Final = "\n\0\n"
 
 
-def redact_json(value: Any, redact: Callable[[str], str], names: Names | None, *, together: bool = True) -> Any:
+def redact_json(value: Any, redact: Callable[[str], str], names: SecretNames | None, *, together: bool = True) -> Any:
     """The value without what `redact` takes out of texts, and without what stands under names that tell; else itself.
 
     `together`: whether `redact` finds in texts with lines between them what it finds in each.
@@ -28,11 +28,11 @@ def redact_json(value: Any, redact: Callable[[str], str], names: Names | None, *
     texts, is_named = _look(value, names)
     whole = _BETWEEN.join(texts)
     if together and redact(whole) == whole:
-        return _made_anew(value, str, names, Tells.NOTHING, 0) if is_named else value
-    return _made_anew(value, redact, names, Tells.NOTHING, 0)
+        return _made_anew(value, str, names, NameVerdict.NOTHING, 0) if is_named else value
+    return _made_anew(value, redact, names, NameVerdict.NOTHING, 0)
 
 
-def _look(value: Any, names: Names | None) -> tuple[list[str], bool]:
+def _look(value: Any, names: SecretNames | None) -> tuple[list[str], bool]:
     """Every text and every name of a field; and whether there is a name whose value may have to go."""
     texts: list[str] = []
     is_named = False
@@ -50,7 +50,9 @@ def _look(value: Any, names: Names | None) -> tuple[list[str], bool]:
     return texts, is_named
 
 
-def _made_anew(value: Any, redact: Callable[[str], str], names: Names | None, tells: Tells, depth: int) -> Any:
+def _made_anew(
+    value: Any, redact: Callable[[str], str], names: SecretNames | None, tells: NameVerdict, depth: int
+) -> Any:
     """The value itself where nothing is to be hidden. `tells` is what the name above it said."""
     if isinstance(value, str):
         return REDACTED if is_secret(tells, value) else redact(value)
@@ -58,10 +60,10 @@ def _made_anew(value: Any, redact: Callable[[str], str], names: Names | None, te
         return REDACTED
     if isinstance(value, dict):
         # A name that surely tells counts for all that is under it.
-        under = tells if tells is Tells.SURELY and not is_schema(value) else Tells.NOTHING
+        under = tells if tells is NameVerdict.SURELY and not is_schema(value) else NameVerdict.NOTHING
         fields = {}
         for name, item in value.items():
-            own = names.tell(name) if names is not None else Tells.NOTHING
+            own = names.tell(name) if names is not None else NameVerdict.NOTHING
             fields[redact(name)] = _made_anew(item, redact, names, max(under, own), depth + 1)
         same = fields.keys() == value.keys() and all(map(is_, fields.values(), value.values()))
         return value if same else fields
@@ -69,4 +71,4 @@ def _made_anew(value: Any, redact: Callable[[str], str], names: Names | None, te
         items = [_made_anew(item, redact, names, tells, depth + 1) for item in value]
         return value if all(map(is_, items, value)) else items
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return REDACTED if is_number and tells is Tells.SURELY else value
+    return REDACTED if is_number and tells is NameVerdict.SURELY else value

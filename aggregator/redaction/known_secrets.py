@@ -30,7 +30,7 @@ _OVERLAP: Final = 8 * 1024
 _PLACES: Final = 64
 
 
-class Known:
+class KnownSecrets:
     """Secrets of `shortest` characters or more. Nothing is made of them before the first text comes."""
 
     def __init__(self, secrets: Iterable[str], shortest: int) -> None:

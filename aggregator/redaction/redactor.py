@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from aggregator.redaction.assignments import assigned_spans
-from aggregator.redaction.field_names import Names
+from aggregator.redaction.field_names import SecretNames
 from aggregator.redaction.json_values import redact_json
 from aggregator.redaction.key_formats import key_spans
-from aggregator.redaction.known_secrets import Known
+from aggregator.redaction.known_secrets import KnownSecrets
 from aggregator.redaction.spans import REDACTED, Span, without
 from aggregator.redaction.urls import address_spans, secret_address_spans
 
@@ -40,9 +40,9 @@ class Redactor:
     ) -> None:
         self._shortest = shortest
         self._secrets = frozenset(secrets)
-        self._known = Known(self._secrets, shortest)
+        self._known = KnownSecrets(self._secrets, shortest)
         self._patterns = patterns
-        self._names = Names(fields, house=patterns)
+        self._names = SecretNames(fields, house=patterns)
         self._named = patterns or bool(fields)
         self._also = tuple(re.compile(pattern) for pattern in also)
 
@@ -50,7 +50,7 @@ class Redactor:
         """From now on these are known, too."""
         more = self._secrets.union(secrets)
         if more != self._secrets:
-            self._secrets, self._known = more, Known(more, self._shortest)
+            self._secrets, self._known = more, KnownSecrets(more, self._shortest)
 
     def follow(self, other: "Redactor") -> None:
         """From now on what `other` hides is hidden; what was secret before may still turn up, and stays so."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from aggregator.redaction.field_names import Names, Tells, folded, is_opaque
+from aggregator.redaction.field_names import NameVerdict, SecretNames, folded, is_opaque
 from aggregator.redaction.spans import REDACTED, Span
 
 # An address ends where its text does. Slashes may be escaped, as in JSON.
@@ -41,7 +41,7 @@ def address_spans(text: str) -> Iterator[Span]:
         at = text.find("?", at + 1)
 
 
-def secret_address_spans(text: str, names: Names) -> Iterator[Span]:
+def secret_address_spans(text: str, names: SecretNames) -> Iterator[Span]:
     """Passwords, and parameters whose names say that they are secret; for values that are kept as they are."""
     for hosts, end in _addresses(text):
         for start, host_end in hosts:
@@ -52,8 +52,8 @@ def secret_address_spans(text: str, names: Names) -> Iterator[Span]:
                 elif is_opaque(text[start:user]):
                     yield start, user
         for found in _PARAMETER.finditer(text, hosts[0][1], end):
-            tells = Tells.LIKELY if folded(found[1]) in _SIGNATURES else names.tell(found[1])
-            if tells is Tells.SURELY or (tells is Tells.LIKELY and is_opaque(found[2])):
+            tells = NameVerdict.LIKELY if folded(found[1]) in _SIGNATURES else names.tell(found[1])
+            if tells is NameVerdict.SURELY or (tells is NameVerdict.LIKELY and is_opaque(found[2])):
                 yield found.span(2)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 from aggregator.schemas.fault import Fault, step
 from aggregator.schemas.structure.dialect import Schema
-from aggregator.schemas.structure.index import Index
+from aggregator.schemas.structure.index import SchemaIndex
 from aggregator.schemas.wording import got, one_of, outline, typed, types_of
 
 _COMPARED: Final = 3
@@ -14,7 +14,7 @@ _BRANCHES_COMPARED: Final = 8
 _OUTLINES: Final = 4
 
 
-class Judging(Protocol):
+class BranchJudge(Protocol):
     """What is needed of a judge."""
 
     def holds(self, schema: Schema, value: Any) -> bool: ...
@@ -22,7 +22,7 @@ class Judging(Protocol):
 
 
 def of_alternatives(
-    judge: Judging, index: Index, options: Sequence[Schema], value: Any, at: str, keyword: str
+    judge: BranchJudge, index: SchemaIndex, options: Sequence[Schema], value: Any, at: str, keyword: str
 ) -> Iterator[Fault]:
     """At least one fault; `value` fits none of the options."""
     kinds = [_kinds(option, index) for option in options]
@@ -49,7 +49,7 @@ def of_alternatives(
     yield Fault(at, f"one of these: {'; '.join(dict.fromkeys(shown))}{more}", got(value), keyword)
 
 
-def _marked(options: list[Schema], index: Index, value: Any) -> list[Schema] | Fault:
+def _marked(options: list[Schema], index: SchemaIndex, value: Any) -> list[Schema] | Fault:
     """The options that a property with one fixed value (`kind: "a"`) leaves; a fault where it fits none of them."""
     if not isinstance(value, dict):
         return options
@@ -66,7 +66,7 @@ def _marked(options: list[Schema], index: Index, value: Any) -> list[Schema] | F
     return options
 
 
-def _marks(option: Schema, index: Index) -> dict[str, list[str]]:
+def _marks(option: Schema, index: SchemaIndex) -> dict[str, list[str]]:
     schema = _resolved(option, index)
     properties = schema.get("properties", {}) if isinstance(schema, Mapping) else {}
     found: dict[str, list[str]] = {}
@@ -78,14 +78,14 @@ def _marks(option: Schema, index: Index) -> dict[str, list[str]]:
     return found
 
 
-def _kinds(option: Schema, index: Index) -> list[str]:
+def _kinds(option: Schema, index: SchemaIndex) -> list[str]:
     schema = _resolved(option, index)
     if schema is False:
         return ["nothing"]
     return types_of(schema) if isinstance(schema, Mapping) else []
 
 
-def _resolved(option: Schema, index: Index) -> Schema:
+def _resolved(option: Schema, index: SchemaIndex) -> Schema:
     for _ in range(20):
         found = index.targets.get((id(option), "$ref"), ())
         if not found:

@@ -12,11 +12,11 @@ from typing import Any, Final
 import jsonschema_rs
 
 from aggregator.schemas.fault import Fault, UnusableSchema
-from aggregator.schemas.judge import EXPLAINING_STEPS, Judge, OutOfSteps
+from aggregator.schemas.judge import EXPLAINING_STEPS, OutOfSteps, SchemaJudge
 from aggregator.schemas.structure.cost import Cost
 from aggregator.schemas.structure.dialect import Dialect, Schema
-from aggregator.schemas.structure.index import Index, read
-from aggregator.schemas.structure.measure import Size, TooLarge, measure
+from aggregator.schemas.structure.index import SchemaIndex, read
+from aggregator.schemas.structure.measure import Size, ValueTooLarge, measure
 from aggregator.schemas.structure.patterns import HEAVY, OPTIONS, Costly, Weigh, light_weight, weight
 from aggregator.schemas.wording import got
 
@@ -49,7 +49,7 @@ _ENGINES: Final[Mapping[Dialect, Any]] = {
 }
 
 
-class Check:
+class SchemaCheck:
     """Immutable and safe in threads. `warnings` say what of the schema is not checked, `schemas` what was compiled."""
 
     __slots__ = ("__weakref__", "_parts", "_texts", "schemas", "warnings")
@@ -65,7 +65,7 @@ class Check:
         JSON."""
         try:
             size = measure(value, characters=self._texts, most=_AT_ONCE_VALUES, number=_AT_ONCE_NUMBER)
-        except TooLarge:
+        except ValueTooLarge:
             return None
         found: dict[Fault, None] = {}
         for part in self._parts:
@@ -85,7 +85,7 @@ class Check:
         """
         try:
             size = measure(value, characters=self._texts)
-        except TooLarge as problem:
+        except ValueTooLarge as problem:
             return (Fault("", str(problem), "more", "size"),)
         found: dict[Fault, None] = {}
         for part in self._parts:
@@ -115,7 +115,7 @@ class _Part:
         self._steps = {depth: _most_steps(cost, depth) for depth in range(1, _USUAL_DEPTH + 1)}
         self._most = _LOOKED_BACK_VALUES if index.looks_back else _AT_ONCE_VALUES
         self._cost = cost if self.weights else None
-        self._held: tuple[Index, Cost] | None = None
+        self._held: tuple[SchemaIndex, Cost] | None = None
 
     def at_once(self, value: Any, size: Size, limit: int) -> list[Fault] | None:
         """None where it may take longer than anybody should have to wait."""
@@ -158,7 +158,7 @@ class _Part:
             return False
         return self._cost is None or _spent(self._cost, size, _SURE_STEP_NS) <= _AT_ONCE_NS
 
-    def _read(self) -> tuple[Index, Cost]:
+    def _read(self) -> tuple[SchemaIndex, Cost]:
         held = self._held
         if held is None:
             index = read(self._schema)
@@ -176,7 +176,7 @@ class _Part:
         index = self._read()[0]
         try:
             if not index.dynamic:
-                fits = Judge(index, self.weights).holds(index.root, value)
+                fits = SchemaJudge(index, self.weights).holds(index.root, value)
                 return [] if fits else self._surely_explained(value, limit)
         except (OutOfSteps, RecursionError):
             pass
@@ -188,7 +188,7 @@ class _Part:
         found: list[Fault] = []
         if not index.dynamic:
             try:
-                found.extend(islice(Judge(index, self.weights, steps).faults(value), limit))
+                found.extend(islice(SchemaJudge(index, self.weights, steps).faults(value), limit))
             except (OutOfSteps, RecursionError):
                 return None
         return found or [_unexplained(value)]
@@ -198,7 +198,7 @@ class _Part:
         index = self._read()[0]
         found: list[Fault] = []
         if not index.dynamic:
-            judge = Judge(index, self.weights, EXPLAINING_STEPS)
+            judge = SchemaJudge(index, self.weights, EXPLAINING_STEPS)
             with suppress(OutOfSteps, RecursionError):
                 found.extend(islice(judge.faults(value), limit))
         return found or [_unexplained(value)]
@@ -228,7 +228,7 @@ def _spent(cost: Cost, size: Size, step_ns: int) -> int:
 _NOT_LINEAR: Final = "it is no regular expression that can be matched in linear time"
 
 
-def compile_check(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> Check:
+def compile_check(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> SchemaCheck:
     """`extra` tighten it: all must hold, each in its own dialect.
 
     A pattern of `schema` that linear time cannot match is left out with a warning, for its server checks it too; in
@@ -238,10 +238,10 @@ def compile_check(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> Check
         UnusableSchema: it cannot be checked with, and why.
     """
     parts = (_Part(schema, strict=False), *(_Part(more, strict=True) for more in extra))
-    return Check(parts, (schema, *extra))
+    return SchemaCheck(parts, (schema, *extra))
 
 
-def compile_quickly(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> Check | None:
+def compile_quickly(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> SchemaCheck | None:
     """Return what `compile_check` does of schemas that are modest, or None where a pattern may take long to compile.
 
     Raises:
@@ -254,10 +254,10 @@ def compile_quickly(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> Che
         )
     except Costly:
         return None
-    return Check(parts, (schema, *extra))
+    return SchemaCheck(parts, (schema, *extra))
 
 
-def _compiled(index: Index) -> Any:
+def _compiled(index: SchemaIndex) -> Any:
     schema = index.root
     said = {"$schema": schema["$schema"]} if isinstance(schema, Mapping) and "$schema" in schema else {}
     try:
@@ -271,7 +271,7 @@ def _compiled(index: Index) -> Any:
         raise UnusableSchema(f"it cannot be compiled: {problem!s:.200}") from None
 
 
-def _weighed(index: Index, weigh: Weigh) -> tuple[dict[str, int], list[tuple[str, str]]]:
+def _weighed(index: SchemaIndex, weigh: Weigh) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """The weight of each pattern that can be used, and the places of those that cannot."""
     weights: dict[str, int] = {}
     refused: list[tuple[str, str]] = []
@@ -290,7 +290,7 @@ def _weighed(index: Index, weigh: Weigh) -> tuple[dict[str, int], list[tuple[str
     return weights, refused
 
 
-def _without(index: Index, patterns: set[str]) -> Schema:
+def _without(index: SchemaIndex, patterns: set[str]) -> Schema:
     """The schema without those `pattern` keywords."""
     memo: dict[int, Any] = {}
     copy = deepcopy(index.root, memo)

@@ -15,7 +15,7 @@ from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.workers.small_enough import is_modest
 
 if TYPE_CHECKING:
-    from aggregator.schemas.check import Check
+    from aggregator.schemas.check import SchemaCheck
 
 _ROOM: Final = 4_096
 # The engine is a large library: it is loaded with the first check, never at the start.
@@ -25,7 +25,7 @@ _QUICK: Final = "aggregator.schemas.check:compile_quickly"
 Schema = Mapping[str, Any]
 
 
-class Unread:
+class UncompiledSchema:
     """Schemas that may take long to compile: only a worker does that (`workers`)."""
 
     __slots__ = ("__weakref__", "schemas")
@@ -39,19 +39,19 @@ class Unread:
         """Return None: nothing is known at once."""
 
 
-class Checks:
+class SchemaChecks:
     """Safe in threads. What cannot be compiled is remembered too, as its `UnusableSchema`."""
 
     def __init__(self, room: int = _ROOM) -> None:
         self._room = room
         # By identity: quick, and the schemas are held so that an identity cannot be given to another object.
-        self._by_identity: OrderedDict[tuple[int, ...], tuple[tuple[Schema, ...], Check | Unread | UnusableSchema]] = (
-            OrderedDict()
-        )
-        self._by_content: OrderedDict[bytes, Check | Unread | UnusableSchema] = OrderedDict()
+        self._by_identity: OrderedDict[
+            tuple[int, ...], tuple[tuple[Schema, ...], SchemaCheck | UncompiledSchema | UnusableSchema]
+        ] = OrderedDict()
+        self._by_content: OrderedDict[bytes, SchemaCheck | UncompiledSchema | UnusableSchema] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, tool: ToolRecord, extra: Sequence[Schema] = ()) -> "Check | Unread":
+    def get(self, tool: ToolRecord, extra: Sequence[Schema] = ()) -> "SchemaCheck | UncompiledSchema":
         """The check of a tool's arguments, tightened by `extra`.
 
         Raises:
@@ -59,7 +59,7 @@ class Checks:
         """
         return self._get((tool.definition.get("inputSchema", _ANYTHING), *extra))
 
-    def output(self, tool: ToolRecord) -> "Check | Unread | None":
+    def output(self, tool: ToolRecord) -> "SchemaCheck | UncompiledSchema | None":
         """The check of a tool's `structuredContent`; None where it declares no `outputSchema`.
 
         Raises:
@@ -85,7 +85,7 @@ class Checks:
             await asyncio.sleep(0)
         return said
 
-    def _get(self, schemas: tuple[Schema, ...]) -> "Check | Unread":
+    def _get(self, schemas: tuple[Schema, ...]) -> "SchemaCheck | UncompiledSchema":
         key = tuple(map(id, schemas))
         held = self._by_identity.get(key)
         if held is not None and len(self._by_identity) >= self._room:
@@ -97,14 +97,16 @@ class Checks:
             raise UnusableSchema(*found.args)
         return found
 
-    def _compiled(self, schemas: tuple[Schema, ...], key: tuple[int, ...]) -> "Check | Unread | UnusableSchema":
+    def _compiled(
+        self, schemas: tuple[Schema, ...], key: tuple[int, ...]
+    ) -> "SchemaCheck | UncompiledSchema | UnusableSchema":
         modest = all(map(is_modest, schemas))
         digest = _digest(schemas) if modest else b""
         with self._lock:
             found = self._by_content.get(digest) if digest else None
         if found is None:
             try:
-                found = (resolve_name(_QUICK)(*schemas) if modest else None) or Unread(schemas)
+                found = (resolve_name(_QUICK)(*schemas) if modest else None) or UncompiledSchema(schemas)
             except UnusableSchema as problem:
                 found = problem
         with self._lock:

@@ -12,7 +12,7 @@ from aggregator.schemas.branches import of_alternatives
 from aggregator.schemas.fault import Fault, step
 from aggregator.schemas.structure.dialect import REFERENCES, Dialect, Schema
 from aggregator.schemas.structure.equality import distinct, frozen
-from aggregator.schemas.structure.index import Index
+from aggregator.schemas.structure.index import SchemaIndex
 from aggregator.schemas.structure.patterns import matches
 from aggregator.schemas.wording import compared, got, likened, misnamed, one_of, outline, short, typed, types_of
 
@@ -35,10 +35,10 @@ class OutOfSteps(Exception):
     """Judging would take longer than is given to one check."""
 
 
-class Judge:
+class SchemaJudge:
     """For one value; made anew each time."""
 
-    def __init__(self, index: Index, weights: Mapping[str, int], steps: int = STEPS) -> None:
+    def __init__(self, index: SchemaIndex, weights: Mapping[str, int], steps: int = STEPS) -> None:
         self._index = index
         self._dialect = index.dialect
         self._weights = weights

@@ -20,15 +20,15 @@ _LENGTH: Final = 200
 
 def signature(schema: Any, length: int = 1_500) -> str:
     """The parameters of a tool, required ones marked by having no `?`; cut with `...` at `length` characters."""
-    return _cut(_Writer(schema).parameters(schema, 0), length)
+    return _cut(_SignatureText(schema).parameters(schema, 0), length)
 
 
 def outline(schema: Any) -> str:
     """What a schema asks for, in a few words; references go by their own names."""
-    return _cut(_Writer(schema, _PARTS_OF_OUTLINE).shape(schema, 1), _LENGTH)
+    return _cut(_SignatureText(schema, _PARTS_OF_OUTLINE).shape(schema, 1), _LENGTH)
 
 
-class _Writer:
+class _SignatureText:
     """For one line; it says `any` once so many parts were written that nobody would read on."""
 
     def __init__(self, root: Any, parts: int = _PARTS) -> None:

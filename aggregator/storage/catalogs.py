@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import ColumnElement, Connection, Table, Update, delete, func, insert, select, update
 
 from aggregator.storage.engine.engine import Engine
-from aggregator.storage.errors import TooLarge
+from aggregator.storage.errors import ValueTooLong
 from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, ServerCatalog, ToolVersion
 from aggregator.storage.tables import mcp_servers, mcp_tool_versions, mcp_tools
 
@@ -64,7 +64,7 @@ class Catalogs:
             StorageError: the database cannot do it; nothing was written.
         """
         if _size(catalog) > CATALOG_BYTES:
-            raise TooLarge(f"it takes more than {CATALOG_BYTES // 2**20} MiB")
+            raise ValueTooLong(f"it takes more than {CATALOG_BYTES // 2**20} MiB")
         # Another file may lie in the place of the one that our connections have open.
         await self._engine.version(SUBJECT)
         mine = (mcp_tools.c.server == catalog.server) & (mcp_tools.c.fingerprint == catalog.fingerprint)

@@ -35,5 +35,5 @@ class QueueFull(AggregatorError):
     """An agent has as many unanswered approvals as it may have."""
 
 
-class TooLarge(AggregatorError):
+class ValueTooLong(AggregatorError):
     """A server's catalog takes more room than one is given."""

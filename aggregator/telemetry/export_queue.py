@@ -20,7 +20,7 @@ _LAST: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ExportFigures:
     """Spans since the start: delivered, refused or not taken at the other end, without room here; and those waiting."""
 
     exported: int
@@ -29,7 +29,7 @@ class Figures:
     waiting: int
 
 
-class Outbox(Generic[Item]):
+class ExportQueue(Generic[Item]):
     """`export` says whether a batch arrived; it may take long, and may raise. `delay` is in seconds."""
 
     def __init__(self, export: Callable[[Sequence[Item]], bool], size: int, batch: int, delay: float) -> None:
@@ -54,10 +54,10 @@ class Outbox(Generic[Item]):
             if len(self._waiting) >= self._batch:
                 self._changed.notify_all()
 
-    def figures(self) -> Figures:
+    def figures(self) -> ExportFigures:
         """What became of everything so far."""
         with self._changed:
-            return Figures(self._exported, self._failed, self._dropped, len(self._waiting) + self._busy)
+            return ExportFigures(self._exported, self._failed, self._dropped, len(self._waiting) + self._busy)
 
     def flush(self, seconds: float) -> bool:
         """Send all there is now; whether it was sent, or given up, within that time."""

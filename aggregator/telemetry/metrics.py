@@ -34,7 +34,7 @@ class _Count:
         self.value = 0
 
 
-class _Server:
+class _ServerSeries:
     """What is counted for one server, whatever the tool."""
 
     __slots__ = ("own", "queued", "retries", "upstream")
@@ -45,12 +45,12 @@ class _Server:
         self.queued = 0.0
 
 
-class _Places:
+class _Gauges:
     """Where the calls of one server, tool, agent and status are counted."""
 
     __slots__ = ("count", "own", "server", "total", "upstream")
 
-    def __init__(self, count: _Count, total: Histogram, server: _Server) -> None:
+    def __init__(self, count: _Count, total: Histogram, server: _ServerSeries) -> None:
         self.count, self.total = count, total
         self.server, self.upstream, self.own = server, server.upstream, server.own
 
@@ -62,10 +62,10 @@ class Metrics:
         self._snapshot = snapshot
         self._calls = Series(lambda key: _Count(), CALLS_AT_MOST, lambda key: (key[0], OTHER, OTHER, key[3]))
         self._tools = Series(lambda key: Histogram(CALL_BOUNDS), TOOLS_AT_MOST, lambda key: (key[0], OTHER))
-        self._servers = Series(lambda key: _Server(), SERVERS_AT_MOST, lambda key: (OTHER,))
+        self._servers = Series(lambda key: _ServerSeries(), SERVERS_AT_MOST, lambda key: (OTHER,))
         self._others = Series(lambda key: _Count(), SERVERS_AT_MOST, lambda key: (OTHER, OTHER))
         # By the values as they stand in a record; as many as there may be rows.
-        self._places: dict[tuple[str | None, str | None, str, str], _Places] = {}
+        self._places: dict[tuple[str | None, str | None, str, str], _Gauges] = {}
 
     def __call__(self, record: CallRecord) -> None:
         """Count one call that is over."""
@@ -87,9 +87,9 @@ class Metrics:
         """The text of the page, in pieces between which other work may run."""
         return exposed([*self._counted_families(), *_state_families(self._snapshot())])
 
-    def _find(self, record: CallRecord) -> _Places:
+    def _find(self, record: CallRecord) -> _Gauges:
         server, tool = record.server or UNKNOWN, record.tool or UNKNOWN
-        places = _Places(
+        places = _Gauges(
             self._calls.at((server, tool, record.agent_id, record.status)),
             self._tools.at((server, tool)),
             self._servers.at((server,)),

@@ -19,7 +19,7 @@ DISABLED: Final = "OTEL_SDK_DISABLED"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class OtelSettings:
     """`queue` and `batch` count spans; `delay` is in seconds."""
 
     protocol: Protocol = "http/protobuf"
@@ -28,7 +28,7 @@ class Settings:
     delay: float = 5.0
 
 
-def settings(environ: Mapping[str, str]) -> Settings | None:
+def settings(environ: Mapping[str, str]) -> OtelSettings | None:
     """None while nobody wants spans: no endpoint is given, or something says no. What cannot be done is logged."""
     wanted = {name.strip() for name in environ.get(EXPORTER, "").lower().split(",")} - {""}
     asked = "otlp" in wanted or (not wanted and any(environ.get(name, "").strip() for name in ENDPOINTS))
@@ -48,7 +48,7 @@ def settings(environ: Mapping[str, str]) -> Settings | None:
             return None
     queue = _number(environ, "OTEL_BSP_MAX_QUEUE_SIZE", 2_048)
     batch = min(_number(environ, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512), queue)
-    return Settings(known, queue, batch, _number(environ, "OTEL_BSP_SCHEDULE_DELAY", 5_000) / 1_000)
+    return OtelSettings(known, queue, batch, _number(environ, "OTEL_BSP_SCHEDULE_DELAY", 5_000) / 1_000)
 
 
 def _number(environ: Mapping[str, str], name: str, default: int) -> int:

@@ -17,7 +17,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from aggregator import __version__
 from aggregator.domain.call_record import TraceContext
 from aggregator.telemetry.otel_environment import Protocol
-from aggregator.telemetry.refcounted import WhileAny
+from aggregator.telemetry.refcounted import Refcounted
 from aggregator.telemetry.span_attributes import Kind, Span
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Otlp:
         self._exporter = exporter
         self._resource = resource()
         self._scope = InstrumentationScope("aggregator", __version__)
-        self._words = LastWords()
+        self._words = ExportErrors()
         self._works = True
 
     def make(self, trace: TraceContext, span: Span) -> ReadableSpan:
@@ -94,10 +94,10 @@ def _keep_quiet() -> Callable[[], None]:
     return lambda: setattr(_logger, "propagate", before)
 
 
-_quiet: Final = WhileAny(_keep_quiet)
+_quiet: Final = Refcounted(_keep_quiet)
 
 
-class LastWords(logging.Handler):
+class ExportErrors(logging.Handler):
     """Keeps what the exporters say to itself: they would log every attempt."""
 
     def __init__(self) -> None:

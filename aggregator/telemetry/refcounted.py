@@ -4,7 +4,7 @@ from collections.abc import Callable
 from threading import Lock
 
 
-class WhileAny:
+class Refcounted:
     """`change` makes it so and returns what undoes that: the first to enter does it, the last to leave undoes it."""
 
     def __init__(self, change: Callable[[], Callable[[], None]]) -> None:

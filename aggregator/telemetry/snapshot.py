@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from aggregator.telemetry.export_queue import Figures
+from aggregator.telemetry.export_queue import ExportFigures
 
 
-class Lately(NamedTuple):
+class RecentCalls(NamedTuple):
     """Calls of the last minutes, those of them that got no answer, and seconds until they ended, by quantile."""
 
     calls: int
@@ -15,11 +15,11 @@ class Lately(NamedTuple):
     times: tuple[tuple[str, float], ...]
 
 
-_NOTHING: Final = Lately(0, 0, ())
+_NOTHING: Final = RecentCalls(0, 0, ())
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
+class UpstreamSnapshot:
     """One server: its state by name, its tools in the catalog, connections made after the first, calls it works on.
 
     `refused` are the calls that were one too many for it; `since` is when it came into its state, as Unix time.
@@ -33,7 +33,7 @@ class Upstream:
     refused: int = 0
     since: float = 0.0
     answers: bool = True
-    lately: Lately = _NOTHING
+    lately: RecentCalls = _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class Snapshot:
     (`audit`, `approvals`); what it had no room for is counted in `lost`. `spans` is None while tracing is off.
     """
 
-    upstreams: Mapping[str, Upstream] = field(default_factory=dict)
+    upstreams: Mapping[str, UpstreamSnapshot] = field(default_factory=dict)
     sessions: Mapping[str, int] = field(default_factory=dict)
     open: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
     queues: Mapping[str, int] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
     lists: Mapping[str, ListTokens] = field(default_factory=dict)
-    spans: Figures | None = None
+    spans: ExportFigures | None = None

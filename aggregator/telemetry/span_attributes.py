@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from aggregator.domain.call_record import TOOL_CALL, CallRecord, Status, Step
+from aggregator.domain.call_record import TOOL_CALL, CallRecord, Stage, Status
 from aggregator.domain.trace_context import step_span_id, upstream_span_id
 
 Kind = Literal["server", "client", "internal"]
@@ -104,7 +104,7 @@ def spans_of(record: CallRecord, redact: Callable[[str], str], captured: Capture
 
 
 def _upstream(
-    record: CallRecord, step: Step, attempt: int, whole: Span, redact: Callable[[str], str], *, last: bool
+    record: CallRecord, step: Stage, attempt: int, whole: Span, redact: Callable[[str], str], *, last: bool
 ) -> Span:
     failure = (whole.error if record.status in _OF_UPSTREAM else None) if last else _SOME_FAILURE
     attributes: dict[str, Value | None] = {
@@ -215,7 +215,7 @@ def _short(text: str | None) -> str | None:
     return text[:_SHORT] if text else None
 
 
-def _times(step: Step, whole: Span) -> tuple[int, int]:
+def _times(step: Stage, whole: Span) -> tuple[int, int]:
     """On the wall clock, and within the call's own whatever the other clock said."""
     began = min(max(whole.began + round(step.began * _NANO), whole.began), whole.ended)
     return began, min(max(began + round(step.seconds * _NANO), began), whole.ended)

@@ -15,9 +15,9 @@ from typing import Any, Final, Protocol
 
 from aggregator.domain.call_record import CallRecord, TraceContext
 from aggregator.domain.trace_context import Sample
-from aggregator.telemetry.export_queue import Figures, Outbox
-from aggregator.telemetry.otel_environment import Settings, settings
-from aggregator.telemetry.refcounted import WhileAny
+from aggregator.telemetry.export_queue import ExportFigures, ExportQueue
+from aggregator.telemetry.otel_environment import OtelSettings, settings
+from aggregator.telemetry.refcounted import Refcounted
 from aggregator.telemetry.sampling import sampler
 from aggregator.telemetry.span_attributes import Captured, Span, spans_of
 
@@ -63,7 +63,7 @@ def _switch_often() -> Callable[[], None]:
     return lambda: sys.setswitchinterval(before)
 
 
-_switching: Final = WhileAny(_switch_often)
+_switching: Final = Refcounted(_switch_often)
 
 
 class Spans:
@@ -73,7 +73,7 @@ class Spans:
     def __init__(
         self,
         exporter: Exporter,
-        limits: Settings,
+        limits: OtelSettings,
         sample: Sample,
         redact: Callable[[str], str],
         capture: Capture | None = None,
@@ -83,7 +83,7 @@ class Spans:
         self._redact, self._capture = redact, capture
         self.captures = capture is not None
         self._limit = min(_CAPTURED, exporter.text_limit or _CAPTURED)
-        self._outbox: Outbox[Any] = Outbox(exporter.send, limits.queue, limits.batch, limits.delay)
+        self._outbox: ExportQueue[Any] = ExportQueue(exporter.send, limits.queue, limits.batch, limits.delay)
         # An event among the records is set when its turn comes: whatever was put down before it is made by then.
         self._waiting: deque[CallRecord | Event] = deque()
         self._dropped = 0
@@ -112,10 +112,12 @@ class Spans:
         if waiting == _WAKE:
             self._awake.set()
 
-    def figures(self) -> Figures:
+    def figures(self) -> ExportFigures:
         """What became of the spans so far; calls that are not made into spans yet count as one each."""
         sent = self._outbox.figures()
-        return Figures(sent.exported, sent.failed, sent.dropped + self._dropped, sent.waiting + len(self._waiting))
+        return ExportFigures(
+            sent.exported, sent.failed, sent.dropped + self._dropped, sent.waiting + len(self._waiting)
+        )
 
     async def flush(self, seconds: float = 5.0) -> bool:
         """Send all there is; whether that was done within the time."""

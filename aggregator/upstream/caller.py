@@ -5,7 +5,7 @@ from collections.abc import Hashable, Mapping
 from math import inf
 from typing import Any, Protocol
 
-from aggregator.domain.abilities import Abilities
+from aggregator.domain.abilities import HostCapabilities
 from aggregator.domain.versions import Era
 
 
@@ -36,7 +36,7 @@ class Caller(Protocol):
     def session(self) -> Hashable | None: ...
 
     @property
-    def abilities(self) -> Abilities: ...
+    def abilities(self) -> HostCapabilities: ...
 
     @property
     def level(self) -> str | None: ...
@@ -62,7 +62,7 @@ class Caller(Protocol):
         ...
 
 
-class Running:
+class RunningCall:
     """One call under way. Its clock stands still while its host is asked something.
 
     `latest` is how far progress may put its end off, on the loop's clock. `answered`: the server answered after the

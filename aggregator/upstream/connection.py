@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import UpstreamBadAnswer
-from aggregator.upstream.caller import Running
-from aggregator.upstream.process.process import Warden
+from aggregator.upstream.caller import RunningCall
+from aggregator.upstream.process.process import Reaper
 from aggregator.wire.codec import decode_cut
 from aggregator.wire.peer import OnProgress
 
@@ -29,7 +29,7 @@ class Connection(Protocol):
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
-        origin: Running | None = None,
+        origin: RunningCall | None = None,
     ) -> dict[str, Any]:
         """One request and its result; cancelling the wait cancels it upstream in the way of the era.
 
@@ -89,8 +89,8 @@ class Inbound:
     """What is done with what an upstream says on its own account: method, params, and the `origin` it belongs to where
     the transport can tell."""
 
-    on_request: Callable[[str, dict[str, Any], Running | None], Awaitable[dict[str, Any]]]
-    on_notification: Callable[[str, dict[str, Any], Running | None], None]
+    on_request: Callable[[str, dict[str, Any], RunningCall | None], Awaitable[dict[str, Any]]]
+    on_notification: Callable[[str, dict[str, Any], RunningCall | None], None]
 
 
-Open = Callable[[ServerConfig, Inbound, Warden], AbstractAsyncContextManager[Connection]]
+Open = Callable[[ServerConfig, Inbound, Reaper], AbstractAsyncContextManager[Connection]]

@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple
 Kind = Literal["tool", "resource", "template", "prompt"]
 
 
-class _Way(NamedTuple):
+class _ListMethod(NamedTuple):
     """How a kind is listed: the method, the field of the result, and the capability that offers it."""
 
     method: str
@@ -14,11 +14,11 @@ class _Way(NamedTuple):
     capability: str
 
 
-WAYS: Final[Mapping[Kind, _Way]] = {
-    "tool": _Way("tools/list", "tools", "tools"),
-    "resource": _Way("resources/list", "resources", "resources"),
-    "template": _Way("resources/templates/list", "resourceTemplates", "resources"),
-    "prompt": _Way("prompts/list", "prompts", "prompts"),
+WAYS: Final[Mapping[Kind, _ListMethod]] = {
+    "tool": _ListMethod("tools/list", "tools", "tools"),
+    "resource": _ListMethod("resources/list", "resources", "resources"),
+    "template": _ListMethod("resources/templates/list", "resourceTemplates", "resources"),
+    "prompt": _ListMethod("prompts/list", "prompts", "prompts"),
 }
 # What the news of a change is called, in the handshake eras and as a filter of 2026-07-28.
 LIST_CHANGE_FILTERS: Final[Mapping[str, str]] = {

@@ -29,7 +29,7 @@ _RELAYED: Final = (2_000, 64 * 1024)
 _LEFT_OUT: Final = "[The aggregator left this out: it is too large to be looked through for secrets.]"
 
 
-class Discretion:
+class ServerRedaction:
     """Takes out of what is told of one server, or passed on from it, what must not be shown.
 
     Rule: of what a server answers, nothing is taken but known secrets, and from a result that is good not even these.
@@ -113,7 +113,7 @@ def _note(value: Any) -> Any:
     return {name: item if isinstance(item, int | float | None) else _LEFT_OUT for name, item in few}
 
 
-def discretion(config: ServerConfig, redact: Redactor | None = None) -> Discretion:
+def discretion(config: ServerConfig, redact: Redactor | None = None) -> ServerRedaction:
     """That of one server: about the secrets of its config, and about all that `redact` knows."""
     secrets = set(secrets_in({"headers": config.headers, "url": config.url, "proxy": config.proxy}))
     programs: list[ServerConfig | LaunchConfig] = [config] if config.launch is None else [config, config.launch]
@@ -122,4 +122,4 @@ def discretion(config: ServerConfig, redact: Redactor | None = None) -> Discreti
         secrets.update(value for value in program.env.values() if _HARD_TO_GUESS.fullmatch(value))
         secrets.update(arg for arg in program.args if _RANDOM.fullmatch(arg))
     own = Redactor(secrets, _SHORTEST)
-    return Discretion(own, redact or own, server=config.id, keeps=config.invisible_characters == "keep")
+    return ServerRedaction(own, redact or own, server=config.id, keeps=config.invisible_characters == "keep")

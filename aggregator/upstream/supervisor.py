@@ -16,20 +16,20 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.list_kinds import Kind
-from aggregator.upstream.process.process import Warden
-from aggregator.upstream.sessions.clients import Audience
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.sessions.clients import DownstreamClients
+from aggregator.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
 
 
-class Links(dict[str, Link]):
+class Upstreams(dict[str, Upstream]):
     """By server id, in config order. Only who asks for one by its id still gets it while it ends."""
 
     def __init__(self) -> None:
-        self.leaving: dict[str, Link] = {}
+        self.leaving: dict[str, Upstream] = {}
 
-    def __missing__(self, server: str) -> Link:
+    def __missing__(self, server: str) -> Upstream:
         if server in self.leaving:
             return self.leaving[server]
         raise UpstreamUnavailable.for_good(server, f"{server} is no longer configured.")
@@ -52,26 +52,26 @@ class Supervisor:
         recalls: bool = False,
     ) -> None:
         self.hurry = asyncio.Event()
-        self._warden = Warden(self.hurry)
+        self._warden = Reaper(self.hurry)
         self._recalls = recalls
         self._changed = changed
         self._news = asyncio.Event()
         self._redact = redact
         self.slices = Slices()
-        self.look_over: Callable[[Link, Kind, list[Any]], Awaitable[None]] = _nobody_looks
+        self.look_over: Callable[[Upstream, Kind, list[Any]], Awaitable[None]] = _nobody_looks
         self._tasks = Tasks("the supervisor")
-        self._alive: dict[Link, asyncio.Task[None]] = {}
-        self.audience = Audience()
-        self._links = Links()
+        self._alive: dict[Upstream, asyncio.Task[None]] = {}
+        self.audience = DownstreamClients()
+        self._links = Upstreams()
         self._links.update((server.id, self._link(server)) for server in servers)
         self._by_prefix = _prefixed(self._links.values())
 
     @property
-    def links(self) -> Mapping[str, Link]:
+    def links(self) -> Mapping[str, Upstream]:
         return self._links
 
     @property
-    def by_prefix(self) -> Mapping[str, Link]:
+    def by_prefix(self) -> Mapping[str, Upstream]:
         """Without a prefix only a link that is in use, since any name may be its."""
         return self._by_prefix
 
@@ -126,22 +126,22 @@ class Supervisor:
                 self._tasks.start(self._retire(link, drain))
         self._wake()
 
-    def _link(self, server: ServerConfig) -> Link:
-        link = Link(server, self._warden, self._link_changed, self.audience, self._redact)
+    def _link(self, server: ServerConfig) -> Upstream:
+        link = Upstream(server, self._warden, self._link_changed, self.audience, self._redact)
         link.lists.slices = self.slices
         link.lists.look_over = partial(self._look_over, link)
         if not self._recalls:
             link.looked_up()
         return link
 
-    async def _look_over(self, link: Link, kind: Kind, definitions: list[Any]) -> None:
+    async def _look_over(self, link: Upstream, kind: Kind, definitions: list[Any]) -> None:
         await self.look_over(link, kind, definitions)
 
-    def _begin(self, link: Link) -> None:
+    def _begin(self, link: Upstream) -> None:
         if link.config.enabled:
             self._alive[link] = self._tasks.start(link.run())
 
-    async def _retire(self, link: Link, drain: float) -> None:
+    async def _retire(self, link: Upstream, drain: float) -> None:
         """Nobody finds it any more; what runs in it may end."""
         if not await link.quiet(drain):
             log.warning("server %s is stopped with %d calls under way", link.config.id, link.in_flight)
@@ -186,13 +186,13 @@ class Supervisor:
         while self._starting() and await self._news_until(deadline):
             pass
 
-    async def tried(self, link: Link, at_most: float) -> None:
+    async def tried(self, link: Upstream, at_most: float) -> None:
         """The same for one, or what has come in its place."""
         deadline, server = asyncio.get_running_loop().time() + at_most, link.config.id
         while self._links.get(server, link).state == "starting" and await self._news_until(deadline):
             pass
 
-    def _starting(self) -> list[Link]:
+    def _starting(self) -> list[Upstream]:
         return [link for link in self.links.values() if link.state == "starting"]
 
     async def _news_until(self, deadline: float | None) -> bool:
@@ -205,7 +205,7 @@ class Supervisor:
             return False
         return True
 
-    def _link_changed(self, link: Link) -> None:
+    def _link_changed(self, link: Upstream) -> None:
         self._tell()
 
     def _tell(self) -> None:
@@ -218,9 +218,9 @@ class Supervisor:
         self._news = asyncio.Event()
 
 
-async def _nobody_looks(link: Link, kind: Kind, definitions: list[Any]) -> None:
+async def _nobody_looks(link: Upstream, kind: Kind, definitions: list[Any]) -> None:
     """Each list counts as it came."""
 
 
-def _prefixed(links: Iterable[Link]) -> dict[str, Link]:
+def _prefixed(links: Iterable[Upstream]) -> dict[str, Upstream]:
     return {link.config.prefix: link for link in links if link.config.prefix or link.config.enabled}

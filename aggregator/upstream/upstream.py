@@ -15,23 +15,23 @@ from aggregator.upstream.caller import Caller
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.health.health import Health, is_silence
 from aggregator.upstream.lifecycle import failures as setback
-from aggregator.upstream.lifecycle.failures import Setback
-from aggregator.upstream.lifecycle.idle import Rest
-from aggregator.upstream.lifecycle.reconnect_loop import Course
-from aggregator.upstream.lifecycle.state import Life
-from aggregator.upstream.lifecycle.states import Condition, State
+from aggregator.upstream.lifecycle.failures import Failure
+from aggregator.upstream.lifecycle.idle import IdleStop
+from aggregator.upstream.lifecycle.reconnect_loop import ReconnectLoop
+from aggregator.upstream.lifecycle.state import UpstreamState
+from aggregator.upstream.lifecycle.states import State, StateAndReason
 from aggregator.upstream.list_kinds import LISTS_CHANGED, WAYS
-from aggregator.upstream.lists.lists import Lists
-from aggregator.upstream.lists.subscriptions import Watch
+from aggregator.upstream.lists.lists import UpstreamLists
+from aggregator.upstream.lists.subscriptions import UpstreamSubscriptions
 from aggregator.upstream.process.launch import launched
-from aggregator.upstream.process.process import Child, Warden
+from aggregator.upstream.process.process import ChildProcess, Reaper
 from aggregator.upstream.redaction import discretion
 from aggregator.upstream.sessions import request as errands
-from aggregator.upstream.sessions.clients import Audience
-from aggregator.upstream.sessions.connect import Session, WayIn
-from aggregator.upstream.sessions.isolation import Apart
-from aggregator.upstream.sessions.negotiate import Greeting, negotiate
-from aggregator.upstream.sessions.request import Errand
+from aggregator.upstream.sessions.clients import DownstreamClients
+from aggregator.upstream.sessions.connect import Connector, UpstreamSession
+from aggregator.upstream.sessions.isolation import IsolatedSessions
+from aggregator.upstream.sessions.negotiate import Negotiated, negotiate
+from aggregator.upstream.sessions.request import OutgoingRequest
 from aggregator.upstream.transports.connection_end import end_of
 from aggregator.wire.peer import OnProgress, PeerGone
 
@@ -40,36 +40,36 @@ log = logging.getLogger(__name__)
 _COMING: Final = frozenset({"starting", "reconnecting"})  # a connection is on its way, or will be in a moment
 
 
-class Link:
+class Upstream:
     """`run` owns everything; the rest of the program calls `call` and reads the attributes."""
 
     def __init__(
         self,
         config: ServerConfig,
-        warden: Warden,
-        changed: Callable[["Link"], None],
-        audience: Audience | None = None,
+        warden: Reaper,
+        changed: Callable[["Upstream"], None],
+        audience: DownstreamClients | None = None,
         redact: Redactor | None = None,
     ) -> None:
-        audience = audience or Audience()
+        audience = audience or DownstreamClients()
         self.config = config
         self.discreet = discretion(config, redact)
         off = config.disabled_reason or ("" if config.enabled else "disabled in the config")
-        first = Condition("starting" if config.enabled else "disabled", off, time.time())
-        self.life = Life(config.id, first, lambda: self.config.grace, lambda: changed(self), self.discreet)
-        self.lists = Lists(config, lambda: changed(self), self.discreet)
-        self.watch = Watch(config.id)
+        first = StateAndReason("starting" if config.enabled else "disabled", off, time.time())
+        self.life = UpstreamState(config.id, first, lambda: self.config.grace, lambda: changed(self), self.discreet)
+        self.lists = UpstreamLists(config, lambda: changed(self), self.discreet)
+        self.watch = UpstreamSubscriptions(config.id)
         self.health = Health(lambda: self.config, lambda: changed(self))
-        self.greeting: Greeting | None = None
+        self.greeting: Negotiated | None = None
         self.transport: str | None = None
         self.connect_seconds: float | None = None
         self._warden = warden
-        self._way_in = WayIn(config, warden, self._hear, self.discreet)
+        self._way_in = Connector(config, warden, self._hear, self.discreet)
         self._front = audience.front
         self._shared = config.isolation == "shared"
-        self._apart = Apart(config, self._way_in, audience, self._hear, self.lists.renew)
-        self._rest = Rest(lambda: self.config)
-        self._session: Session | None = None
+        self._apart = IsolatedSessions(config, self._way_in, audience, self._hear, self.lists.renew)
+        self._rest = IdleStop(lambda: self.config)
+        self._session: UpstreamSession | None = None
         # Done when the connection is to end: with the reason, or None when it comes to rest.
         self._lost: asyncio.Future[str | None] | None = None
         self._renewing = asyncio.Lock()
@@ -135,7 +135,7 @@ class Link:
         self.config = self.lists.config = self._apart.config = config
         self._rest.amended()
 
-    def succeed(self, other: "Link") -> None:
+    def succeed(self, other: "Upstream") -> None:
         """Show what the link had in whose place this one comes, until it knows better."""
         if other.shown:
             self.recall(other.definitions)
@@ -159,9 +159,9 @@ class Link:
 
     async def run(self) -> None:
         """Connect, and connect again, until cancelled."""
-        await Course(lambda: self.config, self.life, self._rest, self._once, self._apart.close).run()
+        await ReconnectLoop(lambda: self.config, self.life, self._rest, self._once, self._apart.close).run()
 
-    async def _once(self) -> Setback | None:
+    async def _once(self) -> Failure | None:
         """One connection, and why it ended or could not be made; None if it came to rest."""
         try:
             async with AsyncExitStack() as stack:
@@ -175,12 +175,12 @@ class Link:
             return setback.failed(self.config, error)
         except Exception as error:
             log.exception("%s: connecting failed in a way nobody foresaw", self.config.id)
-            return Setback(f"{type(error).__name__}: {error}")
+            return Failure(f"{type(error).__name__}: {error}")
 
-    async def _live(self, stack: AsyncExitStack) -> Setback | None:
+    async def _live(self, stack: AsyncExitStack) -> Failure | None:
         """The same; `stack` closes what was opened."""
         began = time.monotonic()
-        child: Child | None = None
+        child: ChildProcess | None = None
         try:
             async with asyncio.timeout(self.config.connect_timeout):
                 config, child = await stack.enter_async_context(launched(self.config, self._warden))
@@ -222,9 +222,9 @@ class Link:
         ended = child.exited.done() if child is not None else session.over and self.transport == "stdio"
         # What dies of a call has lived: it is not to be kept from other callers for that.
         died = ended and self.calls == calls
-        return Setback(reason, died=died, served=time.monotonic() - now)
+        return Failure(reason, died=died, served=time.monotonic() - now)
 
-    async def _rest_when_idle(self, session: Session, lost: asyncio.Future[str | None]) -> None:
+    async def _rest_when_idle(self, session: UpstreamSession, lost: asyncio.Future[str | None]) -> None:
         """Come to rest once nobody has used it for long. Whoever comes after that starts it anew."""
         await self._rest.idle(lambda: self._wanted(session))
         if not lost.done():
@@ -232,7 +232,7 @@ class Link:
             lost.set_result(None)
             self.life.move("rest", self._rest.told())
 
-    def _wanted(self, session: Session) -> bool:
+    def _wanted(self, session: UpstreamSession) -> bool:
         """Whether it is needed though no call is under way: somebody subscribed, or is being asked something."""
         return self.watch.wanted or session.callers.busy or self._apart.busy
 
@@ -266,7 +266,7 @@ class Link:
         if self._rest.uses >= self.config.max_pending:
             self.refused += 1
             raise UpstreamBusy(self.config.id, self.config.max_pending)
-        errand = Errand(method, params, limit, on_progress, headers, caller)
+        errand = OutgoingRequest(method, params, limit, on_progress, headers, caller)
         with self._rest.use():
             began = time.monotonic()
             session = await self._session_for(caller, limit)
@@ -282,7 +282,7 @@ class Link:
                 errand.limit = left
                 return await self._send(errand, await self._session_for(caller, left))
 
-    async def _send(self, errand: Errand, session: Session) -> dict[str, Any]:
+    async def _send(self, errand: OutgoingRequest, session: UpstreamSession) -> dict[str, Any]:
         # The health of the connection for all says nothing of a process that is somebody's own.
         alone = session is not self._session and not session.cheap
         began = self.health.begin(alone=alone)
@@ -304,7 +304,7 @@ class Link:
             self._apart.answered(session)
         return result
 
-    async def _session_for(self, caller: Caller | None, limit: float) -> Session:
+    async def _session_for(self, caller: Caller | None, limit: float) -> UpstreamSession:
         session = self._session
         if session is None or session.over:
             session = await self._come_back(limit)
@@ -345,11 +345,11 @@ class Link:
         if (session := await self._lister()) is not None:
             await self.lists.refresh(session, "tool", self._lose)
 
-    async def _lister(self) -> Session | None:
+    async def _lister(self) -> UpstreamSession | None:
         """Return the session to read lists over; None while there is none."""
         return await self._apart.lister(self._session) if self._session is not None else None
 
-    async def _come_back(self, limit: float) -> Session:
+    async def _come_back(self, limit: float) -> UpstreamSession:
         """The session once it is there: a start is given the time of the call, a reconnection `reconnect_wait`."""
         if self._session is not None and self._session.over:
             self._lose(self._session, self._session.connection.ended.result())
@@ -368,7 +368,7 @@ class Link:
         """Why it cannot be asked anything now."""
         return self.life.away()
 
-    async def _renew(self, session: Session, limit: float) -> Session:
+    async def _renew(self, session: UpstreamSession, limit: float) -> UpstreamSession:
         """A new session, initialized on the same connection, once however many calls ask for it."""
         if self._apart.has(session):
             return await self._apart.renew(session)
@@ -390,7 +390,7 @@ class Link:
         renewed = self._session
         return renewed if renewed is not None and not renewed.over else await self._come_back(limit)
 
-    def _lose(self, session: Session, reason: str) -> None:
+    def _lose(self, session: UpstreamSession, reason: str) -> None:
         """From now on no call gets this session; `run` makes the next."""
         if self._session is session and self._lost is not None and not self._lost.done():
             self._session = None

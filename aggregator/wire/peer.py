@@ -60,7 +60,7 @@ End = Callable[[], bool]
 """Cancels the request that something belongs to; False if that is over."""
 
 
-class NoWayBack(Exception):
+class NoBackChannel(Exception):
     """The wire, or its era, has no room for a request in this direction."""
 
 

@@ -20,11 +20,11 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_VERSION
 from aggregator.gateway.host import Host
 from aggregator.policy.rulebook import Rulebook
-from aggregator.upstream.lifecycle.states import Condition
-from aggregator.upstream.sessions.connect import Session
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.lifecycle.states import StateAndReason
+from aggregator.upstream.sessions.connect import UpstreamSession
+from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.wire.codec import encode
-from aggregator.wire.peer import NoWayBack, OnProgress
+from aggregator.wire.peer import NoBackChannel, OnProgress
 from tests.peers.toolbox import Json, said
 from tests.policy.build import book
 
@@ -90,7 +90,7 @@ class Way:
         assert method == "elicitation/create"
         self.asked.append(params)
         if self._person is None:
-            raise NoWayBack
+            raise NoBackChannel
         return await self._person(params)
 
 
@@ -121,9 +121,9 @@ class Desk:
             self.played[server] = played = Played(server, self.sent)
             link.definitions = list(tools.get(server, []))
             state: Any = (down or {}).get(server, "ready")
-            link.life.condition = Condition(state, since=time.time())
+            link.life.condition = StateAndReason(state, since=time.time())
             if state == "ready":
-                link._session = Session(played, Greeting(LEGACY, {"tools": {}}, {}, None), "played", {})
+                link._session = UpstreamSession(played, Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {})
         self.app.gateway.restock()
 
     def put(self, policies: object) -> None:

@@ -12,7 +12,7 @@ from aggregator.cli.approvals import _answered
 from aggregator.domain.errors import RpcError
 from aggregator.gateway.ask import confirm as ask
 from aggregator.gateway.ask import sealed_state as seal
-from aggregator.gateway.ask.sealed_state import Sealer
+from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.storage.approvals import Approvals
 from aggregator.storage.errors import StorageBusy
 from aggregator.wire.peer import PeerGone
@@ -215,7 +215,7 @@ async def tampered(desk: Desk, params: Json) -> Json:
 
 
 async def of_another_process(desk: Desk, params: Json) -> Json:
-    return await _again(desk, "one", {**params, "requestState": Sealer().seal({"agent": "one"}, 1e12)})
+    return await _again(desk, "one", {**params, "requestState": StateSealer().seal({"agent": "one"}, 1e12)})
 
 
 async def without_state(desk: Desk, params: Json) -> Json:
@@ -277,7 +277,7 @@ async def test_the_same_arguments_in_another_order_are_the_same(config: Configur
 async def test_used_answers_take_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """B6: however fast a host asks and answers itself."""
     monkeypatch.setattr(seal, "_USED_LIMIT", 50)
-    sealer = Sealer()
+    sealer = StateSealer()
     states = [sealer.seal({"at": at}, 300.0) for at in range(200)]
     opened = [state for state in states if sealer.open(state, 0.0) is not None]
     assert len(sealer._used) <= 100

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 import httpx2
 import pytest
 
-from aggregator.frontends.server import Web
+from aggregator.frontends.server import WebServer
 from tests.access.conftest import Configured
 from tests.access.desk import LEGACY, MODERN, Desk, of_kind, tool
 from tests.access.played import Box
@@ -141,7 +141,7 @@ async def test_pages_tell_strangers_of_no_server(config: Configured) -> None:
     """D4: what anyone may read from elsewhere and without a key names no server."""
     made = config("north", "south")
     desk = Desk(made, {}, NORTH_AND_SOUTH)
-    web = Web(desk.app.gateway, made, desk.app.access, desk.app.report)
+    web = WebServer(desk.app.gateway, made, desk.app.access, desk.app.report)
     stranger = httpx2.ASGITransport(cast(Any, web.app), client=("203.0.113.5", 4242))
     async with httpx2.AsyncClient(transport=stranger, base_url="http://127.0.0.1") as client:
         for path in ("/", "/healthz", "/readyz"):

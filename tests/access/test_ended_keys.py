@@ -13,7 +13,7 @@ import pytest
 
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.gateway import access
-from aggregator.gateway.revocation import REVIEW_EVERY, Admitted, Going
+from aggregator.gateway.revocation import REVIEW_EVERY, AdmittedTasks, RevocableTask
 from aggregator.identity.keyring import FOLLOW_EVERY, Keyring
 from aggregator.identity.keys import NewKey
 from tests.access.desk import tool
@@ -235,10 +235,10 @@ def test_how_soon() -> None:
 
 def test_what_goes_on_is_known_by_caller() -> None:
     """D4: ended once, whatever it does when it is ended; nothing is left behind by what is over."""
-    admitted, ended = Admitted(), list[str]()
+    admitted, ended = AdmittedTasks(), list[str]()
     good, bad = Principal("a", key_id="k1"), Principal("a", key_id="k2")
 
-    def begin(principal: Principal, name: str) -> Going:
+    def begin(principal: Principal, name: str) -> RevocableTask:
         def end() -> None:
             ended.append(name)
             admitted.leave(going)

@@ -9,7 +9,7 @@ import pytest
 
 from aggregator.gateway.constant_time import EVEN, evenly
 from aggregator.gateway.host import Host
-from aggregator.upstream.lifecycle.states import Condition
+from aggregator.upstream.lifecycle.states import StateAndReason
 from tests.access.desk import LEGACY, MODERN, configured
 from tests.passing.test_policies import Counter
 from tests.peers.toolbox import Json
@@ -107,7 +107,7 @@ def test_hidden_and_absent_wait_alike_for_a_server_that_starts(
             counter.app.links[server].definitions = [
                 {"name": name, "inputSchema": {"type": "object"}} for name in ("hidden", "seen")
             ]
-        counter.app.links["b"].life.condition = Condition("starting", since=0.0)
+        counter.app.links["b"].life.condition = StateAndReason("starting", since=0.0)
         counter.app.gateway.restock()
         return counter
 

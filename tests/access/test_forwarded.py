@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 import httpx2
 import pytest
 
-from aggregator.frontends.server import Web
+from aggregator.frontends.server import WebServer
 from aggregator.frontends.web.host_guard import SOURCE
 from aggregator.frontends.web.metrics_page import METRICS_PATH
 from aggregator.identity.source import source_of
@@ -27,18 +27,18 @@ HEADERS: Final = {**ACCEPT, "mcp-protocol-version": MODERN, "mcp-method": "tools
 @asynccontextmanager
 async def entrance(
     config: Configured, policies: Json | None = None, peer: str = "127.0.0.1", **http: Any
-) -> AsyncIterator[tuple[Web, httpx2.AsyncClient]]:
+) -> AsyncIterator[tuple[WebServer, httpx2.AsyncClient]]:
     """The web doors of one server, with a page of metrics, and a client at `peer`."""
     made = config("shop").model_copy()
     made = made.model_copy(update={"http": type(made.http)(**http)})
     desk = Desk(made, {"shop": [tool("get")]}, policies)
-    web = Web(desk.app.gateway, made, desk.app.access, desk.app.report, lambda: iter([b"# whole\n"]))
+    web = WebServer(desk.app.gateway, made, desk.app.access, desk.app.report, lambda: iter([b"# whole\n"]))
     transport = httpx2.ASGITransport(cast(Any, web.app), client=(peer, 4242))
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8642") as client:
         yield web, client
 
 
-def doors(web: Web) -> list[str]:
+def doors(web: WebServer) -> list[str]:
     """The path of every door there is, whatever is added to them."""
     return [*web._doors, "/mcp/", "/mcp/one"]
 

@@ -11,7 +11,7 @@ import pytest
 from aggregator.domain.call import CONVERSATION_KEY
 from aggregator.domain.errors import OverLimit
 from aggregator.gateway.calls import rate_limits as limits
-from aggregator.gateway.calls.rate_limits import Ledger
+from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.wire.peer import PeerGone
 from tests.access.conftest import Configured
 from tests.access.desk import FORMS, LEGACY, MODERN, Desk, Way, content, of_kind, tool
@@ -47,7 +47,7 @@ async def test_per_minute(config: Configured, monkeypatch: pytest.MonkeyPatch) -
 
 async def test_retry_after_is_when_it_is_worth_trying(config: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
     """B6: also when the limit was lowered meanwhile, so that more than one call has to grow old."""
-    ledger = Ledger()
+    ledger = RateLimits()
     now = 1000.0
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
     desk = Desk(config("crm"), {"crm": TOOLS}, ruled({"per_minute": 3}))

@@ -12,7 +12,7 @@ import pytest
 from aggregator.app import policy_reload as reload
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.live import Live, Reloaded
+from aggregator.policy.live import LivePolicies, Reloaded
 from aggregator.policy.rulebook import AgentRules, Ruling
 from tests.access.conftest import Configured
 from tests.access.desk import Desk, of_kind, tool
@@ -257,7 +257,7 @@ async def test_half_a_file_does_not_come_into_force(
         monkeypatch.setattr(reload, "PATIENCE", 0.05)
     file = tmp_path / "main.yaml"
     file.write_text("agents: {}\n")
-    live = Live(tmp_path)
+    live = LivePolicies(tmp_path)
     looked, read = 0, asyncio.Event()
     look = reload.signature
 
@@ -277,7 +277,7 @@ async def test_half_a_file_does_not_come_into_force(
         read.set()
 
     monkeypatch.setattr(reload, "signature", written_to)
-    watch = reload.PolicyWatch(live, tuple, lambda _: False, heard)
+    watch = reload.PolicyReload(live, tuple, lambda _: False, heard)
     async with Tasks("a test") as tasks, asyncio.timeout(10):
         tasks.start(watch.run())
         await read.wait()

@@ -7,8 +7,8 @@ import pytest
 
 from aggregator.gateway.ask.questions import worded
 from aggregator.policy.rulebook import AgentRules
-from aggregator.upstream.sessions.connect import Session
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.sessions.connect import UpstreamSession
+from aggregator.upstream.sessions.negotiate import Negotiated
 from tests.access.conftest import Configured
 from tests.access.desk import FORMS, LEGACY, MODERN, Desk, tool
 from tests.peers.toolbox import Json
@@ -29,9 +29,9 @@ def described(name: str, **more: Any) -> Json:
 def shelved(config: Configured, definitions: list[Json], policies: Json | None = None, **fields: Any) -> Desk:
     desk = Desk(config("crm", **fields), {"crm": definitions}, policies)
     link = desk.app.links["crm"]
-    greeting = Greeting(LEGACY, {"name": TRICK}, {"tools": {}, "prompts": {}, "resources": {}}, f"{TRICK} {JOINED}")
+    greeting = Negotiated(LEGACY, {"name": TRICK}, {"tools": {}, "prompts": {}, "resources": {}}, f"{TRICK} {JOINED}")
     link.greeting = greeting.discreetly(link.discreet)
-    link._session = Session(desk.played["crm"], link.greeting, "played", {})
+    link._session = UpstreamSession(desk.played["crm"], link.greeting, "played", {})
     link.lists.put("prompt", [{"name": "p", "description": TRICK}, {"name": "p\u200b"}, {"name": "pé\u200d"}])
     link.lists.put("resource", [{"uri": "demo://x", "name": TRICK, "title": TRICK}, {"uri": "demo://\u200bx"}])
     desk.app.gateway.restock()
@@ -150,8 +150,8 @@ async def test_they_are_taken_out_of_questions(config: Configured, method: str, 
 
     desk.played["crm"].answer = asking
     link = desk.app.links["crm"]
-    link.greeting = Greeting(MODERN, {}, {"tools": {}}, None)
-    link._session = Session(desk.played["crm"], link.greeting, "played", {})
+    link.greeting = Negotiated(MODERN, {}, {"tools": {}}, None)
+    link._session = UpstreamSession(desk.played["crm"], link.greeting, "played", {})
     host = desk.host("local", MODERN)
     host.capabilities = {**FORMS, "sampling": {}}
     shown = json.dumps((await desk.call(host, "crm.get"))["result"], ensure_ascii=False)

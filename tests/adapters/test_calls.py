@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import ToolException
 from mcp.server import Server
 
-from aggregator.adapters.langchain import PROGRESS_EVENT, AggregatorTool, ToolFailed, open_tools
+from aggregator.adapters.langchain import PROGRESS_EVENT, LangChainTool, ToolFailed, open_tools
 from aggregator.config.errors import ConfigError
 from aggregator.domain.errors import OperatorError
 from tests.access.played import Box
@@ -272,7 +272,7 @@ async def test_a_tool_may_be_copied_and_renamed(tmp_path: Path) -> None:
     """Proves: E6. A program changes what its model sees; the call is the same."""
     async with open_tools(Place(tmp_path, {"shop": box("get").upstream()})) as tools:
         copy = tools[0].model_copy(update={"description": "Another."})
-        assert isinstance(copy, AggregatorTool)
+        assert isinstance(copy, LangChainTool)
         assert (await told(copy)).content == "did get"
         tools[0].name = "fetch"
         assert (await told(tools[0])).content == "did get"

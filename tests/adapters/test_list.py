@@ -9,7 +9,7 @@ import pytest
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from aggregator.adapters.langchain import AgentTools, AggregatorTool, open_tools
+from aggregator.adapters.langchain import LangChainTool, LangChainTools, open_tools
 from tests.access.played import Box
 from tests.adapters.place import BOUND, TEXT, Place, box, named, told
 from tests.peers.sdk import http_app
@@ -25,7 +25,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.05)
 
 
-async def until_changed(tools: AgentTools) -> None:
+async def until_changed(tools: LangChainTools) -> None:
     async with asyncio.timeout(BOUND):
         assert await tools.changed()
     assert await tools.refresh()
@@ -45,7 +45,7 @@ async def test_a_tool_has_all_that_its_server_says(tmp_path: Path) -> None:
                 theirs = [t for t in tools if t.metadata is not None and t.metadata["server"] == server]
                 assert len(theirs) == len(definitions)
                 for one, definition in zip(theirs, definitions, strict=True):
-                    assert isinstance(one, AggregatorTool)
+                    assert isinstance(one, LangChainTool)
                     assert one.metadata is not None
                     assert one.description == definition["description"]
                     assert one.args_schema == definition["inputSchema"]

@@ -13,7 +13,7 @@ from agents.items import ToolCallOutputItem
 from mcp.server import Server
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from aggregator.adapters.openai_agents import RESULT, AgentTools, open_tools
+from aggregator.adapters.openai_agents import RESULT, OpenAIAgentsTools, open_tools
 from tests.adapters.place import BOUND, Place, box
 from tests.peers import sdk
 from tests.peers.toolbox import DEFINITIONS, PIXEL, Json
@@ -49,7 +49,7 @@ class Scripted(Model):
         raise NotImplementedError
 
 
-async def outputs(tools: AgentTools, *calls: tuple[str, Json | str], config: RunConfig = QUIET) -> list[Any]:
+async def outputs(tools: OpenAIAgentsTools, *calls: tuple[str, Json | str], config: RunConfig = QUIET) -> list[Any]:
     """What comes of calls as a model makes them, by the SDK's own loop: the output items."""
     model = Scripted(*((name, args if isinstance(args, str) else json.dumps(args)) for name, args in calls))
     async with asyncio.timeout(BOUND):
@@ -58,7 +58,7 @@ async def outputs(tools: AgentTools, *calls: tuple[str, Json | str], config: Run
     return [item for item in out.new_items if isinstance(item, ToolCallOutputItem)]
 
 
-def by_name(tools: AgentTools) -> dict[str, FunctionTool]:
+def by_name(tools: OpenAIAgentsTools) -> dict[str, FunctionTool]:
     return {tool.name: tool for tool in tools if isinstance(tool, FunctionTool)}
 
 

@@ -11,7 +11,7 @@ from aggregator.audit.capture import Capture
 from aggregator.audit.log import AuditLog
 from aggregator.audit.spill import Spill
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.call_record import CallRecord, Step, TraceContext
+from aggregator.domain.call_record import CallRecord, Stage, TraceContext
 from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.audit.read import open_reader
 from aggregator.storage.audit.verify import Verdict, verify
@@ -40,7 +40,7 @@ def a_call(number: int = 1, **changes: Any) -> CallRecord:
         "tool": "crm.list_orders",
         "own_name": "list_orders",
         "duration": 0.0125,
-        "steps": [Step("policy", 0.0, 0.0001), Step("upstream", 0.0001, 0.01)],
+        "steps": [Stage("policy", 0.0, 0.0001), Stage("upstream", 0.0001, 0.01)],
         "arguments": {"page": number},
         "result": {"content": [{"type": "text", "text": "one order"}]},
     }

@@ -12,9 +12,9 @@ import pytest
 from aggregator.audit.rows import row
 from aggregator.domain.call_record import BegunCall
 from aggregator.domain.errors import NotRecorded
-from aggregator.storage.audit.chain import Batch, entry
+from aggregator.storage.audit.chain import ChainBatch, entry
 from aggregator.storage.audit.log import AuditRows
-from aggregator.storage.audit.read import ALL, Wanted, open_reader
+from aggregator.storage.audit.read import ALL, LogFilter, open_reader
 from aggregator.storage.database import open_database
 from aggregator.storage.opening import Database
 from tests.audit.logs import NOTHING, a_call, all_written, numbers, rows, running_log, until, verdict_on
@@ -76,7 +76,7 @@ async def test_without_its_mark_a_process_may_live_elsewhere(
         assert await asyncio.to_thread(process.read) == "begun"
         await asyncio.to_thread(process.kill)
     async with open_database(url) as database:
-        await database.audit.append(Batch([row(BegunCall(a_call(9)), NOTHING, "0" * 16)]))
+        await database.audit.append(ChainBatch([row(BegunCall(a_call(9)), NOTHING, "0" * 16)]))
         async with running_log(database) as log:
             log.record(a_call(10))
             await until(lambda: rows(made, UNDER_WAY) == [1])
@@ -110,7 +110,7 @@ await log.close()
 async def test_an_end_that_lies_in_a_file_is_the_end(database: Database, path: Path) -> None:
     """D9: Rows that could not be written in time come before what is written of killed processes."""
     call = a_call(7)
-    await database.audit.append(Batch([row(BegunCall(call), NOTHING, "0" * 16)]))
+    await database.audit.append(ChainBatch([row(BegunCall(call), NOTHING, "0" * 16)]))
     Path(f"{path}.unwritten-1.jsonl").write_text(
         f"{json.dumps({'rows': 1, 'tried': None})}\n{json.dumps(['call', dict(row(call, NOTHING).values)])}\n"
     )
@@ -122,9 +122,9 @@ async def test_an_end_that_lies_in_a_file_is_the_end(database: Database, path: P
 
 async def test_a_call_that_is_tried_elsewhere_is_one_call(database: Database, path: Path) -> None:
     """D9: It begins once for each server that gets it; the row that is written for it tells of the last."""
-    await database.audit.append(Batch([row(BegunCall(a_call(7)), NOTHING, "0" * 16)]))
+    await database.audit.append(ChainBatch([row(BegunCall(a_call(7)), NOTHING, "0" * 16)]))
     again = BegunCall(a_call(7, answered_by="crm2"))
-    await database.audit.append(Batch([row(again, NOTHING, "0" * 16)]))
+    await database.audit.append(ChainBatch([row(again, NOTHING, "0" * 16)]))
     async with running_log(database) as log:
         log.record(a_call(8))
         await until(lambda: rows(path, UNDER_WAY) == [0])
@@ -142,11 +142,11 @@ async def test_readers_see_each_call_once(database: Database, url: str, path: Pa
             await log.written(call)
     assert rows(path, BEGUN) == [3]
     async with open_reader(url) as reader:
-        assert [one.kind for one in await reader.newest(Wanted(), 10)] == ["call"] * 3
-        assert [one.kind for one in await reader.after(0, Wanted())] == ["call"] * 3
-        assert [one.kind for one in await reader.after(0, Wanted(agent="shop", server="crm"))] == ["call"] * 3
+        assert [one.kind for one in await reader.newest(LogFilter(), 10)] == ["call"] * 3
+        assert [one.kind for one in await reader.after(0, LogFilter())] == ["call"] * 3
+        assert [one.kind for one in await reader.after(0, LogFilter(agent="shop", server="crm"))] == ["call"] * 3
         assert len(await reader.after(0, ALL)) == 6
-        assert [len(page) async for page in reader.durations(Wanted(), None)] == [3]
+        assert [len(page) async for page in reader.durations(LogFilter(), None)] == [3]
 
 
 async def test_no_call_is_made_that_cannot_be_begun(hasty: Database, path: Path) -> None:
@@ -167,7 +167,7 @@ async def test_an_event_that_says_nothing_stops_nobody(database: Database, path:
     """D9: Whoever writes a file beside the database, or into it, can put anything there."""
     one = row(BegunCall(a_call(1)), NOTHING, "0" * 16)
     strange = entry("call_begun", {**one.values, "details": details})
-    await database.audit.append(Batch([strange, one]))
+    await database.audit.append(ChainBatch([strange, one]))
     async with database.engine.write() as connection:
         await connection.exec_driver_sql("UPDATE audit_events SET details = ? WHERE seq = 2", (details,))
     async with running_log(database) as log:

@@ -26,7 +26,7 @@ from aggregator.cli.audit import show as audit
 from aggregator.cli.audit import stats as audit_stats
 from aggregator.domain.call_record import AuditEvent, CallRecord, TraceContext
 from aggregator.domain.errors import OperatorError
-from aggregator.storage.audit.chain import Batch, Entry
+from aggregator.storage.audit.chain import ChainBatch, ChainEntry
 from aggregator.storage.audit.read import LogRow
 from aggregator.storage.database import open_database
 from tests.audit.logs import AT, NOTHING, a_call, rows
@@ -61,10 +61,10 @@ def log(url: str, path: Path, log_file: bytes) -> str:
     return url
 
 
-def append(url: str, entries: list[Entry]) -> None:
+def append(url: str, entries: list[ChainEntry]) -> None:
     async def fill() -> None:
         async with open_database(url) as database:
-            await database.audit.append(Batch(entries))
+            await database.audit.append(ChainBatch(entries))
 
     asyncio.run(fill())
 

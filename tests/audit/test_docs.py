@@ -11,7 +11,7 @@ import pytest
 
 from aggregator.audit.rows import row
 from aggregator.domain.call_record import EventKind, RowStatus
-from aggregator.storage.audit.chain import Batch
+from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.database import open_database
 from aggregator.storage.tables import audit_events, mcp_tool_call_log
 from tests.audit.logs import NOTHING, a_call
@@ -38,7 +38,7 @@ def test_the_program_on_the_page_checks_a_log(made: Path, url: str, key: list[st
 
     async def fill() -> None:
         async with open_database(url, *key) as database:
-            await database.audit.append(Batch([row(call, NOTHING) for call in calls]))
+            await database.audit.append(ChainBatch([row(call, NOTHING) for call in calls]))
 
     asyncio.run(fill())
     (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

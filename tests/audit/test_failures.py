@@ -16,7 +16,7 @@ from aggregator.audit.rows import row
 from aggregator.audit.spill import Spill, waiting_beside
 from aggregator.domain.call_record import AuditEvent
 from aggregator.domain.errors import NotRecorded
-from aggregator.storage.audit.chain import Batch, entry
+from aggregator.storage.audit.chain import ChainBatch, entry
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import sqlite
 from aggregator.storage.opening import Database
@@ -276,7 +276,9 @@ async def test_damaged_pages_are_noticed_at_the_start(
 ) -> None:
     """Not only when somebody reads them, which may be after a year; the log goes on, and a whole one is no news."""
     async with open_database(url) as database:
-        await database.audit.append(Batch([row(a_call(number, user_id="to-find"), NOTHING) for number in range(400)]))
+        await database.audit.append(
+            ChainBatch([row(a_call(number, user_id="to-find"), NOTHING) for number in range(400)])
+        )
         assert await database.audit.damage() is None
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

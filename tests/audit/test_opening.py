@@ -11,7 +11,7 @@ from aggregator.audit import writer
 from aggregator.audit.spill import Spill, waiting_beside
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent
-from aggregator.storage.audit.chain import Batch
+from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.opening import Database
 from tests.audit.logs import a_call, a_log, numbers, rows, until, verdict_on
@@ -132,7 +132,7 @@ async def test_a_program_that_ends_before_the_database_is_open_leaves_no_file(
     reading, go_on = threading.Event(), threading.Event()
     read = Spill.read
 
-    def slowly_read(self: Spill, file: Path) -> Batch | None:
+    def slowly_read(self: Spill, file: Path) -> ChainBatch | None:
         reading.set()
         go_on.wait(20)
         return read(self, file)

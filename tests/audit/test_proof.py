@@ -14,7 +14,7 @@ import pytest
 from aggregator.audit.rows import row
 from aggregator.cli.audit import proof as audit_proof
 from aggregator.domain.errors import OperatorError
-from aggregator.storage.audit.chain import GENESIS, Batch, ChainKey, Head, entry, link
+from aggregator.storage.audit.chain import GENESIS, ChainBatch, ChainKey, Head, entry, link
 from aggregator.storage.audit.read import open_reader
 from aggregator.storage.audit.verify import Verdict, verify
 from aggregator.storage.database import open_database
@@ -34,7 +34,7 @@ def filled(made: Path, url: str) -> Fill:
         async def work() -> None:
             async with open_database(url, key) as database:
                 for number in range(first, last + 1):
-                    await database.audit.append(Batch([row(a_call(number, duration=0.0), NOTHING)]))
+                    await database.audit.append(ChainBatch([row(a_call(number, duration=0.0), NOTHING)]))
                 if trim is not None:
                     assert await database.audit.trim(before=AT + trim, keep_bytes=None, now=AT + 1000)
 
@@ -103,7 +103,7 @@ def test_trims_of_the_first_versions_are_proven(filled: Fill, made: Path, url: s
     async def tell() -> None:
         told = entry("log_trimmed", {"at": AT, "summary": said, "details": f'{{"digest":"{digest}"}}'})
         async with open_database(url) as database:
-            await database.audit.append(Batch([told]))
+            await database.audit.append(ChainBatch([told]))
 
     asyncio.run(tell())
     assert "No event" in _said(_verdict(made))
@@ -205,9 +205,9 @@ async def test_a_log_that_is_cut_while_it_is_written_says_so(made: Path, url: st
     """D9: The process that writes it knows how it ended."""
     async with open_database(url, key) as database:
         for number in range(1, 6):
-            await database.audit.append(Batch([row(a_call(number), NOTHING)]))
+            await database.audit.append(ChainBatch([row(a_call(number), NOTHING)]))
         _cut_tail(made, 3)
-        await database.audit.append(Batch([row(a_call(9), NOTHING)]))
+        await database.audit.append(ChainBatch([row(a_call(9), NOTHING)]))
     told = rows(made, "SELECT kind, summary FROM audit_events")
     assert told == [
         ("log_mended", "The record of the end of the log did not fit; rows behind number 3 may have been cut off.")

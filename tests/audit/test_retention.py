@@ -11,7 +11,7 @@ from aggregator.audit.log import AuditLog
 from aggregator.audit.rows import row
 from aggregator.domain.call_record import AuditEvent
 from aggregator.storage.audit import log as audit_log
-from aggregator.storage.audit.chain import Batch
+from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.errors import StorageError
 from aggregator.storage.opening import Database
 from tests.audit.logs import AT, NOTHING, a_call, all_written, numbers, rows, until, verdict_on
@@ -21,10 +21,10 @@ Running = Callable[..., AbstractAsyncContextManager[AuditLog]]
 
 async def _fill(database: Database, count: int, *, events: int = 0) -> None:
     for number in range(count):
-        await database.audit.append(Batch([row(a_call(number, duration=0.0), NOTHING)]))
+        await database.audit.append(ChainBatch([row(a_call(number, duration=0.0), NOTHING)]))
         if number < events:
             event = AuditEvent("approval", AT + number, "granted")
-            await database.audit.append(Batch([row(event, NOTHING)]))
+            await database.audit.append(ChainBatch([row(event, NOTHING)]))
 
 
 async def test_rows_older_than_wanted_go(database: Database, path: Path) -> None:

@@ -20,9 +20,9 @@ from aggregator.audit.log import AuditLog
 from aggregator.audit.rows import row
 from aggregator.audit.single_event import note
 from aggregator.domain.bounds.offload import is_small
-from aggregator.domain.call_record import AuditEvent, CallRecord, Status, Step, TraceContext
+from aggregator.domain.call_record import AuditEvent, CallRecord, Stage, Status, TraceContext
 from aggregator.redaction.redactor import Redactor
-from aggregator.storage.audit.chain import Batch
+from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.audit.read import ALL, open_reader
 from aggregator.storage.database import open_database
 from aggregator.storage.digest import argument_digest
@@ -65,7 +65,7 @@ async def test_every_way_out_is_one_row_with_all_that_is_known(logging_into: Run
         upstream_version="2026-07-28",
         duration=1.5,
         queued=0.25,
-        steps=[Step("check", 0.0, 0.125), Step("upstream", 0.125, 0.5), Step("upstream", 0.75, 0.25)],
+        steps=[Stage("check", 0.0, 0.125), Stage("upstream", 0.125, 0.5), Stage("upstream", 0.75, 0.25)],
         status=status,
         error_code="upstream_timeout",
         error_message="It did not answer.",
@@ -225,7 +225,7 @@ def test_no_call_is_too_strange_for_a_row(empty_database: bytes, strange: list[t
 
     async def check(path: Path) -> None:
         async with open_database(f"sqlite+aiosqlite:///{path}") as database:
-            await database.audit.append(Batch([row(call, FULL) for call in calls]))
+            await database.audit.append(ChainBatch([row(call, FULL) for call in calls]))
         verdict = await verdict_on(path)
         assert (verdict.rows, verdict.faults) == (len(calls), ())
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from aggregator.app.app import App
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.settings import HttpConfig
-from aggregator.frontends.server import Web, listening_socket, serve_web
+from aggregator.frontends.server import WebServer, listening_socket, serve_web
 from aggregator.identity.keys import new_key, policy_line
 from tests.faults.raw_http import RawHttp, Reply, Seen
 from tests.faults.stage import BOUND, Json, modern, server
@@ -187,7 +187,7 @@ async def place(
         (policies / "agents.yaml").write_text("\n".join(lines) + "\n")
     app = App(config, policies)
     await app.learn_keys()
-    web = Web(app.gateway, config, app.access, app.report)
+    web = WebServer(app.gateway, config, app.access, app.report)
     stopping = asyncio.Event()
     try:
         with listening_socket("127.0.0.1", 0) as bound:

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from aggregator.domain.bounds.token_bucket import Bucket
+from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.principal import LOCAL, Principal
-from aggregator.frontends.web.event_stream import TOGETHER, Unread
+from aggregator.frontends.web.event_stream import TOGETHER, StreamFull
 from aggregator.frontends.web.host_guard import Message
-from aggregator.gateway.admission import Kind, NoRoom, Room, Seat
+from aggregator.gateway.admission import Admission, Kind, Slot, TooMany
 
 AGENTS = (LOCAL, Principal("one", key_id="a"), Principal("one", key_id="b"), Principal("two", key_id="c"))
 MOST: dict[Kind, int] = {"sessions": 4, "streams": 3, "pending": 1}
@@ -24,8 +24,8 @@ class Crowd(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.room = Room(MOST, SHARE)
-        self.seats: list[tuple[Kind, Principal, Seat]] = []
+        self.room = Admission(MOST, SHARE)
+        self.seats: list[tuple[Kind, Principal, Slot]] = []
         self.refused = 0
 
     def taken(self, kind: Kind, agent: str | None = None) -> int:
@@ -39,7 +39,7 @@ class Crowd(RuleBasedStateMachine):
     @rule(kind=KINDS, who=st.sampled_from(AGENTS))
     def come(self, kind: Kind, who: Principal) -> None:
         if self.full(kind, who):
-            with pytest.raises(NoRoom) as refused:
+            with pytest.raises(TooMany) as refused:
                 self.room.seat(kind, who)
             assert (refused.value.code == 429) == (self.taken(kind) < MOST[kind])
             self.refused += 1
@@ -51,7 +51,7 @@ class Crowd(RuleBasedStateMachine):
         if self.seats:
             _, who, seat = self.seats[at % len(self.seats)]
             if self.full(kind, who):
-                with pytest.raises(NoRoom):
+                with pytest.raises(TooMany):
                     seat.change(kind)
                 self.refused += 1
             else:
@@ -81,7 +81,7 @@ test_a_crowd = Crowd.TestCase
 )
 def test_a_rate_is_kept_in_the_long_run(rate: float, burst: float, steps: list[tuple[float, float]]) -> None:
     """Proves: D11. What is let through never exceeds the burst and what the time since the start allows."""
-    bucket, now, passed = Bucket(rate, burst), 0.0, 0.0
+    bucket, now, passed = TokenBucket(rate, burst), 0.0, 0.0
     for pause, cost in steps:
         now += pause
         if bucket.allows(cost, now):
@@ -91,7 +91,7 @@ def test_a_rate_is_kept_in_the_long_run(rate: float, burst: float, steps: list[t
 
 @given(st.floats(0.1, 100), st.floats(1, 100), st.lists(st.floats(0, 50), max_size=30))
 def test_who_waits_as_long_as_told_keeps_the_rate(rate: float, burst: float, costs: list[float]) -> None:
-    bucket, now, charged = Bucket(rate, burst), 0.0, 0.0
+    bucket, now, charged = TokenBucket(rate, burst), 0.0, 0.0
     for cost in costs:
         now += bucket.charge(cost, now)
         charged += cost
@@ -105,7 +105,7 @@ async def test_together_streams_hold_a_bounded_part() -> None:
     def given_up() -> None:
         ended[0] += 1
 
-    unread = Unread(1000, given_up)
+    unread = StreamFull(1000, given_up)
     streams = [unread.open() for _ in range(2 * TOGETHER)]
     streams[3].push(b"x" * 900)
     for stream in streams:
@@ -118,7 +118,7 @@ async def test_together_streams_hold_a_bounded_part() -> None:
 
 async def test_a_stream_that_is_broken_off_holds_nothing() -> None:
     """Proves: D11. Neither what waits nor what was on its way."""
-    unread = Unread(1000)
+    unread = StreamFull(1000)
     stream, blocked = unread.open(), asyncio.Event()
 
     async def send(message: Message) -> None:

@@ -17,8 +17,8 @@ from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.views.list_changed import notification
 from aggregator.gateway.views.views import View
-from aggregator.upstream.sessions.connect import Session
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.sessions.connect import UpstreamSession
+from aggregator.upstream.sessions.negotiate import Negotiated
 from tests.access.desk import LEGACY, Desk, configured, tool
 from tests.faults.stage import Json, until
 
@@ -85,13 +85,13 @@ class Listing:
         return {"tools": self.lists.pop(0)}
 
 
-def session_with(*lists: list[Json]) -> Session:
+def session_with(*lists: list[Json]) -> UpstreamSession:
     """A session whose server lists its tools so, one time after the other."""
     connection: Any = Listing(*lists)
-    return Session(connection, Greeting(LEGACY, {}, {"tools": {}}), "played", {})
+    return UpstreamSession(connection, Negotiated(LEGACY, {}, {"tools": {}}), "played", {})
 
 
-def lose(session: Session, reason: str) -> None:
+def lose(session: UpstreamSession, reason: str) -> None:
     raise AssertionError(reason)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.domain.principal import Principal
-from aggregator.gateway.revocation import Admitted
+from aggregator.gateway.revocation import AdmittedTasks
 from tests.bounds.place import HELLO, head, place
 from tests.faults.stage import until
 
@@ -19,12 +19,12 @@ async def test_a_stream_that_is_not_read_ends_with_its_key(
     monkeypatch.setattr("aggregator.gateway.revocation.REVIEW_EVERY", 0.01)
     reviews = []
 
-    def review(self: Admitted, holds: Callable[[Principal], bool]) -> None:
+    def review(self: AdmittedTasks, holds: Callable[[Principal], bool]) -> None:
         reviews.append(0)
         looked(self, holds)
 
-    looked = Admitted.review
-    monkeypatch.setattr(Admitted, "review", review)
+    looked = AdmittedTasks.review
+    monkeypatch.setattr(AdmittedTasks, "review", review)
     async with place(tmp_path, agents=["one"], stall_timeout=0.5) as it, it.line() as other:
         async with it.line(small=True) as line:
             line.send(head("GET", "/sse", **it.key("one")))

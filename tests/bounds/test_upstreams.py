@@ -10,7 +10,7 @@ import pytest
 
 from aggregator.config.model import ServerConfig
 from aggregator.upstream.process import memory
-from aggregator.upstream.process.process import Warden, running
+from aggregator.upstream.process.process import Reaper, running
 from tests.bounds.place import place
 from tests.faults.raw_http import RawHttp, RawSse, Reply, Seen, raw_http, raw_sse
 from tests.faults.stage import Json, Stage, code_of, server, staged, stdio, until
@@ -146,7 +146,7 @@ async def test_a_line_of_stderr_without_an_end_keeps_no_memory(caplog: pytest.Lo
 async def test_what_a_launched_program_prints_is_read_at_a_rate() -> None:
     """Proves: D11. Nobody listens to its stdout: it is read only so that the program can go on."""
     prints = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
-    warden = Warden()
+    warden = Reaper()
     async with running("m", sys.executable, ("-I", "-S", "-c", prints), {}, None, None, warden, 0) as child:
         stdout: Any = child._pipe(1)
         await until(lambda: not stdout.is_reading(), "it is left alone")

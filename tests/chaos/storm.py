@@ -23,13 +23,13 @@ from aggregator.app.app import App
 from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.settings import HttpConfig
-from aggregator.frontends.server import Web, listening_socket, serve_web
+from aggregator.frontends.server import WebServer, listening_socket, serve_web
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.process import process
 from aggregator.upstream.sessions import negotiate
 from aggregator.upstream.transports import http as http_transport
 from aggregator.upstream.transports import stdio as stdio_transport
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 from tests.chaos.hosts import BOUND, Host, hosts
 from tests.chaos.ledger import Ledger
 from tests.chaos.wild_web import WildHttp, WildSse
@@ -106,7 +106,7 @@ class Storm:
         self.outcome = Outcome(seed)
         self._folder = folder
         self._calls = calls
-        self._links: list[Link] = []
+        self._links: list[Upstream] = []
         self._webs: dict[str, RawHttp] = {
             "steady_web": WildHttp(modern=False),
             "wild_web": WildHttp(modern=False),
@@ -140,7 +140,7 @@ class Storm:
     async def _product(self) -> AsyncIterator[tuple[App, str]]:
         config = Config(servers=tuple(self._servers()), startup_wait=1, http=HttpConfig(port=0))
         app = App(config, None, f"sqlite+aiosqlite:///{self._folder / 'storm.db'}", keeps_records=True)
-        web = Web(app.gateway, config, app.access, app.report)
+        web = WebServer(app.gateway, config, app.access, app.report)
         stopping = asyncio.Event()
         with listening_socket("127.0.0.1", 0) as bound:
             async with app.running():

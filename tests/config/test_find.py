@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.config.files.find import Found, trust_list
+from aggregator.config.files.find import ConfigLocation, trust_list
 from aggregator.config.load import ConfigError, find_config, load, load_found
 from aggregator.storage.errors import StorageError
 from aggregator.storage.locate import default_url
@@ -26,13 +26,13 @@ def test_the_order_of_places(tmp_path: Path) -> None:
         assert str(place) in str(caught.value)
     assert "mcpServers" in str(caught.value)
     (own / "aggregator.json").write_text("{}")
-    assert find_config(None, working, environ) == Found(own / "aggregator.json", "own")
+    assert find_config(None, working, environ) == ConfigLocation(own / "aggregator.json", "own")
     (working / "aggregator.json").write_text("{}")
     found = find_config(None, working, environ)
-    assert found == Found(own / "aggregator.json", "own", passed_over=working / "aggregator.json")
+    assert found == ConfigLocation(own / "aggregator.json", "own", passed_over=working / "aggregator.json")
     assert f"{working / 'aggregator.json'} is not used" in str(found)
     (working / "other.json").write_text("{}")
-    assert find_config(Path("other.json"), working, environ) == Found(working / "other.json", "named")
+    assert find_config(Path("other.json"), working, environ) == ConfigLocation(working / "other.json", "named")
     # Started in the folder of the user's own, there is nothing to pass over.
     assert find_config(None, own, environ).passed_over is None
 

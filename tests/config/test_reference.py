@@ -14,7 +14,7 @@ from aggregator.config.servers.foreign import ENV_FILE, OWN_KEYS, RENAMED, SWITC
 from aggregator.config.settings import (
     AuditConfig,
     ChecksConfig,
-    DoorConfig,
+    FrontendConfig,
     HttpConfig,
     LogConfig,
     RedactConfig,
@@ -36,7 +36,12 @@ def test_the_reference_is_fresh() -> None:
 
 
 def test_every_field_has_its_heading() -> None:
-    parts: dict[str, type[BaseModel]] = {"http": HttpConfig, "sse": DoorConfig, "stdio": StdioConfig, "log": LogConfig}
+    parts: dict[str, type[BaseModel]] = {
+        "http": HttpConfig,
+        "sse": FrontendConfig,
+        "stdio": StdioConfig,
+        "log": LogConfig,
+    }
     parts |= {
         "v1": V1Config,
         "checks": ChecksConfig,

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from aggregator.upstream.health.circuit_breaker import Circuit
+from aggregator.upstream.health.circuit_breaker import CircuitBreaker
 from aggregator.upstream.lifecycle import backoff
 
 CHANCE = st.floats(0, 1, exclude_max=True)
@@ -21,7 +21,7 @@ class Life(RuleBasedStateMachine):
     @initialize(limit=st.integers(1, 4))
     def begin(self, limit: int) -> None:
         self.limit = limit
-        self.circuit = Circuit(limit)
+        self.circuit = CircuitBreaker(limit)
         self.running: list[float] = []
         self.heard = self.answered = -inf
         self.silences: list[tuple[float, float]] = []
@@ -127,13 +127,13 @@ TestLife = Life.TestCase
 TestLife.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 
 
-def silent(circuit: Circuit, began: float, ended: float) -> bool:
+def silent(circuit: CircuitBreaker, began: float, ended: float) -> bool:
     return circuit.fail(began, ended, 0.5)
 
 
 def test_silences_in_a_row_open_it_and_one_answer_closes_it() -> None:
     """Proves: C18. And the pauses between trials grow."""
-    circuit = Circuit(3)
+    circuit = CircuitBreaker(3)
     assert [silent(circuit, began, began + 10) for began in (0, 10, 20)] == [False, False, True]
     pauses = []
     now = circuit.retry
@@ -151,14 +151,14 @@ def test_silences_in_a_row_open_it_and_one_answer_closes_it() -> None:
 
 def test_one_silence_of_many_calls_is_one() -> None:
     """Proves: C18. A moment in which a hundred calls were lost is no sustained failure."""
-    circuit = Circuit(3)
+    circuit = CircuitBreaker(3)
     assert not any(silent(circuit, began / 100, 5 + began / 100) for began in range(100))
     assert circuit.failures == 1
 
 
 def test_silence_while_something_is_heard_does_not_count() -> None:
     """Proves: C18. A busy upstream is not a dead one."""
-    circuit = Circuit(1)
+    circuit = CircuitBreaker(1)
     circuit.hear(3)
     assert not silent(circuit, 0, 10)
     assert circuit.position == "closed"
@@ -166,7 +166,7 @@ def test_silence_while_something_is_heard_does_not_count() -> None:
 
 
 def test_a_trial_that_was_half_heard_is_made_again() -> None:
-    circuit = Circuit(1)
+    circuit = CircuitBreaker(1)
     silent(circuit, 0, 10)
     now = circuit.retry
     circuit.begin_trial(now)
@@ -177,7 +177,7 @@ def test_a_trial_that_was_half_heard_is_made_again() -> None:
 
 
 def test_what_was_sent_before_it_opened_says_nothing_of_the_trial() -> None:
-    circuit = Circuit(1)
+    circuit = CircuitBreaker(1)
     silent(circuit, 0, 10)
     circuit.begin_trial(circuit.retry)
     assert not silent(circuit, 1, circuit.retry + 1)
@@ -185,7 +185,7 @@ def test_what_was_sent_before_it_opened_says_nothing_of_the_trial() -> None:
 
 
 def test_a_short_pause_again_after_a_long_time_of_health() -> None:
-    circuit = Circuit(1)
+    circuit = CircuitBreaker(1)
     silent(circuit, 0, 10)
     first = circuit.retry - 10
     circuit.begin_trial(circuit.retry)

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from aggregator.config.load import load
-from aggregator.upstream.health.circuit_breaker import Circuit
+from aggregator.upstream.health.circuit_breaker import CircuitBreaker
 from aggregator.upstream.health.health import TRIALS
 from aggregator.upstream.health.latency import KEPT, SLOW, WINDOW
 
@@ -36,6 +36,6 @@ def test_its_figures_are_those_of_the_program() -> None:
     assert "512 calls at most" in TEXT
     assert "a fifth of the last calls" in TEXT
     assert "After three such tries in vain" in TEXT
-    circuit = Circuit(1)
+    circuit = CircuitBreaker(1)
     circuit.fail(0, 10, 0.999)
     assert circuit.retry - 10 < 1, "pauses begin with less than a second"

@@ -27,7 +27,7 @@ from aggregator.domain.errors import (
 )
 from aggregator.upstream.health import health
 from aggregator.upstream.health.health import Health, is_silence
-from aggregator.upstream.health.latency import KEPT, WINDOW, Vitals
+from aggregator.upstream.health.latency import KEPT, WINDOW, LatencyWindow
 from tests.faults.raw_http import RawHttp, Reply, Seen, never, raw_http
 from tests.faults.stage import BOUND, Json, Stage, Way, code_of, lines_of, server, staged, stdio, until, words_of
 
@@ -341,7 +341,7 @@ async def test_a_call_that_its_host_gave_up_says_nothing(monkeypatch: pytest.Mon
 
 
 def test_percentiles_are_of_a_bounded_number_of_recent_calls() -> None:
-    vitals = Vitals()
+    vitals = LatencyWindow()
     for number in range(10 * KEPT):
         vitals.took(float(number), number / 1000, False)
     figures = vitals.figures(10.0 * KEPT)

@@ -9,9 +9,9 @@ import pytest
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import RpcError, UpstreamHttpStatus, UpstreamUnavailable
 from aggregator.gateway.calls.provenance import PROVENANCE_KEY
-from aggregator.upstream.lifecycle.states import Condition
-from aggregator.upstream.sessions.connect import Session
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.lifecycle.states import StateAndReason
+from aggregator.upstream.sessions.connect import UpstreamSession
+from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.wire.peer import PeerGone
 from tests.access.desk import FORMS, LEGACY, MODERN, Desk, Way, configured, of_kind, tool
 from tests.peers.toolbox import Json, said
@@ -85,13 +85,13 @@ async def test_what_wakes_up_as_another_tool_is_judged_as_that(tmp_path: Path, m
     wakes: list[Json] = []
 
     def wake() -> None:
-        spare.definitions, spare._session, spare.life.condition = [wakes[-1]], session, Condition("ready")
+        spare.definitions, spare._session, spare.life.condition = [wakes[-1]], session, StateAndReason("ready")
         at.app.gateway.restock()
 
     monkeypatch.setattr(spare, "wake", wake)
     for found, sent in ((wild, []), (mild, [("spare", "get")])):
         wakes.append(found)
-        spare.definitions, spare._session, spare.life.condition = [mild], None, Condition("stopped")
+        spare.definitions, spare._session, spare.life.condition = [mild], None, StateAndReason("stopped")
         at.app.gateway.restock()
         answer = await at.call(at.host("one"), "crm.get", {"id": 1})
         assert at.sent == sent
@@ -116,7 +116,7 @@ async def test_nor_is_one_that_calls_no_longer_go_to(tmp_path: Path) -> None:
     failover, link = at.app.gateway.failover, at.app.links["crm"]
     await at.call(at.host("one"), "crm.get", {"id": 1})
     assert failover.answering("crm") == ["spare"]
-    link.life.condition = Condition("ready", "", 0.0)
+    link.life.condition = StateAndReason("ready", "", 0.0)
     assert failover.answering("crm") == []
 
 
@@ -274,8 +274,8 @@ async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: 
     """Proves: C18. Its host comes back with the answer when the first is there again: the second goes on."""
     at = desk(tmp_path)
     spare = at.played["spare"]
-    at.app.links["spare"]._session = Session(spare, Greeting(MODERN, {"tools": {}}, {}, None), "played", {})
-    at.app.links["spare"].greeting = Greeting(MODERN, {"tools": {}}, {}, None)
+    at.app.links["spare"]._session = UpstreamSession(spare, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {})
+    at.app.links["spare"].greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
     form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}
 
     async def asks(params: Json) -> Json:
@@ -289,8 +289,8 @@ async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: 
     first = (await at.call(host, "crm.get", {"id": 1}))["result"]
     assert first["resultType"] == "input_required"
     crm = at.app.links["crm"]
-    crm.life.condition = Condition("ready")
-    crm._session = Session(at.played["crm"], Greeting(LEGACY, {"tools": {}}, {}, None), "played", {})
+    crm.life.condition = StateAndReason("ready")
+    crm._session = UpstreamSession(at.played["crm"], Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {})
     back = {"inputResponses": {"a": {"action": "accept", "content": {}}}, "requestState": first["requestState"]}
     answer = await at.call(host, "crm.get", {"id": 1}, **back)
     assert answer["result"]["content"][0]["text"] == "went on with half"
@@ -303,8 +303,8 @@ async def test_a_call_that_asked_something_is_begun(tmp_path: Path) -> None:
     """Proves: C18. The first asked, got its answer, and is away by then: what it has done so far nobody knows."""
     at = desk(tmp_path, None, "ready")
     crm = at.played["crm"]
-    at.app.links["crm"]._session = Session(crm, Greeting(MODERN, {"tools": {}}, {}, None), "played", {})
-    at.app.links["crm"].greeting = Greeting(MODERN, {"tools": {}}, {}, None)
+    at.app.links["crm"]._session = UpstreamSession(crm, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {})
+    at.app.links["crm"].greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
     form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}
 
     async def asks(params: Json) -> Json:

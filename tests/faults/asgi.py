@@ -9,7 +9,7 @@ from typing import Any, Final
 from aggregator.app.app import App
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.settings import HttpConfig
-from aggregator.frontends.server import Web
+from aggregator.frontends.server import WebServer
 
 from .stage import BOUND, Json, Stage
 
@@ -20,7 +20,7 @@ MODERN_HEADERS: Final = {"mcp-protocol-version": "2026-07-28"}
 class Visit:
     """One HTTP request by such a host."""
 
-    def __init__(self, web: Web, verb: str, target: str, body: bytes, headers: Mapping[str, str]) -> None:
+    def __init__(self, web: WebServer, verb: str, target: str, body: bytes, headers: Mapping[str, str]) -> None:
         path, _, query = target.partition("?")
         raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
         self._scope: MutableMapping[str, Any] = {
@@ -88,7 +88,7 @@ class Visit:
 class Hosts:
     """The doors of one running product."""
 
-    def __init__(self, stage: Stage, web: Web) -> None:
+    def __init__(self, stage: Stage, web: WebServer) -> None:
         self.stage = stage
         self.web = web
         self.visits: list[Visit] = []
@@ -127,7 +127,7 @@ async def doors(*servers: ServerConfig, **http: Any) -> AsyncIterator[Hosts]:
     """The product with these upstreams, and its web doors."""
     config = Config(servers=servers, startup_wait=0.1, http=HttpConfig(**http))
     app = App(config)
-    web = Web(app.gateway, config, app.access, app.report)
+    web = WebServer(app.gateway, config, app.access, app.report)
     async with app.running():
         async with asyncio.timeout(BOUND):
             await app.supervisor.all_tried()

@@ -14,8 +14,8 @@ from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.errors import ERROR_META_KEY
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_VERSION
 from aggregator.gateway.host import Host
-from aggregator.upstream.upstream import Link
-from aggregator.wire.peer import NoWayBack
+from aggregator.upstream.upstream import Upstream
+from aggregator.wire.peer import NoBackChannel
 
 RAW: Final = Path(__file__).with_name("raw_stdio.py")
 # The bound of every wait; nothing here should come near it.
@@ -54,7 +54,7 @@ class Way:
         self.heard.append((method, params))
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        raise NoWayBack
+        raise NoBackChannel
 
 
 class Stage:
@@ -64,7 +64,7 @@ class Stage:
         self.app = app
         self.host = Host("test", "canonical", version="2025-11-25")
 
-    def link(self, name: str) -> Link:
+    def link(self, name: str) -> Upstream:
         return self.app.links[name]
 
     async def ask(self, method: str, params: Json, way: Way | None = None) -> Json:

@@ -15,7 +15,7 @@ from aggregator.config.settings import StdioConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamError, to_wire
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES
-from aggregator.frontends.stdio import StdioDoor
+from aggregator.frontends.stdio import StdioFrontend
 from aggregator.gateway.host import Host
 from aggregator.wire.codec import encode
 from tests.faults.asgi import Hosts, doors
@@ -143,7 +143,9 @@ async def test_any_message_over_stdio() -> None:
     async with raw_http() as raw, staged(server("up", type="http", url=raw.url)) as stage, Tasks("a door") as tasks:
         written: list[Any] = []
         host = Host("stdio", "canonical", session="stdio")
-        door = StdioDoor(stage.app.gateway, host, tasks, lambda data: written.append(json.loads(data)), StdioConfig())
+        door = StdioFrontend(
+            stage.app.gateway, host, tasks, lambda data: written.append(json.loads(data)), StdioConfig()
+        )
         asked = set()
         for era in ("legacy", "modern"):
             for message in messages(3, era=era):

@@ -16,12 +16,12 @@ import pytest
 
 from aggregator.app import catalog_sync as catalog_cache
 from aggregator.app.app import App
-from aggregator.app.catalog_sync import CatalogCache, fingerprint
+from aggregator.app.catalog_sync import CatalogSync, fingerprint
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.principal import LOCAL
-from aggregator.identity.identify import Facts
+from aggregator.identity.identify import RequestFacts
 from aggregator.identity.keys import new_key
-from aggregator.identity.source import Source
+from aggregator.identity.source import ClientSource
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import sqlite
 from aggregator.storage.quick_read import glance
@@ -418,11 +418,11 @@ async def test_a_file_that_is_locked_delays_nothing(
 async def test_a_disk_that_does_not_answer_delays_nothing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: F4. It is as if nothing had been kept."""
 
-    async def never(_: CatalogCache) -> None:
+    async def never(_: CatalogSync) -> None:
         await asyncio.Event().wait()
 
     await seen_once(shop)
-    monkeypatch.setattr(CatalogCache, "_recall", never)
+    monkeypatch.setattr(CatalogSync, "_recall", never)
     shop.open()
     async with running(shop) as stage:
         assert await listed(stage) == ["shop.echo", "shop.hang"]
@@ -437,7 +437,10 @@ async def test_keys_made_later_are_noticed(shop: Shop) -> None:
     assert app.access.open
     async with app.running():
         await until(lambda: shop.kept() == ["echo", "hang"], "the file is made")
-        assert app.access.admit(Facts("http", source=Source("127.0.0.1", forwarded=False, named_here=True))) == LOCAL
+        assert (
+            app.access.admit(RequestFacts("http", source=ClientSource("127.0.0.1", forwarded=False, named_here=True)))
+            == LOCAL
+        )
         async with open_database(shop.storage) as database:
             await database.keys.add(new_key("bot", now=1.0).record)
         await until(lambda: not app.access.open, "the key is noticed")

@@ -8,10 +8,10 @@ import pytest
 
 from aggregator.app.app import App
 from aggregator.config.model import Config
-from aggregator.upstream.lifecycle.state import Life
-from aggregator.upstream.lifecycle.states import Condition
+from aggregator.upstream.lifecycle.state import UpstreamState
+from aggregator.upstream.lifecycle.states import StateAndReason
 from aggregator.upstream.lists import paging as listing
-from aggregator.upstream.sessions.back_channel import Callers
+from aggregator.upstream.sessions.back_channel import BackChannel
 from aggregator.upstream.transports import http, sse
 from aggregator.upstream.transports import rate_limit as pace
 from aggregator.upstream.transports import stdio as stdio_transport
@@ -124,7 +124,7 @@ async def test_a_session_that_cannot_be_named_is_refused(session: str, caplog: p
 
 async def test_what_a_server_says_to_nobody_is_logged_in_brief(caplog: pytest.LogCaptureFixture) -> None:
     """C4, C5: whatever it is, it costs little, and a thousand lines are not a thousand lines of the log."""
-    callers = Callers("chatty")
+    callers = BackChannel("chatty")
     with caplog.at_level(logging.INFO):
         for data in (deep(100_000), list(range(200_000)), {"a": 1}, "x" * 5_000_000):
             callers.told("notifications/message", {"level": "error", "data": data}, None)
@@ -143,7 +143,7 @@ def test_an_error_whose_message_is_no_text() -> None:
 
 async def test_the_reason_of_a_state_is_no_longer_than_can_be_read() -> None:
     """C5: what a server says as it refuses stands in every answer about it."""
-    life = Life("s", Condition("starting", "", 0.0), lambda: 1.0, lambda: None, lambda text: text)
+    life = UpstreamState("s", StateAndReason("starting", "", 0.0), lambda: 1.0, lambda: None, lambda text: text)
     life.move("failed", "x" * 5_000_000)
     assert len(life.condition.reason) < 3_000
 

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.domain.errors import OperatorError
 from aggregator.identity import keys
-from aggregator.identity.identify import Claim, Door, Facts, Mode, Refused, identify, launch_agent
+from aggregator.identity.identify import Claim, Door, Mode, Refused, RequestFacts, identify, launch_agent
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.keys import new_key
 from aggregator.identity.source import source_of
@@ -33,9 +33,9 @@ def ring() -> Keyring:
 
 def known(
     peer: str | None = "10.0.0.1", host: str = "localhost", mark: bytes = b"accept", door: Door = "http", **more: Any
-) -> Facts:
+) -> RequestFacts:
     """What a door knows of a request; `mark` is a header that it has."""
-    return Facts(door, source=source_of(peer, host, "1.1", [(mark, b"x")]), **more)
+    return RequestFacts(door, source=source_of(peer, host, "1.1", [(mark, b"x")]), **more)
 
 
 def ask(mode: Mode = "keys", throttle: Throttle | None = None, now: float = NOW, **facts: Any) -> Claim | Refused:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from aggregator.cli import keys
-from aggregator.identity.identify import Facts, Refused, identify
+from aggregator.identity.identify import Refused, RequestFacts, identify
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.keys import new_key, parse_key
-from aggregator.identity.source import Source
+from aggregator.identity.source import ClientSource
 from aggregator.identity.throttle import Throttle
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import NoSuchRow
@@ -52,11 +52,11 @@ async def test_not_in_logs_errors_and_reprs(url: str, caplog: pytest.LogCaptureF
         except NoSuchRow:
             told.append(traceback.format_exc())
         for facts in (
-            Facts("http", api_key=(made.text,), source=Source("10.0.0.1")),
-            Facts("http", api_key=(made.text + "x",), source=Source("10.0.0.1")),
-            Facts("http", authorization=(f"Basic {made.text}",), source=Source("10.0.0.1")),
-            Facts("http", query=f"key={made.text}", source=Source("10.0.0.1")),
-            Facts("http", api_key=(made.text,), source=Source("10.0.0.1"), endpoint_agent="other"),
+            RequestFacts("http", api_key=(made.text,), source=ClientSource("10.0.0.1")),
+            RequestFacts("http", api_key=(made.text + "x",), source=ClientSource("10.0.0.1")),
+            RequestFacts("http", authorization=(f"Basic {made.text}",), source=ClientSource("10.0.0.1")),
+            RequestFacts("http", query=f"key={made.text}", source=ClientSource("10.0.0.1")),
+            RequestFacts("http", api_key=(made.text,), source=ClientSource("10.0.0.1"), endpoint_agent="other"),
         ):
             answer = identify(facts, ring, throttle, "keys", 2.0)
             told += [repr(facts), repr(answer), answer.reason if isinstance(answer, Refused) else ""]

@@ -7,14 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.domain.uris.addresses import parse_network
-from aggregator.identity.source import Source, source_of
+from aggregator.identity.source import ClientSource, source_of
 
 Lines = list[tuple[bytes, bytes]]
 HERE = "127.0.0.1"
 TRUSTED = tuple(map(parse_network, ("127.0.0.1", "10.0.0.0/8", "2001:db8:ffff::/48")))
 
 
-def asked(*lines: tuple[str, str], peer: str | None = HERE, host: str = "127.0.0.1:8642", http: str = "1.1") -> Source:
+def asked(
+    *lines: tuple[str, str], peer: str | None = HERE, host: str = "127.0.0.1:8642", http: str = "1.1"
+) -> ClientSource:
     sent = [(name.lower().encode(), value.encode("latin-1")) for name, value in lines]
     return source_of(peer, host, http, [(b"host", host.encode()), (b"accept", b"*/*"), *sent], TRUSTED)
 

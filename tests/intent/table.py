@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.catalog.intent.intent import Intents, Match, ServerWords
+from aggregator.catalog.intent.intent import IntentMatcher, Match, ServerWords
 from aggregator.domain.names import listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
 
@@ -24,7 +24,7 @@ MEASURED: Final = ("held", "final")
 class Shelf:
     """A small catalog with the names of real servers, and the rules for it."""
 
-    intents: Intents
+    intents: IntentMatcher
     tools: tuple[ToolRecord, ...]
 
     def match(self, message: str, limit: int = 10) -> Match:
@@ -78,7 +78,7 @@ def shelves() -> dict[str, Shelf]:
         tools = [
             tool(one.id, one.prefix, own, *said) for one in words for own, said in servers[one.id]["tools"].items()
         ]
-        made[name] = Shelf(Intents(words), tuple(tools))
+        made[name] = Shelf(IntentMatcher(words), tuple(tools))
     return made
 
 

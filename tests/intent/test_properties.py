@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.catalog.intent.intent import Intents, Match, ServerWords
+from aggregator.catalog.intent.intent import IntentMatcher, Match, ServerWords
 from aggregator.catalog.intent.names import heading
 from aggregator.domain.records import ToolRecord
 from tests.intent.table import rows, shelves
@@ -87,7 +87,7 @@ def test_only_what_is_seen_is_named(message: str, seen: set[int], limit: int) ->
     assert len({id(tool) for tool in match.tools}) == len(match.tools) <= limit
     assert match.server is None or match.server in {tool.server for tool in tools}
     assert (match.intent == "none") == (match.rule is None) == (match.matched is None)
-    alone = Intents(_words({tool.server for tool in tools}))
+    alone = IntentMatcher(_words({tool.server for tool in tools}))
     assert alone.match(message, list(tools), limit) == match
 
 

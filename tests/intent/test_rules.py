@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from aggregator.catalog.describe.first_sentence import Language
-from aggregator.catalog.intent.intent import Intents, Match, ServerWords
+from aggregator.catalog.intent.intent import IntentMatcher, Match, ServerWords
 from aggregator.domain.records import ToolRecord
 from tests.intent.table import shelves, tool
 
@@ -16,9 +16,9 @@ def _names(match: Match) -> list[str]:
     return [one.name for one in match.tools]
 
 
-def _shelf(*servers: tuple[ServerWords, tuple[str, ...]]) -> tuple[Intents, tuple[ToolRecord, ...]]:
+def _shelf(*servers: tuple[ServerWords, tuple[str, ...]]) -> tuple[IntentMatcher, tuple[ToolRecord, ...]]:
     tools = tuple(tool(words.id, words.prefix, name) for words, names in servers for name in names)
-    return Intents([words for words, _ in servers]), tools
+    return IntentMatcher([words for words, _ in servers]), tools
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -238,7 +238,7 @@ def test_at_most_as_many_tools_as_asked_for() -> None:
 def test_another_list_is_not_taken_for_one_that_is_kept() -> None:
     """Lists are kept by identity and held; a list that may change is read each time."""
     shelf = shelves()["seed"]
-    intents = Intents([ServerWords("weather", "weather"), ServerWords("legal-example", "legal")])
+    intents = IntentMatcher([ServerWords("weather", "weather"), ServerWords("legal-example", "legal")])
     changing = list(shelf.tools)
     assert intents.match("call air_quality", changing).intent == "mcp"
     changing[:] = [one for one in changing if one.own_name != "air_quality"]

@@ -12,7 +12,7 @@ from typing import Any, Final
 from aggregator.app.app import App
 from aggregator.config.load import load
 from aggregator.domain.principal import Principal
-from aggregator.frontends.server import Web, listening_socket, serve_web
+from aggregator.frontends.server import WebServer, listening_socket, serve_web
 from aggregator.frontends.stdio import serve_stdio
 from aggregator.gateway.host import Host as Behind
 from tests.journeys.hosts import BOUND, Host, over_http, over_sse, piped
@@ -57,10 +57,10 @@ class House:
         self._policies, self._storage = policies, storage
         self.url, self.app = background.open(self._open(), leans=True)
 
-    def made(self) -> tuple[App, Web]:
+    def made(self) -> tuple[App, WebServer]:
         """The program, and its doors on the web."""
         app = App(self.config, self._policies, self._storage)
-        return app, Web(app.gateway, self.config, app.access, app.report)
+        return app, WebServer(app.gateway, self.config, app.access, app.report)
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[tuple[str, App]]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.catalog.items import items
-from aggregator.catalog.resources import Offer
+from aggregator.catalog.resources import ItemCatalog
 from aggregator.catalog.templates import fits, leads_anywhere
 from aggregator.domain.freshness import Freshness, least, said
 from aggregator.domain.names import DEFAULT_NAME_LIMIT
@@ -61,7 +61,7 @@ def test_two_servers_with_one_https_uri() -> None:
     """The first in config order has it as it is; the other's is listed under a spelling that says whose it is."""
     uri = "https://example.com/a"
     one, two = records("one", "resource", uri), records("two", "resource", uri, "file:///b")
-    offer = Offer((*one, *two))
+    offer = ItemCatalog((*one, *two))
     assert [record.listed["canonical"] for record in offer.resources.records] == [
         uri,
         f"mcp://two/{uri}",
@@ -71,7 +71,7 @@ def test_two_servers_with_one_https_uri() -> None:
     other = offer.listed(f"mcp://two/{uri}")
     assert other is not None
     assert (other.server, other.own_name) == ("two", uri)
-    alone = Offer(item for item in offer.items if item.server == "two")
+    alone = ItemCatalog(item for item in offer.items if item.server == "two")
     assert [record.listed["canonical"] for record in alone.resources.records] == [uri, "file://two//b"]
     assert len(offer.resources.page("canonical", None)[0])
 
@@ -80,7 +80,7 @@ def test_a_template_that_stays_as_it_is_owns_what_fits_it() -> None:
     """`https:` URIs name no server: the first template in config order counts; others are found by their name."""
     one = records("one", "template", "https://example.com/{+path}", "demo://x/{id}")
     two = records("two", "template", "https://example.com/docs/{page}", "https://other.example/{page}")
-    offer = Offer((*one, *two))
+    offer = ItemCatalog((*one, *two))
     assert offer.fitting("https://example.com/docs/a") == one[0]
     assert offer.fitting("https://other.example/a") == two[1]
     assert offer.fitting("https://nobody.example/a") is None
@@ -109,7 +109,7 @@ def test_what_leads_anywhere_takes_nothing(template: str, anywhere: bool) -> Non
     assert leads_anywhere(template) is anywhere
     found = records("one", "template", template)
     assert [record.takes_all for record in found] == [anywhere]
-    offer = Offer(found)
+    offer = ItemCatalog(found)
     uri = "https://secret.example/a?token=1"
     assert offer.fitting(uri) is None
     assert offer.owner(uri) is None
@@ -118,9 +118,9 @@ def test_what_leads_anywhere_takes_nothing(template: str, anywhere: bool) -> Non
     )[0]
     assert not trusted[0].takes_all
     if template == "https://{+url}":
-        assert Offer(trusted).fitting(uri) == trusted[0]
+        assert ItemCatalog(trusted).fitting(uri) == trusted[0]
     if template == "{+url}":
-        assert Offer(trusted).owner(uri) == trusted[0]
+        assert ItemCatalog(trusted).owner(uri) == trusted[0]
 
 
 def test_a_servers_own_uri_means_it_where_nobody_else_has_it() -> None:
@@ -128,7 +128,7 @@ def test_a_servers_own_uri_means_it_where_nobody_else_has_it() -> None:
     one = records("one", "resource", "file:///a", "file:///b"), records("one", "template", "demo://x/{id}")
     two = records("two", "resource", "file:///b"), records("two", "template", "demo://y/{id}", "demo://z/{id}")
     three = records("three", "template", "demo://z/{id}")
-    offer = Offer((*one[0], *one[1], *two[0], *two[1], *three))
+    offer = ItemCatalog((*one[0], *one[1], *two[0], *two[1], *three))
     assert offer.owner("file:///a") == one[0][0]
     assert offer.owner("file:///b") is None
     assert offer.owner("demo://y/7") == two[1][0]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from aggregator.config.model import Config
 from aggregator.domain.uris.exposed import aliased, wrapped
 from aggregator.gateway.host import Host
-from aggregator.upstream.sessions.connect import Session
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.sessions.connect import UpstreamSession
+from aggregator.upstream.sessions.negotiate import Negotiated
 from tests.access.desk import FORMS, LEGACY, MODERN, Desk, Way, configured
 from tests.access.rooms import Room
 from tests.passing.shelves import hearing, listed, local, told, updates
@@ -73,14 +73,14 @@ class Counter(Desk):
     def __init__(self, folder: Path, world: World, policies: object, config: Config | None = None) -> None:
         config = config or configured(folder, {name: {"command": "played"} for name in SERVERS})
         super().__init__(config, {}, policies)
-        greeting = Greeting(LEGACY, {}, {"resources": {}, "prompts": {}}, None)
+        greeting = Negotiated(LEGACY, {}, {"resources": {}, "prompts": {}}, None)
         for server, link in self.app.links.items():
             uris, names = world.get(server, ([], []))
             link.lists.put("resource", [{"uri": uri, "name": uri} for uri in uris])
             link.lists.put("prompt", [{"name": name} for name in names])
             link.greeting = greeting
             reader: Any = Reader(server, self.sent)
-            link._session = Session(reader, greeting, "played", {})
+            link._session = UpstreamSession(reader, greeting, "played", {})
         self.app.gateway.restock()
 
     async def found(self, host: Host, method: str, field: str) -> list[str]:

@@ -9,8 +9,8 @@ import pytest
 
 from aggregator.domain.principal import Principal
 from aggregator.gateway.host import Host
-from aggregator.upstream.sessions.connect import Session
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.sessions.connect import UpstreamSession
+from aggregator.upstream.sessions.negotiate import Negotiated
 from tests.access.desk import FORMS, MODERN, Desk, Way, configured, of_kind, tool
 from tests.access.rooms import Room
 from tests.passing.shelves import hearing, local, told, updates
@@ -66,9 +66,9 @@ class Table(Desk):
         link = self.app.links["a"]
         link.lists.put("resource", [{"uri": "file:///get", "name": "get"}])
         link.lists.put("prompt", [{"name": "get"}])
-        link.greeting = Greeting(MODERN, {}, {"tools": {}, "resources": {}, "prompts": {}}, None)
+        link.greeting = Negotiated(MODERN, {}, {"tools": {}, "resources": {}, "prompts": {}}, None)
         asking: Any = self.server
-        link._session = Session(asking, link.greeting, "played", {})
+        link._session = UpstreamSession(asking, link.greeting, "played", {})
         self.app.gateway.restock()
 
     def comer(self, key: str = "k1") -> Host:

@@ -11,9 +11,9 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamRpcError, UpstreamTimeout, UpstreamUnavailable
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.lists import subscriptions as watch_module
-from aggregator.upstream.lists.subscriptions import Watch
-from aggregator.upstream.sessions.connect import Session
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.lists.subscriptions import UpstreamSubscriptions
+from aggregator.upstream.sessions.connect import UpstreamSession
+from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.wire.peer import PeerGone
 from tests.access.waiting import until
 from tests.peers.toolbox import Json
@@ -25,7 +25,7 @@ ACK = "notifications/subscriptions/acknowledged"
 class Upstream:
     """Answers each request as `does` says: an error is raised, a future waited for."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: UpstreamSubscriptions) -> None:
         self.watch = watch
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.asked: list[tuple[str, Any]] = []
@@ -55,14 +55,14 @@ class Watching:
     """A watch on its connection."""
 
     def __init__(self) -> None:
-        self.watch = Watch("box")
+        self.watch = UpstreamSubscriptions("box")
         self.upstream = Upstream(self.watch)
         self.told: list[tuple[list[str], str]] = []
         self.lost: list[str] = []
         self.watch.told = lambda watched, uri: self.told.append((watched, uri))
-        self.session: Session | None = None
+        self.session: UpstreamSession | None = None
 
-    def lose(self, session: Session, reason: str) -> None:
+    def lose(self, session: UpstreamSession, reason: str) -> None:
         self.lost.append(reason)
         self.session = None
 
@@ -71,7 +71,7 @@ class Watching:
 async def watching(version: str) -> AsyncIterator[Watching]:
     made = Watching()
     upstream: Any = made.upstream
-    made.session = Session(upstream, Greeting(version), "played", {})
+    made.session = UpstreamSession(upstream, Negotiated(version), "played", {})
     async with Tasks("a test") as tasks:
         tasks.start(made.watch.keep(lambda: made.session, made.lose))
         await asyncio.sleep(0)
@@ -153,7 +153,7 @@ async def test_a_connection_that_ends_meanwhile() -> None:
 
 async def test_an_upstream_that_says_nothing() -> None:
     """It is not waited for longer than the call may take, nor for an acknowledgement that does not come."""
-    watch = Watch("box")
+    watch = UpstreamSubscriptions("box")
     watch.want("a:1")
     with pytest.raises(UpstreamTimeout):
         await watch.agreed("a:1", 0.01)

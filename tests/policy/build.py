@@ -6,16 +6,16 @@ from textwrap import dedent
 from typing import Any
 
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.files.folder import Checked, Source, check
+from aggregator.policy.files.folder import CheckedPolicies, PolicySource, check
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import Rulebook
 
 READ_ONLY = {"readOnlyHint": True}
 
 
-def checked(*contents: object) -> Checked:
+def checked(*contents: object) -> CheckedPolicies:
     """Files `policies/1.yaml`, `policies/2.yaml` ... of these contents: text as it is, anything else as JSON."""
-    return check(Source(f"policies/{at}.yaml", text_of(content)) for at, content in enumerate(contents, 1))
+    return check(PolicySource(f"policies/{at}.yaml", text_of(content)) for at, content in enumerate(contents, 1))
 
 
 def text_of(content: object) -> str:

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from aggregator.policy.files import schema
-from aggregator.policy.files.cases import Case, CasesFile, read_cases, run_case
+from aggregator.policy.files.cases import CasesFile, PolicyCase, read_cases, run_case
 from aggregator.policy.files.documents import (
     AgentPart,
     AnnotationsPart,
@@ -42,7 +42,7 @@ def test_every_field_has_its_heading() -> None:
     wanted = {*DefaultsPart.model_fields, *RolePart.model_fields, *AgentPart.model_fields, *TenantPart.model_fields}
     wanted |= {f"limits.{name}" for name in LimitsPart.model_fields}
     wanted |= {f"annotations.{name}" for name in AnnotationsPart.model_fields}
-    wanted |= {f"cases.{name}" for name in Case.model_fields}
+    wanted |= {f"cases.{name}" for name in PolicyCase.model_fields}
     headings = re.findall(r"^### `(.+)`$", TEXT, re.MULTILINE)
     assert set(headings) == wanted
     assert len(headings) == len(wanted)

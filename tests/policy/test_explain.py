@@ -7,8 +7,8 @@ import pytest
 
 from aggregator.policy.diff import diff
 from aggregator.policy.explain import explain
-from aggregator.policy.files.cases import Case, read_cases, run_case
-from aggregator.policy.files.lint import Known, lint
+from aggregator.policy.files.cases import PolicyCase, read_cases, run_case
+from aggregator.policy.files.lint import KnownNames, lint
 from aggregator.policy.patterns import Target
 
 from .build import READ_ONLY, book, tool
@@ -179,19 +179,19 @@ SERVERS = {"github": "github", "time": "time", "down": "down"}
     ],
 )  # fmt: skip
 def test_warnings(agent: dict[str, Any], expected: list[str]) -> None:
-    said = [str(problem) for problem in lint(book({"agents": {"a": agent}}), Known(SERVERS, CATALOG))]
+    said = [str(problem) for problem in lint(book({"agents": {"a": agent}}), KnownNames(SERVERS, CATALOG))]
     assert said == [f"warning: policies/1.yaml:1: agents.a{line}" for line in expected]
 
 
 def test_who_only_reads_the_metrics_is_not_idle() -> None:
     """The agent that docs/observability.md makes for Prometheus."""
     made = book("roles:\n  metrics: {}\nagents:\n  prometheus:\n    roles: [metrics]\n")
-    assert lint(made, Known(SERVERS, CATALOG)) == []
+    assert lint(made, KnownNames(SERVERS, CATALOG)) == []
 
 
 def test_warnings_about_roles_and_tenants() -> None:
     made = book("roles:\n  idle: {allow: [t.x]}\ntenants:\n  n: {servers: [tme]}\nagents:\n  a: {allow: [time.x]}\n")
-    assert [str(problem) for problem in lint(made, Known(SERVERS))] == [
+    assert [str(problem) for problem in lint(made, KnownNames(SERVERS))] == [
         "warning: policies/1.yaml:2: roles.idle: No agent has this role. Name it under `roles:` of an agent.",
         'warning: policies/1.yaml:2: roles.idle.allow: No tool matches "t.x". Correct it, or take it out.',
         "warning: policies/1.yaml:4: tenants.n.servers: There is no server tme. Did you mean `time`?",
@@ -237,7 +237,7 @@ def short(schemas: Any, arguments: Any) -> str | None:
     ],
 )
 def test_cases(case: dict[str, Any], expected: str) -> None:
-    made = Case.model_validate({"agent": "clerk", **case})
+    made = PolicyCase.model_validate({"agent": "clerk", **case})
     assert str(run_case(made, "c.yaml:1", book(POLICY), {}, check_arguments=short)) == expected
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from aggregator.domain.problems import Problem
 from aggregator.policy.files import folder as files
-from aggregator.policy.files.folder import LARGEST, Source, check, read_folder
-from aggregator.policy.live import Live
+from aggregator.policy.files.folder import LARGEST, PolicySource, check, read_folder
+from aggregator.policy.live import LivePolicies
 
 from .build import book, checked, errors, tool
 
@@ -93,7 +93,7 @@ def test_a_folder_that_changes_while_it_is_read_is_read_again(tmp_path: Path, mo
     one.write_text(OPEN, encoding="utf-8")
     read = files._read
 
-    def saving(path: Path, problems: list[Problem]) -> Source | None:
+    def saving(path: Path, problems: list[Problem]) -> PolicySource | None:
         if not two.exists():
             two.write_text("roles: {}", encoding="utf-8")
         return read(path, problems)
@@ -103,16 +103,16 @@ def test_a_folder_that_changes_while_it_is_read_is_read_again(tmp_path: Path, mo
 
 
 def test_the_revision_is_that_of_the_contents() -> None:
-    one, two = Source("p/1.yaml", OPEN), Source("p/2.yaml", "roles: {}\n")
+    one, two = PolicySource("p/1.yaml", OPEN), PolicySource("p/2.yaml", "roles: {}\n")
     assert files.revision([one, two]) == files.revision([two, one])
     assert files.revision([one]) != files.revision([one, two])
-    assert files.revision([one]) != files.revision([Source("p/1.yaml", OPEN + "#")])
-    assert files.revision([one]) == files.revision([Source("elsewhere/1.yaml", OPEN)])
+    assert files.revision([one]) != files.revision([PolicySource("p/1.yaml", OPEN + "#")])
+    assert files.revision([one]) == files.revision([PolicySource("elsewhere/1.yaml", OPEN)])
 
 
 def test_live_swaps_whole_or_not_at_all(tmp_path: Path) -> None:
     folder, tools = tmp_path / "policies", [tool("t.x"), tool("u.x")]
-    live = Live(folder)
+    live = LivePolicies(folder)
     assert live.rulebook is None
     assert live.reload(tools) == (live.reload(tools))
     folder.mkdir()
@@ -143,7 +143,7 @@ def test_live_swaps_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_rules_never_give_way_to_none(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(OPEN, encoding="utf-8")
-    live = Live(tmp_path)
+    live = LivePolicies(tmp_path)
     before = live.rulebook
     (tmp_path / "a.yaml").unlink()
     gone = live.reload()
@@ -155,7 +155,7 @@ def test_rules_never_give_way_to_none(tmp_path: Path) -> None:
 
 def test_what_is_broken_at_the_start_allows_nobody_anything(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("agents: [", encoding="utf-8")
-    live = Live(tmp_path)
+    live = LivePolicies(tmp_path)
     assert live.broken
     assert live.rulebook is not None
     assert live.rulebook.for_agent("local") is None
@@ -166,7 +166,7 @@ def test_what_is_broken_at_the_start_allows_nobody_anything(tmp_path: Path) -> N
 
 def test_a_schema_that_cannot_be_compiled_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("agents:\n  a:\n    arguments:\n      t.x: {required: [a]}\n", encoding="utf-8")
-    live = Live(tmp_path, lambda schema: "It is not liked.")
+    live = LivePolicies(tmp_path, lambda schema: "It is not liked.")
     (said,) = map(str, live.problems)
     assert said.endswith('a.yaml:4: agents.a.arguments["t.x"]: It is not liked. Correct the schema.')
 

@@ -12,7 +12,7 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.text.invisible import folded_name
 from aggregator.policy.diff import diff
 from aggregator.policy.explain import explain, what_can, who_can
-from aggregator.policy.files.folder import Source, check
+from aggregator.policy.files.folder import PolicySource, check
 from aggregator.policy.patterns import Pattern, Target, parse
 from aggregator.policy.rulebook import Rulebook
 
@@ -113,7 +113,7 @@ def test_the_order_of_files_rules_and_roles_changes_nothing(
             pieces.append({group: {name: None}})
     pieces += [{"defaults": {key: value}} for key, value in content["defaults"].items()]
     random.shuffle(pieces)
-    sources = [Source(f"policies/{at}.yaml", json.dumps(piece)) for at, piece in enumerate(pieces)]
+    sources = [PolicySource(f"policies/{at}.yaml", json.dumps(piece)) for at, piece in enumerate(pieces)]
     random.shuffle(sources)
     made = check(sources)
     assert made.documents is not None, made.problems

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.gateway.ask.upstream_caller import Behind
+from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.calls.progress import BURST, RATE, Progress
 from aggregator.gateway.host import Host
 from tests.journeys.house import DOORS, House
@@ -52,7 +52,7 @@ def run(reports: list[tuple[float, float]], end: str = "flush") -> Heard:
 
     async def play() -> None:
         host = Host("sse", "canonical", version="2025-11-25")
-        progress = Progress(Behind(host, "2025-11-25", {"_meta": {"progressToken": "t"}}, heard))
+        progress = Progress(RequestCaller(host, "2025-11-25", {"_meta": {"progressToken": "t"}}, heard))
         for at, done in reports:
             # Timers that were due by then.
             while progress._timer is not None and progress._timer.when() <= at:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.schemas.check import Check, compile_check
+from aggregator.schemas.check import SchemaCheck, compile_check
 from aggregator.schemas.coerce import coerce
 from aggregator.schemas.fault import Fault
 from tests.schemas.samples import sample
@@ -17,7 +17,7 @@ from tests.schemas.shapes import SHAPES
 # By name: it has no type stubs.
 jsonschema: Any = import_module("jsonschema")
 
-CHECKS: dict[str, Check] = {name: compile_check(schema) for name, schema in SHAPES.items()}
+CHECKS: dict[str, SchemaCheck] = {name: compile_check(schema) for name, schema in SHAPES.items()}
 ORACLES: dict[str, Any] = {
     name: jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)(schema)
     for name, schema in SHAPES.items()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aggregator.domain.records import ToolRecord
-from aggregator.schemas.checks import Checks
+from aggregator.schemas.checks import SchemaChecks
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.output import known_faults
 
@@ -24,7 +24,7 @@ def tool(schema: Any = INPUT, output: Any = None, name: str = "t") -> ToolRecord
 
 
 def test_the_same_schema_is_compiled_once() -> None:
-    checks = Checks()
+    checks = SchemaChecks()
     one = checks.get(tool())
     assert checks.get(tool()) is one
     assert checks.get(tool(deepcopy(INPUT))) is one, "found by its content"
@@ -32,14 +32,14 @@ def test_the_same_schema_is_compiled_once() -> None:
 
 
 def test_what_tightens_is_part_of_the_check() -> None:
-    check = Checks().get(tool(), ({"required": ["a"]},))
+    check = SchemaChecks().get(tool(), ({"required": ["a"]},))
     faults = check.at_once({})
     assert faults is not None
     assert [fault.pointer for fault in faults] == ["/a"]
 
 
 def test_an_unusable_schema_is_remembered() -> None:
-    checks, broken = Checks(), tool({"$ref": "http://example.com/"})
+    checks, broken = SchemaChecks(), tool({"$ref": "http://example.com/"})
     said = []
     for _ in range(2):
         with pytest.raises(UnusableSchema) as caught:
@@ -50,7 +50,7 @@ def test_an_unusable_schema_is_remembered() -> None:
 
 
 def test_no_more_is_kept_than_there_is_room_for() -> None:
-    checks = Checks(room=2)
+    checks = SchemaChecks(room=2)
     tools = [tool({"type": "object", "minProperties": n}) for n in range(3)]
     first = checks.get(tools[0])
     checks.get(tools[1])
@@ -61,12 +61,12 @@ def test_no_more_is_kept_than_there_is_room_for() -> None:
 
 def test_a_tool_without_input_schema_takes_any_object() -> None:
     nameless = ToolRecord("s", "s", "t", {"name": "t"}, {}, 1.0)
-    assert Checks().get(nameless).at_once({"a": 1}) == ()
-    assert Checks().output(nameless) is None
+    assert SchemaChecks().get(nameless).at_once({"a": 1}) == ()
+    assert SchemaChecks().output(nameless) is None
 
 
 def test_threads_may_ask_at_once() -> None:
-    checks = Checks()
+    checks = SchemaChecks()
     tools = [tool({"type": "object", "minProperties": n % 5}) for n in range(100)]
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(lambda one: len(checks.get(one).at_once({}) or ()), tools))
@@ -74,7 +74,7 @@ def test_threads_may_ask_at_once() -> None:
 
 
 async def test_preparing_tells_what_is_not_checked() -> None:
-    said = await Checks().prepare(
+    said = await SchemaChecks().prepare(
         [
             tool(name="fine"),
             tool({"$ref": "#/x"}, name="broken"),

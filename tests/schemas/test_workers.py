@@ -16,10 +16,10 @@ import pytest
 
 from aggregator.config.settings import ChecksConfig
 from aggregator.domain.records import ToolRecord
-from aggregator.schemas.check import Check
-from aggregator.schemas.checks import Checks, Unread
+from aggregator.schemas.check import SchemaCheck
+from aggregator.schemas.checks import SchemaChecks, UncompiledSchema
 from aggregator.schemas.fault import UnusableSchema
-from aggregator.schemas.workers.workers import CutShort, Workers
+from aggregator.schemas.workers.workers import CheckTimedOut, CheckWorkers
 from aggregator.wire.codec import encode
 from tests.schemas.attacks import ATTACKS
 
@@ -32,14 +32,14 @@ NOTHING = ChecksConfig(timeout=0.001, workers=1)
 
 
 @pytest.fixture
-async def workers() -> AsyncIterator[Workers]:
-    made = Workers(AMPLE)
+async def workers() -> AsyncIterator[CheckWorkers]:
+    made = CheckWorkers(AMPLE)
     yield made
     await made.close()
 
 
-def check_of(schema: Any) -> Check | Unread:
-    return Checks().get(ToolRecord("s", "s", "t", {"name": "t", "inputSchema": schema}, {}, 1.0))
+def check_of(schema: Any) -> SchemaCheck | UncompiledSchema:
+    return SchemaChecks().get(ToolRecord("s", "s", "t", {"name": "t", "inputSchema": schema}, {}, 1.0))
 
 
 def looks_back(alternatives: int) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def test_at_once_and_apart_they_say_the_same(name: str) -> None:
         return
     said = check.at_once(value)
     if said is not None:
-        assert isinstance(check, Check)
+        assert isinstance(check, SchemaCheck)
         assert said == check.faults(value)
 
 
@@ -101,36 +101,36 @@ def test_what_is_usual_is_done_at_once(schema: Any, value: Any, fits: bool) -> N
     assert (not said) == fits
 
 
-async def test_a_worker_says_what_the_check_does_and_is_kept(workers: Workers) -> None:
+async def test_a_worker_says_what_the_check_does_and_is_kept(workers: CheckWorkers) -> None:
     check = check_of({"items": {"type": "integer"}, "maxItems": 3})
-    assert isinstance(check, Check)
+    assert isinstance(check, SchemaCheck)
     for value in ([1, 2], ["a", 2**70, None], None, [1, 2, 3, 4]):
         assert await workers.faults(check, value, "s", "a") == check.faults(value)
     assert workers.started == 1
 
 
-async def test_an_unread_schema_is_read_in_a_worker(workers: Workers) -> None:
+async def test_an_unread_schema_is_read_in_a_worker(workers: CheckWorkers) -> None:
     check = check_of(looks_back(700))
-    assert isinstance(check, Unread)
+    assert isinstance(check, UncompiledSchema)
     assert await workers.faults(check, {}, "s", "a") == ()
     wrong = await workers.faults(check, {"y": 1}, "s", "a")
     assert [fault.keyword for fault in wrong] == ["unevaluatedProperties"]
     deep, _ = ATTACKS["deep schema"]()
     with pytest.raises(UnusableSchema, match="nested too deeply"):
-        await workers.faults(Unread((deep,)), 1, "s", "a")
+        await workers.faults(UncompiledSchema((deep,)), 1, "s", "a")
     large, _ = ATTACKS["many subschemas"]()
     with pytest.raises(UnusableSchema, match="more than 5,000 subschemas"):
-        await workers.faults(Unread((large,)), 1, "s", "a")
+        await workers.faults(UncompiledSchema((large,)), 1, "s", "a")
     assert workers.started == 2, "one was waiting for a schema that could not be sent"
     listed = ATTACKS["deep value"]()[1]
     assert [fault.keyword for fault in await workers.faults(check, listed, "s", "a")] == ["size"]
 
 
-async def test_what_nobody_can_foresee_is_tried_in_a_worker(workers: Workers) -> None:
+async def test_what_nobody_can_foresee_is_tried_in_a_worker(workers: CheckWorkers) -> None:
     """It would be refused where it cannot be killed; here it is known, or the time is over."""
     schema, value = ATTACKS["dynamic choice"]()
     check = check_of(schema)
-    assert isinstance(check, Check)
+    assert isinstance(check, SchemaCheck)
     assert [fault.keyword for fault in check.faults(value)] == ["time"]
     short = [[1]]
     assert check.faults(short, killable=True) == await workers.faults(check, short, "s", "a")
@@ -139,10 +139,10 @@ async def test_what_nobody_can_foresee_is_tried_in_a_worker(workers: Workers) ->
 
 
 async def test_a_check_whose_time_is_over_is_cut_and_the_next_has_another_worker() -> None:
-    workers = Workers(NOTHING)
+    workers = CheckWorkers(NOTHING)
     check = check_of(HEAVY)
     with anyio.fail_after(60):
-        with pytest.raises(CutShort) as cut:
+        with pytest.raises(CheckTimedOut) as cut:
             await workers.faults(check, {}, "s", "a")
         assert cut.value.why == "time"
         workers.reconfigure(AMPLE)
@@ -151,7 +151,7 @@ async def test_a_check_whose_time_is_over_is_cut_and_the_next_has_another_worker
         await workers.close()
 
 
-async def test_others_go_on_while_one_is_checked(workers: Workers) -> None:
+async def test_others_go_on_while_one_is_checked(workers: CheckWorkers) -> None:
     """Counted in turns of the event loop, since nobody knows how fast a machine is."""
     turns = 0
 
@@ -169,7 +169,7 @@ async def test_others_go_on_while_one_is_checked(workers: Workers) -> None:
     going.cancel()
 
 
-async def test_who_leaves_frees_the_place(workers: Workers) -> None:
+async def test_who_leaves_frees_the_place(workers: CheckWorkers) -> None:
     workers.reconfigure(ChecksConfig(timeout=60.0, workers=1))
     slow = asyncio.create_task(workers.faults(check_of(HEAVY), {}, "s", "a"))
     waiting = asyncio.create_task(workers.faults(check_of({}), 1, "t", "b"))
@@ -183,7 +183,7 @@ async def test_who_leaves_frees_the_place(workers: Workers) -> None:
     assert repr(workers).endswith("<Turns: 0 of 1 taken, 0 waiting>>")
 
 
-async def test_a_worker_that_died_meanwhile_is_replaced(workers: Workers) -> None:
+async def test_a_worker_that_died_meanwhile_is_replaced(workers: CheckWorkers) -> None:
     check = check_of({"type": "string"})
     await workers.faults(check, "", "s", "a")
     [worker] = workers._idle
@@ -193,13 +193,13 @@ async def test_a_worker_that_died_meanwhile_is_replaced(workers: Workers) -> Non
     assert workers.started == 2
 
 
-async def test_none_is_left_after_the_end(workers: Workers) -> None:
+async def test_none_is_left_after_the_end(workers: CheckWorkers) -> None:
     check = check_of({})
     await workers.faults(check, "", "s", "a")
     [worker] = workers._idle
     await workers.close()
     assert worker._process.returncode is not None
-    with pytest.raises(CutShort, match="shutting down"):
+    with pytest.raises(CheckTimedOut, match="shutting down"):
         await workers.faults(check, "", "s", "a")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.catalog.search.index import Hit, Index
+from aggregator.catalog.search.index import Hit, SearchIndex
 from aggregator.domain.records import ToolRecord
 
 _GATE: Final = Path(__file__).parent / "data" / "gate.json"
@@ -21,10 +21,12 @@ def tool(name: str, description: str = "", parameters: Mapping[str, str] | None 
     return ToolRecord(server=server, prefix=server, own_name=own, definition=definition, listed={}, timeout=30.0)
 
 
-def index(*tools: ToolRecord) -> Index:
+def index(*tools: ToolRecord) -> SearchIndex:
     """An index of the tools, each server's text its id."""
     servers = dict.fromkeys(each.server for each in tools)
-    return Index.of((server, server, tuple(each for each in tools if each.server == server)) for server in servers)
+    return SearchIndex.of(
+        (server, server, tuple(each for each in tools if each.server == server)) for server in servers
+    )
 
 
 def everything(_: ToolRecord) -> bool:
@@ -37,7 +39,7 @@ def names(hits: list[Hit]) -> list[str]:
     return [hit.tool.name for hit in hits]
 
 
-def found(shelf: Index, query: str, limit: int = 10) -> list[str]:
+def found(shelf: SearchIndex, query: str, limit: int = 10) -> list[str]:
     """What somebody finds who may see all."""
     return names(shelf.search(query, everything, limit))
 

@@ -1,6 +1,6 @@
 """The gate: questions of our own over tools of our own, English and Chinese; it falls when search gets worse."""
 
-from aggregator.catalog.search.index import Index
+from aggregator.catalog.search.index import SearchIndex
 from tests.search.shelves import everything, gate, names
 
 FIRST, AMONG_FIVE, RECIPROCAL = 0.80, 0.97, 0.88
@@ -8,7 +8,7 @@ FIRST, AMONG_FIVE, RECIPROCAL = 0.80, 0.97, 0.88
 
 def test_what_is_meant_is_found() -> None:
     shelves, queries = gate()
-    index = Index.of(shelves)
+    index = SearchIndex.of(shelves)
     known = {record.name for _, _, tools in shelves for record in tools}
     assert {expected for _, expected in queries} <= known
     ranks = []

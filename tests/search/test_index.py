@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.catalog.search.index import Hit, Index, search
+from aggregator.catalog.search.index import Hit, SearchIndex, search
 from aggregator.domain.records import ToolRecord
 from tests.search.shelves import everything, found, index, names, tool
 
@@ -33,11 +33,11 @@ def _records(server: str, tools: dict[str, str]) -> tuple[ToolRecord, ...]:
     return tuple(tool(f"{server}.{name}", text) for name, text in tools.items())
 
 
-def _built(shelves: dict[str, dict[str, str]]) -> Index:
-    return Index.of((server, server, _records(server, tools)) for server, tools in shelves.items())
+def _built(shelves: dict[str, dict[str, str]]) -> SearchIndex:
+    return SearchIndex.of((server, server, _records(server, tools)) for server, tools in shelves.items())
 
 
-def _answer(shelf: Index, query: str) -> list[tuple[str, float]]:
+def _answer(shelf: SearchIndex, query: str) -> list[tuple[str, float]]:
     return [(hit.tool.name, hit.score) for hit in shelf.search(query, everything, 50)]
 
 
@@ -60,7 +60,7 @@ def test_only_what_is_allowed_is_found_and_the_rest_changes_nothing(
 @given(_SHELVES, _QUERIES, st.randoms(use_true_random=False))
 def test_incremental_is_the_same_as_rebuilt(shelves: dict[str, dict[str, str]], query: str, dice: Random) -> None:
     """Servers that come, change, go and come back in any order leave no trace."""
-    shelf = Index()
+    shelf = SearchIndex()
     steps = [*shelves, *shelves, "x", *shelves]
     dice.shuffle(steps)
     for server in steps:
@@ -128,7 +128,7 @@ def test_an_index_that_grew_part_by_part_answers_as_one_that_was_made_at_once(
     shelves: dict[str, dict[str, str]], query: str, size: int
 ) -> None:
     """However many parts there were; each of them can be searched."""
-    grown = Index()
+    grown = SearchIndex()
     for server, tools in shelves.items():
         records = _records(server, tools)
         for start in range(0, len(records), size):

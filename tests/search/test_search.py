@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.catalog.search.index import Index
+from aggregator.catalog.search.index import SearchIndex
 from tests.search.shelves import everything, found, index, tool
 
 SHELF = index(
@@ -90,7 +90,7 @@ def test_titles_and_parameters_are_read(query: str) -> None:
 
 
 def test_the_text_of_the_server_is_read() -> None:
-    shelf = Index().with_server("a", "ornithology 观鸟", (tool("a.look", "Look."),))
+    shelf = SearchIndex().with_server("a", "ornithology 观鸟", (tool("a.look", "Look."),))
     shelf = shelf.with_server("b", "geology", (tool("b.look", "Look."),))
     assert found(shelf, "ornithology") == ["a.look"]
     assert found(shelf, "观鸟") == ["a.look"]

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.app.app import App
 from aggregator.catalog.search.index import search
-from aggregator.catalog.search.semantic import Meanings, fused, where_vectors_are
+from aggregator.catalog.search.semantic import SemanticIndex, fused, where_vectors_are
 from aggregator.domain.errors import OperatorError
 from tests.access.desk import configured
 from tests.search.shelves import index, tool
@@ -37,7 +37,7 @@ class ByHand:
 def found(query: str, *sighted: str) -> list[str]:
     """The names that keywords and meanings find together."""
     tools = {each.name: each for each in (SUN, CAR, PAY) if not sighted or each.name in sighted}
-    meanings = Meanings(ByHand())
+    meanings = SemanticIndex(ByHand())
     meanings.learn({"maps": (SUN, CAR), "shop": (PAY,)})
     hits = search(index(SUN, CAR, PAY).sight(tools), query, 10)
     return [hit.tool.name for hit in fused(hits, meanings.likeness(query, tools), tools, 10)]
@@ -76,7 +76,7 @@ def test_servers_come_and_go() -> None:
             worked_out.extend(texts)
             return super().of(texts)
 
-    meanings = Meanings(Counting())
+    meanings = SemanticIndex(Counting())
     meanings.learn({"maps": (SUN, CAR), "shop": (PAY,)})
     meanings.learn({"maps": (SUN, CAR)})
     assert len(worked_out) == 3

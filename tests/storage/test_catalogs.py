@@ -21,12 +21,12 @@ from aggregator.storage.database import open_database
 from aggregator.storage.engine import migrate, sqlite
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.files import make_file
-from aggregator.storage.errors import StorageBusy, StorageFull, TooLarge
+from aggregator.storage.errors import StorageBusy, StorageFull, ValueTooLong
 from aggregator.storage.opening import Database, open_here
 from aggregator.storage.quick_read import glance
 from aggregator.storage.records import Definition, KeptTools, ServerCatalog
 from aggregator.storage.tables import mcp_servers, mcp_tool_versions, mcp_tools
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.sessions.negotiate import Negotiated
 from tests.storage.processes import ROOT, other
 from tests.unit.strategies import ANY_TEXT, json_values
 
@@ -76,7 +76,7 @@ async def test_a_list_comes_back_as_it_was(database: Database, read: Read) -> No
 def test_any_definition_comes_back_as_it_was(tmp_path: Path) -> None:
     """Proves: C6, D2, F4. Whatever JSON it is, and whatever its name, bit for bit."""
     entries = st.one_of(json_values(), st.builds(lambda name, rest: {**rest, "name": name}, ANY_TEXT, _objects()))
-    greeting = Greeting("2025-11-25", {"name": "\ud800\0"}, {"tools": {}}, "\udfff\0")
+    greeting = Negotiated("2025-11-25", {"name": "\ud800\0"}, {"tools": {}}, "\udfff\0")
     with asyncio.Runner() as runner:
         database = runner.run(open_here(f"sqlite+aiosqlite:///{tmp_path}/a.db"))
 
@@ -110,7 +110,7 @@ def test_what_is_no_json_and_what_has_no_bottom(tmp_path: Path) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    catalog = catalog_of("srv", "f", "stdio", Greeting("2025-11-25"), [{"name": "t", "default": float("inf")}, deep])
+    catalog = catalog_of("srv", "f", "stdio", Negotiated("2025-11-25"), [{"name": "t", "default": float("inf")}, deep])
     lists = lists_of({"f": KeptTools(1.0, catalog.tools)})
     assert lists == {"f": [{"name": "t", "default": None}, None]}
     spoiled = Definition("t", "d", '{"name":')
@@ -178,7 +178,7 @@ async def test_what_was_before_is_kept_within_bounds(database: Database, monkeyp
     assert [version.digest for version in await database.catalogs.versions("srv", "u")] == ["00"]
     assert len(await database.catalogs.versions("other", "t")) == 2
     monkeypatch.setattr(module, "CATALOG_BYTES", 100)
-    with pytest.raises(TooLarge):
+    with pytest.raises(ValueTooLong):
         await database.catalogs.keep(had(*"abcdefgh"), now=30.0)
     assert names((await database.catalogs.fitting(["f"]))["f"]) == ["t", "u"]
 

@@ -17,8 +17,8 @@ from aggregator.storage.catalogs import Catalogs
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageReadOnly, StorageTooNew
 from aggregator.storage.records import KeyRecord
-from aggregator.upstream.lifecycle.states import Condition
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.lifecycle.states import StateAndReason
+from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.supervisor import Supervisor
 from tests.storage.processes import other
 
@@ -127,8 +127,8 @@ async def test_catalogs_are_not_kept_in_a_read_only_file(
     path.chmod(0o400)
     supervisor = Supervisor([ServerConfig(id="box", key="box", prefix="box", type="local", target="a:b")], lambda: None)
     (link,) = supervisor.links.values()
-    link.life.condition = Condition("ready", "", 0.0)
-    link.greeting, link.definitions = Greeting("2025-11-25"), [{"name": "t"}]
+    link.life.condition = StateAndReason("ready", "", 0.0)
+    link.greeting, link.definitions = Negotiated("2025-11-25"), [{"name": "t"}]
     tried = asyncio.Queue[None]()
 
     async def opened() -> Catalogs:
@@ -136,7 +136,7 @@ async def test_catalogs_are_not_kept_in_a_read_only_file(
         async with open_database(url) as database:
             return database.catalogs
 
-    cache = catalog_cache.CatalogCache(supervisor, url, opened)
+    cache = catalog_cache.CatalogSync(supervisor, url, opened)
     async with cache.running(), asyncio.timeout(10):
         cache.note()
         for _ in range(3):

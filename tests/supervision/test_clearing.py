@@ -9,7 +9,7 @@ import pytest
 
 from aggregator.domain.errors import ERROR_META_KEY, UpstreamUnavailable
 from aggregator.upstream.process import process
-from aggregator.upstream.process.process import Warden, running
+from aggregator.upstream.process.process import Reaper, running
 from tests.faults.raw_http import Reply, Seen, raw_http
 from tests.faults.stage import BOUND, alive, lines_of, server, staged, stdio, until
 
@@ -61,7 +61,7 @@ async def test_what_is_taken_out_is_not_ready_while_it_ends(tmp_path: Path) -> N
 
 async def test_no_number_of_cancellations_leaves_a_program_behind() -> None:
     """Proves: C3, D11. At the end of the program several who own a server end it, one after the other."""
-    warden, up = Warden(), asyncio.Event()
+    warden, up = Reaper(), asyncio.Event()
     child_pid: list[int] = []
 
     async def live() -> None:
@@ -105,7 +105,7 @@ async def test_a_session_that_was_lost_does_not_come_back() -> None:
 
 async def test_a_start_that_is_given_up_leaves_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: C4, D11. Whoever wanted it is cancelled in the very turn in which it has come up."""
-    loop, warden = asyncio.get_running_loop(), Warden()
+    loop, warden = asyncio.get_running_loop(), Reaper()
     mark = await warden.mark()
     spawn, pids = loop.subprocess_exec, []
 

@@ -12,11 +12,11 @@ from aggregator.config.model import ServerConfig
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lifecycle import state as life
 from aggregator.upstream.lifecycle.backoff import delay
-from aggregator.upstream.lifecycle.failures import Setback
-from aggregator.upstream.lifecycle.idle import LAZY_TO, LOOK_UP_WAIT, Rest
-from aggregator.upstream.lifecycle.reconnect_loop import Course
-from aggregator.upstream.lifecycle.state import Life
-from aggregator.upstream.lifecycle.states import Condition, State
+from aggregator.upstream.lifecycle.failures import Failure
+from aggregator.upstream.lifecycle.idle import LAZY_TO, LOOK_UP_WAIT, IdleStop
+from aggregator.upstream.lifecycle.reconnect_loop import ReconnectLoop
+from aggregator.upstream.lifecycle.state import UpstreamState
+from aggregator.upstream.lifecycle.states import State, StateAndReason
 from tests.supervision.virtual import VirtualLoop
 
 PATIENT = True
@@ -27,7 +27,7 @@ LONGEST = max(backoff.REFUSED_CAP, backoff.RETRY_AFTER_CAP * 1.1)
 SHORTEST = backoff.FIRST / 2
 
 
-Connection = asyncio.Future[Setback | None]
+Connection = asyncio.Future[Failure | None]
 
 
 class _Lines(logging.Handler):
@@ -77,7 +77,7 @@ class Upstream(RuleBasedStateMachine):
         assert self.life.state != self.state, "only what is another state is told"
         self.state = self.life.state
 
-    async def once(self) -> Setback | None:
+    async def once(self) -> Failure | None:
         assert self.current is None, "never two connections at once"
         if self.ended is not None:
             longest = max(delay(self.failures, 1.0, refused=True), min(self.asked, backoff.RETRY_AFTER_CAP) * 1.1)
@@ -95,8 +95,8 @@ class Upstream(RuleBasedStateMachine):
     def begin(self, start: Any, known: bool, needed: bool) -> None:
         """`needed`: somebody called before it was looked up what it had."""
         config = ServerConfig(id="s", key="s", prefix="s", type="stdio", command="x", start=start)
-        self.life = Life("s", Condition("starting"), lambda: GRACE, self.moved, str)
-        self.rest = Rest(lambda: config)
+        self.life = UpstreamState("s", StateAndReason("starting"), lambda: GRACE, self.moved, str)
+        self.rest = IdleStop(lambda: config)
         self.known = known
 
         async def run() -> asyncio.Task[None]:
@@ -104,7 +104,7 @@ class Upstream(RuleBasedStateMachine):
                 self.rest.need()
             self.rest.looked_up()
             self.life.known = known
-            course = Course(lambda: config, self.life, self.rest, self.once, self.close)
+            course = ReconnectLoop(lambda: config, self.life, self.rest, self.once, self.close)
             return asyncio.ensure_future(course.run())
 
         self.task = self.loop.run_until_complete(run())
@@ -149,7 +149,7 @@ class Upstream(RuleBasedStateMachine):
     def fail(self, current: Connection, lasting: bool, died: bool, retry: float | None) -> None:
         self.hidden |= lasting or self.life.state == "starting"
         self.failures, self.asked = self.failures + 1, retry or 0.0
-        current.set_result(Setback("it fell", lasting, died, retry_after=retry))
+        current.set_result(Failure("it fell", lasting, died, retry_after=retry))
         self.ended = self.loop.time()
         self.loop.settle()
 
@@ -158,7 +158,7 @@ class Upstream(RuleBasedStateMachine):
             # Somebody noticed before the connection itself did.
             self.in_loop(lambda: self.life.move("lost", "it fell"))
         self.failures, self.asked = 1 if served > backoff.STABLE else self.failures + 1, 0.0
-        current.set_result(Setback("it fell", False, died, served))
+        current.set_result(Failure("it fell", False, died, served))
         self.ended = self.lost = self.loop.time()
         self.loop.settle()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aggregator.upstream.process import process
-from aggregator.upstream.process.process import CLOSE_GRACE, TERM_GRACE, Child, Warden
+from aggregator.upstream.process.process import CLOSE_GRACE, TERM_GRACE, ChildProcess, Reaper
 from tests.supervision.virtual import VirtualLoop
 
 PATIENT = True
@@ -49,17 +49,17 @@ class Deaf:
             self._loop.call_soon(self.child.process_exited)
 
     async def start(self) -> None:
-        self.child = Child("deaf", None, 600)
+        self.child = ChildProcess("deaf", None, 600)
         transport: Any = self
         self.child.connection_made(transport)
         self.child.pipe_connection_lost(1, None)
         self.child.pipe_connection_lost(2, None)
 
-    async def stop(self, warden: Warden) -> None:
+    async def stop(self, warden: Reaper) -> None:
         await self.child.stop(warden.patience(CLOSE_GRACE), warden.hurry)
 
 
-def _stopped(loop: VirtualLoop, deaf: Deaf, warden: Warden, then: Callable[[], None]) -> None:
+def _stopped(loop: VirtualLoop, deaf: Deaf, warden: Reaper, then: Callable[[], None]) -> None:
     loop.run_until_complete(deaf.start())
     stopping = loop.create_task(deaf.stop(warden))
     loop.settle()
@@ -71,13 +71,13 @@ def _stopped(loop: VirtualLoop, deaf: Deaf, warden: Warden, then: Callable[[], N
 def test_one_alone_has_its_time(loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: two seconds after its stdin closed SIGTERM, two seconds later SIGKILL."""
     deaf = Deaf(loop, monkeypatch)
-    _stopped(loop, deaf, Warden(), lambda: None)
+    _stopped(loop, deaf, Reaper(), lambda: None)
     assert deaf.signals == {signal.SIGTERM: CLOSE_GRACE, signal.SIGKILL: CLOSE_GRACE + TERM_GRACE}
 
 
 def test_at_the_end_of_the_program_all_have_less(loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: each gets SIGTERM and time to heed it, and all is over within the seconds that the program has."""
-    deaf, warden = Deaf(loop, monkeypatch), Warden()
+    deaf, warden = Deaf(loop, monkeypatch), Reaper()
     loop.call_soon(warden.end)
     loop.settle()
     _stopped(loop, deaf, warden, lambda: None)
@@ -86,14 +86,14 @@ def test_at_the_end_of_the_program_all_have_less(loop: VirtualLoop, monkeypatch:
 
 def test_one_that_was_ending_already_is_no_exception(loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: its own time is cut short where it would outlast the program's."""
-    deaf, warden = Deaf(loop, monkeypatch), Warden()
+    deaf, warden = Deaf(loop, monkeypatch), Reaper()
     _stopped(loop, deaf, warden, warden.end)
     assert max(deaf.signals.values()) <= IN_ALL
 
 
 async def test_a_warden_that_is_closed_hurries_nobody_later() -> None:
     """C3: the clock of the end stops with it."""
-    warden = Warden()
+    warden = Reaper()
     warden.end()
     await warden.close()
     loop: Any = asyncio.get_running_loop()

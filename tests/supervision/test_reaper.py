@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from aggregator.upstream.process import process
-from aggregator.upstream.process.process import Warden, running
+from aggregator.upstream.process.process import Reaper, running
 from tests.faults.stage import BOUND, alive, until
 
 SLEEPER: Final = "import time; print('up', flush=True); time.sleep(600)"
@@ -63,7 +63,7 @@ async def test_a_signal_to_everything_does_not_end_it_before_its_work_is_done(nu
 async def test_a_group_that_has_ended_is_signalled_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: C3. Its number may be another program's by then."""
     listed: set[int] = set()
-    warden = Warden()
+    warden = Reaper()
     said = warden._say
 
     def follow(line: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from aggregator.config.model import ServerConfig
 from aggregator.upstream.lifecycle import backoff
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.sessions.negotiate import Negotiated
 from tests.faults.raw_http import RawHttp, Reply, Seen, raw_http, raw_sse
 from tests.faults.stage import Json, Stage, code_of, lines_of, server, staged, stdio, until
 
@@ -180,7 +180,7 @@ async def test_era_and_session_are_found_anew() -> None:
     async with raw_http() as raw, staged(server("web", type="http", url=raw.url, reconnect_wait=0.01)) as stage:
         link = stage.link("web")
 
-        def back(before: Greeting | None) -> bool:
+        def back(before: Negotiated | None) -> bool:
             return link.state == "ready" and link.greeting is not before
 
         for modern in (True, False, True):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream.lifecycle.idle import LAZY_FROM, LAZY_TO, LOOK_UP_WAIT, Rest, lazy
+from aggregator.upstream.lifecycle.idle import LAZY_FROM, LAZY_TO, LOOK_UP_WAIT, IdleStop, lazy
 from tests.faults.stage import BOUND
 from tests.journeys.hosts import MODERN, VERSIONS
 from tests.journeys.house import House, written
@@ -34,7 +34,7 @@ class Bed:
     def __init__(self, loop: VirtualLoop, **fields: Any) -> None:
         self.loop = loop
         self.config = ServerConfig(id="s", key="s", prefix="s", type="stdio", command="x", **fields)
-        self.rest = Rest(lambda: self.config)
+        self.rest = IdleStop(lambda: self.config)
         self.wanted = False
 
     def waits(self) -> asyncio.Task[None]:

@@ -19,11 +19,11 @@ from aggregator.domain.uris.exposed import wrapped
 from aggregator.gateway.host import Host
 from aggregator.storage.database import open_database
 from aggregator.upstream.lifecycle import idle as rest
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.sessions.negotiate import Negotiated
 from tests.faults.stage import BOUND, Json, Stage, alive, lines_of, staged, stdio, until, words_of
 from tests.faults.test_cached_catalog import Shop, listed, told
 
-GREETING = Greeting("2025-06-18", {"name": "r"}, {"tools": {}}, None)
+GREETING = Negotiated("2025-06-18", {"name": "r"}, {"tools": {}}, None)
 TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "hang", "leave")]
 
 

@@ -4,23 +4,23 @@ from typing import Any, Final, get_args
 
 from hypothesis import strategies as st
 
-from aggregator.domain.call_record import CallRecord, Status, Step, TraceContext
+from aggregator.domain.call_record import CallRecord, Stage, Status, TraceContext
 from aggregator.domain.trace_context import begin
-from aggregator.telemetry.export_queue import Figures
-from aggregator.telemetry.snapshot import Lately, ListTokens, Snapshot, Upstream
+from aggregator.telemetry.export_queue import ExportFigures
+from aggregator.telemetry.snapshot import ListTokens, RecentCalls, Snapshot, UpstreamSnapshot
 
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 # Ended by a caller's mistake or a rule before anything is sent.
 UNSENT: Final = ("denied", "invalid", "pending")
 
 
-def road(status: Status) -> list[Step]:
+def road(status: Status) -> list[Stage]:
     """The steps of a call that ended so."""
-    steps = [Step("policy", 0.0001, 0.0001), Step("check", 0.0002, 0.0002)]
+    steps = [Stage("policy", 0.0001, 0.0001), Stage("check", 0.0002, 0.0002)]
     if status not in UNSENT:
-        steps.append(Step("upstream", 0.001, 0.04))
+        steps.append(Stage("upstream", 0.001, 0.04))
     if status == "ok":
-        steps.append(Step("output", 0.042, 0.001))
+        steps.append(Stage("output", 0.042, 0.001))
     return steps
 
 
@@ -61,7 +61,7 @@ ITEMS: Final = {
 
 def item(method: str, **given: Any) -> CallRecord:
     """A request that is no call of a tool."""
-    asked, steps = ITEMS[method][1], [Step("upstream", 0.001, 0.04)]
+    asked, steps = ITEMS[method][1], [Stage("upstream", 0.001, 0.04)]
     fields = {"tool": method, "asked_name": asked, "own_name": "own", "schema_version": None, "steps": steps}
     return call(method=method, **(fields | given))
 
@@ -74,7 +74,7 @@ MOMENTS: Final = st.floats(-1.0, 400.0)
 def calls(draw: st.DrawFn) -> CallRecord:
     """Any record a pipeline could leave, and some that only a broken clock could."""
     parent = draw(st.sampled_from([None, "00f067aa0ba902b7"]))
-    steps = st.builds(Step, st.sampled_from(["policy", "check", "confirm", "upstream", "output"]), MOMENTS, MOMENTS)
+    steps = st.builds(Stage, st.sampled_from(["policy", "check", "confirm", "upstream", "output"]), MOMENTS, MOMENTS)
     return call(
         draw(st.sampled_from(STATUSES)),
         trace=TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "53995c3f42cd8ad8", parent),
@@ -91,8 +91,8 @@ def calls(draw: st.DrawFn) -> CallRecord:
 
 SNAPSHOT: Final = Snapshot(
     upstreams={
-        "weather": Upstream("ready", 12, 3, 2, lately=Lately(4, 1, (("p50", 0.25),))),
-        'odd"\\\nname': Upstream("unavailable"),
+        "weather": UpstreamSnapshot("ready", 12, 3, 2, lately=RecentCalls(4, 1, (("p50", 0.25),))),
+        'odd"\\\nname': UpstreamSnapshot("unavailable"),
     },
     sessions={"http": 4, "sse": 1, "stdio": 0},
     open={"sessions": 5, "streams": 1, "pending": 3},
@@ -100,5 +100,5 @@ SNAPSHOT: Final = Snapshot(
     queues={"audit": 17, "approvals": 2},
     lost={"audit": 0},
     lists={"shop": ListTokens(9_000, 350)},
-    spans=Figures(100, 5, 2, 7),
+    spans=ExportFigures(100, 5, 2, 7),
 )

@@ -9,7 +9,7 @@ import yaml
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from aggregator.domain.call_record import Step
+from aggregator.domain.call_record import Stage
 from aggregator.telemetry import otel_environment as spans_settings
 from aggregator.telemetry import sampling
 from aggregator.telemetry.metrics import Metrics
@@ -74,7 +74,7 @@ def test_every_attribute_is_on_the_page() -> None:
     retried = call(
         "error", error_code="-32000", retries=1, queued=1.0, user_id="u", session_id="s", conversation_id="c",
         tenant="t", key_id="k", via="call_tool", answered_by="b", rule="r", rule_source="f:1",
-        steps=[Step("policy", 0, 0), Step("upstream", 0, 0), Step("upstream", 0, 0)],
+        steps=[Stage("policy", 0, 0), Stage("upstream", 0, 0), Stage("upstream", 0, 0)],
     )  # fmt: skip
     spans = [*spans_of(retried, str, ("{}", "{}")), *spans_of(unknown_tool(), str)]
     spans += [span for method in ITEMS for span in spans_of(item(method), str)]

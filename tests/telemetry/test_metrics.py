@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from aggregator.domain.call_record import CallRecord, Step
+from aggregator.domain.call_record import CallRecord, Stage
 from aggregator.telemetry import metrics as counting
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.snapshot import Snapshot
@@ -53,7 +53,7 @@ def test_calls_are_counted_by_server_tool_agent_and_status() -> None:
 def test_the_time_of_a_call_is_told_apart() -> None:
     """Proves: D9. The whole, the upstream's part and our own; a person's is in the whole only."""
     metrics = Metrics(Snapshot)
-    steps = [Step("confirm", 0.0, 9.0), Step("upstream", 9.0, 0.25), Step("upstream", 9.5, 0.25)]
+    steps = [Stage("confirm", 0.0, 9.0), Stage("upstream", 9.0, 0.25), Stage("upstream", 9.5, 0.25)]
     metrics(call(duration=10.0, steps=steps, retries=1, queued=0.125))
     metrics(call("denied", duration=0.0004))
     found = read(metrics)

@@ -12,7 +12,7 @@ import pytest
 
 from aggregator.app.app import App
 from aggregator.config.load import load
-from aggregator.frontends.server import Web
+from aggregator.frontends.server import WebServer
 from aggregator.frontends.web.metrics_page import Page
 from aggregator.identity.keys import new_key, policy_line
 from aggregator.telemetry.metrics import Metrics
@@ -32,7 +32,7 @@ COUNTED: Final = Metrics(lambda: SNAPSHOT)
 COUNTED(call())
 
 
-async def house(folder: Path, policies: object = None, page: Page | None = COUNTED.page) -> Web:
+async def house(folder: Path, policies: object = None, page: Page | None = COUNTED.page) -> WebServer:
     """The web doors over a house without servers."""
     config = folder / "aggregator.json"
     config.write_text('{"mcpServers": {}}')
@@ -41,10 +41,12 @@ async def house(folder: Path, policies: object = None, page: Page | None = COUNT
         (folder / "policies" / "all.yaml").write_text(json.dumps(policies))
     app = App(load(config, {}).config, folder / "policies")
     await app.learn_keys()
-    return Web(app.gateway, app.config, app.access, app.report, page)
+    return WebServer(app.gateway, app.config, app.access, app.report, page)
 
 
-async def ask(web: Web, peer: str, agent: str | None = None, method: str = "GET", **headers: str) -> httpx2.Response:
+async def ask(
+    web: WebServer, peer: str, agent: str | None = None, method: str = "GET", **headers: str
+) -> httpx2.Response:
     transport = httpx2.ASGITransport(cast(Any, web.app), client=(peer, 4242))
     if agent is not None:
         headers["authorization"] = f"Bearer {KEYS[agent].text}"

@@ -17,7 +17,7 @@ import pytest
 from aggregator import __version__
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.trace_context import begin, onward
-from aggregator.telemetry.export_queue import Figures
+from aggregator.telemetry.export_queue import ExportFigures
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.snapshot import Snapshot
 from aggregator.telemetry.spans import Spans, open_spans
@@ -51,7 +51,7 @@ async def test_a_call_arrives_as_its_spans(receiver: Receiver) -> None:
     async with tracing() as spans:
         spans(record)
         assert await spans.flush()
-        assert spans.figures() == Figures(5, 0, 0, 0)
+        assert spans.figures() == ExportFigures(5, 0, 0, 0)
     assert {path for path, _ in receiver.requests} == {"/v1/traces"}
     whole = receiver.named("tools/call weather.get_forecast")[0]
     assert (whole.kind, whole.trace_id, whole.parent_id) == (
@@ -116,7 +116,7 @@ async def test_records_spans_and_metrics_agree(receiver: Receiver, monkeypatch: 
             spans(record)
             metrics(record)
         assert await spans.flush()
-        assert spans.figures() == Figures(sum(1 + len(record.steps) for record in records), 0, 0, 0)
+        assert spans.figures() == ExportFigures(sum(1 + len(record.steps) for record in records), 0, 0, 0)
     servers = [span for span in receiver.spans if span.kind == "server"]
     by_status = Counter(span.attributes["aggregator.status"] for span in servers)
     assert by_status == Counter(record.status for record in records)
@@ -216,7 +216,7 @@ async def test_a_receiver_that_refuses_is_told_of_once(receiver: Receiver, caplo
             receiver.status = 200
             spans(call())
             assert await spans.flush()
-            assert spans.figures() == Figures(5, 15, 0, 0)
+            assert spans.figures() == ExportFigures(5, 15, 0, 0)
     told = [line for line in caplog.messages if "spans" in line.lower()]
     assert len(told) == 2
     assert told[0].startswith("spans are not delivered")
@@ -238,7 +238,7 @@ async def test_a_receiver_that_does_not_answer_holds_nobody_up(
             async with asyncio.timeout(10):
                 while spans.figures().dropped < 4_900:
                     assert not await spans.flush(0.05)
-            assert spans.figures() == Figures(0, 0, 4_900, 100)
+            assert spans.figures() == ExportFigures(0, 0, 4_900, 100)
             await spans.close(0.1)
     assert len([line for line in caplog.messages if line.startswith("spans are dropped")]) == 1
 

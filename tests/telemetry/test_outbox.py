@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from aggregator.telemetry.export_queue import Figures, Outbox
+from aggregator.telemetry.export_queue import ExportFigures, ExportQueue
 
 BOUND = 10.0
 
@@ -31,19 +31,19 @@ class Other:
 def test_all_that_is_put_arrives_in_order_and_batches() -> None:
     """Proves: D9. Full batches at once, the rest when it is time."""
     other = Other()
-    box = Outbox(other, size=100, batch=10, delay=60.0)
+    box = ExportQueue(other, size=100, batch=10, delay=60.0)
     for n in range(25):
         box.put([n])
     assert box.flush(BOUND)
     assert [n for batch in other.batches for n in batch] == list(range(25))
     assert max(map(len, other.batches)) == 10
-    assert box.figures() == Figures(25, 0, 0, 0)
+    assert box.figures() == ExportFigures(25, 0, 0, 0)
     box.close(BOUND, other.let.set)
 
 
 def test_a_small_batch_goes_when_the_delay_is_over() -> None:
     other = Other()
-    box = Outbox(other, size=100, batch=10, delay=0.01)
+    box = ExportQueue(other, size=100, batch=10, delay=0.01)
     box.put([1])
     assert other.asked.wait(BOUND)
     box.close(BOUND, other.let.set)
@@ -54,15 +54,15 @@ def test_a_dead_end_costs_neither_memory_nor_time(caplog: pytest.LogCaptureFixtu
     """Proves: D9. What finds no room is counted and gone; one line says so."""
     other = Other()
     other.let.clear()
-    box = Outbox(other, size=20, batch=5, delay=60.0)
+    box = ExportQueue(other, size=20, batch=5, delay=60.0)
     with caplog.at_level(logging.WARNING):
         for n in range(50):
             box.put([n] * 20)
-    assert box.figures() == Figures(0, 0, 980, 20)
+    assert box.figures() == ExportFigures(0, 0, 980, 20)
     assert len(caplog.messages) == 1
     other.let.set()
     assert box.flush(BOUND)
-    assert box.figures() == Figures(20, 0, 980, 0)
+    assert box.figures() == ExportFigures(20, 0, 980, 0)
     box.close(BOUND, other.let.set)
 
 
@@ -70,34 +70,34 @@ def test_what_does_not_arrive_is_counted() -> None:
     """Proves: D9. The next batch is tried all the same."""
     other = Other()
     other.took = False
-    box = Outbox(other, size=20, batch=5, delay=60.0)
+    box = ExportQueue(other, size=20, batch=5, delay=60.0)
     box.put(range(10))
     assert box.flush(BOUND)
-    assert box.figures() == Figures(0, 10, 0, 0)
+    assert box.figures() == ExportFigures(0, 10, 0, 0)
     other.took = True
     box.put(range(5))
     assert box.flush(BOUND)
-    assert box.figures() == Figures(5, 10, 0, 0)
+    assert box.figures() == ExportFigures(5, 10, 0, 0)
     box.close(BOUND, other.let.set)
 
 
 def test_closing_sends_what_there_is() -> None:
     """Proves: D9. And takes nothing more."""
     other = Other()
-    box = Outbox(other, size=20, batch=5, delay=60.0)
+    box = ExportQueue(other, size=20, batch=5, delay=60.0)
     box.put(range(7))
     box.close(BOUND, other.let.set)
     box.put(range(3))
-    assert box.figures() == Figures(7, 0, 3, 0)
+    assert box.figures() == ExportFigures(7, 0, 3, 0)
 
 
 def test_closing_waits_no_longer_than_it_is_given() -> None:
     """Proves: D9. What is being sent is ended, what waits is given up and counted."""
     other = Other()
     other.let.clear()
-    box = Outbox(other, size=20, batch=5, delay=60.0)
+    box = ExportQueue(other, size=20, batch=5, delay=60.0)
     box.put(range(12))
     assert other.asked.wait(BOUND)
     box.close(0.0, other.let.set)
-    assert box.figures() == Figures(5, 0, 7, 0)
+    assert box.figures() == ExportFigures(5, 0, 7, 0)
     assert len(other.batches) == 1

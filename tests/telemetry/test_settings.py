@@ -5,7 +5,7 @@ import logging
 import pytest
 from opentelemetry.sdk.trace.sampling import Decision, TraceIdRatioBased
 
-from aggregator.telemetry.otel_environment import Settings, settings
+from aggregator.telemetry.otel_environment import OtelSettings, settings
 from aggregator.telemetry.sampling import sampler
 
 BASE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
@@ -32,14 +32,14 @@ def test_tracing_is_off(environ: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("environ", "wanted"),
     [
-        (BASE, Settings()),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://x/v1/traces"}, Settings()),
-        ({"OTEL_TRACES_EXPORTER": "otlp"}, Settings()),
-        (BASE | {"OTEL_SDK_DISABLED": "false", "OTEL_TRACES_EXPORTER": " OTLP "}, Settings()),
-        (BASE | {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, Settings("grpc")),
+        (BASE, OtelSettings()),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://x/v1/traces"}, OtelSettings()),
+        ({"OTEL_TRACES_EXPORTER": "otlp"}, OtelSettings()),
+        (BASE | {"OTEL_SDK_DISABLED": "false", "OTEL_TRACES_EXPORTER": " OTLP "}, OtelSettings()),
+        (BASE | {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, OtelSettings("grpc")),
         (
             BASE | {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"},
-            Settings(),
+            OtelSettings(),
         ),
         (
             BASE
@@ -48,11 +48,11 @@ def test_tracing_is_off(environ: dict[str, str]) -> None:
                 "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "300",
                 "OTEL_BSP_SCHEDULE_DELAY": "250",
             },
-            Settings(queue=100, batch=100, delay=0.25),
+            OtelSettings(queue=100, batch=100, delay=0.25),
         ),
     ],
 )
-def test_tracing_is_on(environ: dict[str, str], wanted: Settings) -> None:
+def test_tracing_is_on(environ: dict[str, str], wanted: OtelSettings) -> None:
     """Proves: D9. As the standard says it, the variable of the traces before that of all signals."""
     assert settings(environ) == wanted
 
@@ -60,7 +60,7 @@ def test_tracing_is_on(environ: dict[str, str], wanted: Settings) -> None:
 def test_what_cannot_be_is_said(caplog: pytest.LogCaptureFixture) -> None:
     """Proves: D9. The variable is named, and the default stands."""
     with caplog.at_level(logging.WARNING):
-        assert settings(BASE | {"OTEL_BSP_MAX_QUEUE_SIZE": "many", "OTEL_BSP_SCHEDULE_DELAY": "-1"}) == Settings()
+        assert settings(BASE | {"OTEL_BSP_MAX_QUEUE_SIZE": "many", "OTEL_BSP_SCHEDULE_DELAY": "-1"}) == OtelSettings()
         settings(BASE | {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"})
         settings(BASE | {"OTEL_TRACES_EXPORTER": "zipkin"})
         sampler({"OTEL_TRACES_SAMPLER": "xray"})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from aggregator.domain.call_record import CallRecord, Status, Step, TraceContext
+from aggregator.domain.call_record import CallRecord, Stage, Status, TraceContext
 from aggregator.domain.trace_context import upstream_span_id
 from aggregator.telemetry.span_attributes import FAILURES, Span, spans_of
 from tests.telemetry.made import ITEMS, STATUSES, UNSENT, call, calls, item, unknown_tool
@@ -135,7 +135,7 @@ def test_a_cancelled_call_is_closed() -> None:
 
 def test_each_attempt_is_a_span_of_its_own() -> None:
     """Proves: D9. The last one has the end of the call, those before it failed; the ids are those that were sent on."""
-    steps = [Step("upstream", 0.0, 0.01), Step("upstream", 0.02, 0.01), Step("upstream", 0.04, 0.01)]
+    steps = [Stage("upstream", 0.0, 0.01), Stage("upstream", 0.02, 0.01), Stage("upstream", 0.04, 0.01)]
     record = call(steps=steps, retries=2, answered_by="weather2")
     attempts = of_kind(made(record), "client")
     assert [span.span_id for span in attempts] == [upstream_span_id(record.trace, n) for n in range(3)]

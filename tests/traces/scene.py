@@ -13,7 +13,7 @@ import httpx2
 
 from aggregator.app.app import App
 from aggregator.config.load import load
-from aggregator.frontends.server import Web
+from aggregator.frontends.server import WebServer
 from tests.access.rooms import Room
 from tests.access.waiting import until
 from tests.peers.serving import Background
@@ -45,11 +45,11 @@ class Scene(Room):
         storage = f"sqlite+aiosqlite:///{self.database}"
         super().__init__(background, folder, servers, policies, agents, storage, audit=audit, **settings)
 
-    def made(self) -> tuple[App, Web]:
+    def made(self) -> tuple[App, WebServer]:
         redactor = load(self._path, dict(os.environ)).redactor
         app = App(self.config, self._policies, self._storage, keeps_records=True, redactor=redactor)
         self.metrics = app.observing.count(app.snapshot)
-        return app, Web(app.gateway, self.config, app.access, app.report, self.metrics.page)
+        return app, WebServer(app.gateway, self.config, app.access, app.report, self.metrics.page)
 
     async def settle(self) -> None:
         """Return once nothing of the calls that are over is still on its way."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.adapters.inprocess import Inside
+from aggregator.adapters.inprocess import InProcessHost
 from aggregator.domain.principal import Principal
 from tests.audit.logs import verdict_on
 from tests.journeys.hosts import BOUND
@@ -85,8 +85,8 @@ async def test_every_count_agrees_once_the_end_has_cut_calls_off(receiver: Recei
     try:
         scene = await asyncio.to_thread(Scene, own, tmp_path, receiver, servers(crm, tmp_path), POLICY, ["shop"])
 
-        async def open_inside() -> Inside:
-            return Inside(scene.app, Principal("shop"), "canonical")
+        async def open_inside() -> InProcessHost:
+            return InProcessHost(scene.app, Principal("shop"), "canonical")
 
         inside = await own.elsewhere(open_inside())
         for _ in range(5):

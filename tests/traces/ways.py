@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aggregator.adapters.inprocess import Inside
+from aggregator.adapters.inprocess import InProcessHost
 from aggregator.domain.errors import RpcError
 from aggregator.domain.principal import Principal
 from tests.access.rooms import WAYS as MCP_WAYS
@@ -78,8 +78,8 @@ async def visiting(scene: Scene, way: tuple[str, str], agent: str, tenant: str |
             yield Visitor(post, fixed)
     elif way == INSIDE:
 
-        async def open_inside() -> Inside:
-            return Inside(scene.app, Principal(agent), "canonical")
+        async def open_inside() -> InProcessHost:
+            return InProcessHost(scene.app, Principal(agent), "canonical")
 
         inside = await scene.background.elsewhere(open_inside())
 
@@ -116,7 +116,7 @@ def _asking(host: Host) -> Callable[[str, Json, Json], Started]:
     return ask
 
 
-async def _inside(inside: Inside, tool: str, arguments: Json, conversation: str) -> Json:
+async def _inside(inside: InProcessHost, tool: str, arguments: Json, conversation: str) -> Json:
     try:
         return {"result": await inside.call(tool, arguments, conversation=conversation)}
     except RpcError as error:

@@ -14,7 +14,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.frontends.web.host_guard import (
     BodyTooLarge,
-    Guard,
+    HostGuard,
     Message,
     Receive,
     Scope,
@@ -56,7 +56,7 @@ async def _knock(
     given = headers.items() if isinstance(headers, dict) else headers
     lines = [(name.encode(), value.encode("latin-1")) for name, value in given]
     http = HttpConfig(host=host, allowed_hosts=tuple(hosts), allowed_origins=tuple(origins), public_url=public_url)
-    guard = Guard(_app, OwnAddress(http), {"/healthz"})
+    guard = HostGuard(_app, OwnAddress(http), {"/healthz"})
     scope = {"type": "http", "method": method, "path": path, "headers": lines, "server": (arrived_at, 8642)}
     await guard(scope, receive, send)
     start, body = sent

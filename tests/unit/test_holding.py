@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from aggregator.domain.bounds.result_memory import Holding, Results
+from aggregator.domain.bounds.result_memory import HeldMemory, ResultMemory
 
 MOST = 100
 NAMES = st.sampled_from("ab")
@@ -14,8 +14,8 @@ class Calls(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.results = Results(MOST)
-        self.running: list[tuple[Holding, list[tuple[int, str, str]]]] = []
+        self.results = ResultMemory(MOST)
+        self.running: list[tuple[HeldMemory, list[tuple[int, str, str]]]] = []
 
     def held(self, agent: str | None = None, server: str | None = None) -> int:
         taken = (one for _, taken in self.running for one in taken)
@@ -23,7 +23,7 @@ class Calls(RuleBasedStateMachine):
 
     @rule()
     def come(self) -> None:
-        self.running.append((Holding(self.results), []))
+        self.running.append((HeldMemory(self.results), []))
 
     @rule(at=st.integers(0, 20), size=st.integers(1, 80), agent=NAMES, server=NAMES)
     def hear(self, at: int, size: int, agent: str, server: str) -> None:

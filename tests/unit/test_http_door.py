@@ -9,16 +9,16 @@ import pytest
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import HostError
 from aggregator.domain.principal import LOCAL
-from aggregator.frontends.web.body_limits import Bounds
+from aggregator.frontends.web.body_limits import BodyLimits
 from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.host_guard import Message
 from aggregator.frontends.web.sessions import HttpSession, Sessions
-from aggregator.frontends.web.streamable_http import HttpDoor
-from aggregator.gateway.admission import Room
-from aggregator.gateway.gateway import Gateway
+from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
+from aggregator.gateway.admission import Admission
+from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
-from aggregator.gateway.revocation import Admitted
-from aggregator.gateway.views.list_changed import Changes
+from aggregator.gateway.revocation import AdmittedTasks
+from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.wire.codec import decode, encode
 
 from .test_sessions import Lists
@@ -44,10 +44,12 @@ class Door:
 
     def __init__(self) -> None:
         tasks = Tasks("a test")
-        room = Room({"sessions": 10, "streams": 10, "pending": 10}, 1.0)
-        sessions = Sessions(Changes(Lists()), Admitted(), tasks, room, 100.0)
+        room = Admission({"sessions": 10, "streams": 10, "pending": 10}, 1.0)
+        sessions = Sessions(ListChanges(Lists()), AdmittedTasks(), tasks, room, 100.0)
         self.gateway = Nothing()
-        self.door = HttpDoor(cast(Gateway, self.gateway), "canonical", Bounds(room), sessions, tasks)
+        self.door = StreamableHttpFrontend(
+            cast(Dispatcher, self.gateway), "canonical", BodyLimits(room), sessions, tasks
+        )
         self.session: HttpSession = sessions.open(self._host())
 
     @staticmethod

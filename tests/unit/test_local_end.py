@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream.caller import Running
+from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import Inbound
-from aggregator.upstream.process.process import Warden
+from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.transports.local import open_local
 
 
 async def test_words_that_come_too_late_are_not_an_error(caplog: pytest.LogCaptureFixture) -> None:
     """Proves: C4. What was said just before the connection closed is dropped, and nothing is logged."""
 
-    async def asked(method: str, params: dict[str, Any], origin: Running | None) -> dict[str, Any]:
+    async def asked(method: str, params: dict[str, Any], origin: RunningCall | None) -> dict[str, Any]:
         raise AssertionError("the server asks nothing")
 
     server = ServerConfig.model_validate(
@@ -31,7 +31,7 @@ async def test_words_that_come_too_late_are_not_an_error(caplog: pytest.LogCaptu
     )
     async with (
         asyncio.timeout(20),
-        open_local(server, Inbound(asked, lambda method, params, origin: None), Warden()) as peer,
+        open_local(server, Inbound(asked, lambda method, params, origin: None), Reaper()) as peer,
     ):
         assert "serverInfo" in await peer.request(
             "initialize",

@@ -101,7 +101,7 @@ def test_the_time_of_a_json_line_says_its_zone() -> None:
 
 def test_a_line_for_people() -> None:
     text = Lines([], as_json=False).format(_record("hello %s", "you", level=logging.WARNING))
-    assert text[12:] == " WARNING upstream.link: hello you"
+    assert text[12:] == " WARNING upstream.upstream: hello you"
 
 
 def test_an_exception_stands_below_its_line() -> None:
@@ -130,7 +130,7 @@ def test_a_line_says_which_call_it_belongs_to() -> None:
     plain = {"level": "info", "logger": "aggregator.upstream.upstream", "message": "x"}
     trace = current_trace.set(TRACE)
     assert {**json.loads(as_json.format(_record("x"))), "time": ""} == {"time": "", **plain, **ids}
-    assert as_text.format(_record("x"))[12:] == " INFO    upstream.link [trace 0af76519]: x"
+    assert as_text.format(_record("x"))[12:] == " INFO    upstream.upstream [trace 0af76519]: x"
     current_trace.reset(trace)
     call = current_call.set(LogContext(TRACE, agent="bot", server="maps", tool="maps.geocode"))
     about = {"agent": "bot", "server": "maps", "tool": "maps.geocode"}
@@ -224,11 +224,16 @@ def test_debug_is_ours_and_not_the_libraries(capsys: pytest.CaptureFixture[str])
 def test_levels_per_component(capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: D9. The next start takes those of the last back."""
     start_logging("warning", False, [], {"upstream": "debug", "server.chatty": "error"})
-    for name in ("upstream.link", "gateway.pipeline", "server.chatty", "server.other"):
+    for name in ("upstream.upstream", "gateway.pipeline", "server.chatty", "server.other"):
         logging.getLogger(f"aggregator.{name}").debug("debug %s", name)
         logging.getLogger(f"aggregator.{name}").warning("warning %s", name)
     told = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
-    assert told == ["debug upstream.link", "warning upstream.link", "warning gateway.pipeline", "warning server.other"]
+    assert told == [
+        "debug upstream.upstream",
+        "warning upstream.link",
+        "warning gateway.pipeline",
+        "warning server.other",
+    ]
     start_logging("warning", False, [])
     logging.getLogger("aggregator.upstream.upstream").debug("no more")
     logging.getLogger("aggregator.server.chatty").warning("again")

@@ -27,7 +27,7 @@ from aggregator.domain.versions import (
 )
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.sessions import negotiate as negotiate_module
-from aggregator.upstream.sessions.negotiate import CLIENT_INFO, Greeting, negotiate
+from aggregator.upstream.sessions.negotiate import CLIENT_INFO, Negotiated, negotiate
 from aggregator.wire.peer import OnProgress, PeerGone
 
 BOUND = 5
@@ -92,7 +92,7 @@ def unsupported(*versions: str) -> RpcError:
 UNKNOWN = RpcError(METHOD_NOT_FOUND, "Method not found")
 
 
-async def _greet(connection: Scripted, protocol: Protocol = "auto") -> Greeting:
+async def _greet(connection: Scripted, protocol: Protocol = "auto") -> Negotiated:
     async with asyncio.timeout(BOUND):
         greeting = await negotiate("srv", connection, protocol)
     assert connection.finished()
@@ -106,7 +106,7 @@ async def test_a_modern_server(protocol: Protocol) -> None:
     answer = discovered(LATEST_MODERN, "3000-01-01", instructions="hi", _meta={META_SERVER_INFO: {"name": "s"}})
     connection = Scripted(("server/discover", answer))
     greeting = await _greet(connection, protocol)
-    assert greeting == Greeting(LATEST_MODERN, {"name": "s"}, {"tools": {}}, "hi")
+    assert greeting == Negotiated(LATEST_MODERN, {"name": "s"}, {"tools": {}}, "hi")
     assert greeting.era == "modern"
     ((_, params),) = connection.asked
     envelope = {META_VERSION: LATEST_MODERN, META_CLIENT_INFO: CLIENT_INFO, META_CLIENT_CAPABILITIES: {}}
@@ -120,7 +120,7 @@ async def test_a_legacy_server_asked_the_legacy_way(version: str) -> None:
     """Proves: C1, E1"""
     connection = Scripted(("initialize", initialized(version)))
     greeting = await _greet(connection, "legacy")
-    assert greeting == Greeting(version, {"name": "s"}, {"tools": {}}, None)
+    assert greeting == Negotiated(version, {"name": "s"}, {"tools": {}}, None)
     assert greeting.era == "legacy"
     assert greeting.envelope() == {}
     assert connection.asked == [
@@ -240,8 +240,8 @@ async def test_a_connection_that_ends_is_told_as_it_is(gone: Exception) -> None:
 @pytest.mark.parametrize("odd", [None, [], "text", 7])
 async def test_odd_details_are_left_out(odd: Any) -> None:
     legacy = initialized(serverInfo=odd, capabilities=odd, instructions={})
-    assert await _greet(Scripted(("initialize", legacy)), "legacy") == Greeting(LATEST_LEGACY)
+    assert await _greet(Scripted(("initialize", legacy)), "legacy") == Negotiated(LATEST_LEGACY)
     modern = discovered(LATEST_MODERN, _meta=odd) | {"capabilities": odd}
-    assert await _greet(Scripted(("server/discover", modern))) == Greeting(LATEST_MODERN)
+    assert await _greet(Scripted(("server/discover", modern))) == Negotiated(LATEST_MODERN)
     modern = discovered(LATEST_MODERN, _meta={META_SERVER_INFO: odd})
     assert (await _greet(Scripted(("server/discover", modern)))).server_info == {}

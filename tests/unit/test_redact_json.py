@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.redaction.field_names import Names, Tells
+from aggregator.redaction.field_names import NameVerdict, SecretNames
 from aggregator.redaction.redactor import REDACTED, Redactor
 
 from .strategies import json_values
@@ -227,7 +227,7 @@ def test_no_depth_breaks_it(kind: str, depth: int) -> None:
 
 
 def test_names_are_remembered_and_not_for_ever() -> None:
-    names = Names()
+    names = SecretNames()
     for number in range(10_000):
-        assert names.tell(f"password{number}") is Tells.SURELY
+        assert names.tell(f"password{number}") is NameVerdict.SURELY
     assert len(names._known) < 5000

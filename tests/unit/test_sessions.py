@@ -12,13 +12,13 @@ from aggregator.domain.records import ToolRecord
 from aggregator.frontends.web.event_stream import EventStream
 from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.host_guard import Message
-from aggregator.frontends.web.sessions import Mute, Sessions
-from aggregator.gateway.admission import NoRoom, Room
+from aggregator.frontends.web.sessions import BatchChannel, Sessions
+from aggregator.gateway.admission import Admission, TooMany
 from aggregator.gateway.host import Host
-from aggregator.gateway.revocation import Admitted
-from aggregator.gateway.views.list_changed import Changes, Seen, notification
+from aggregator.gateway.revocation import AdmittedTasks
+from aggregator.gateway.views.list_changed import ListChanges, Seen, notification
 from aggregator.wire.codec import decode
-from aggregator.wire.peer import NoWayBack, PeerGone
+from aggregator.wire.peer import NoBackChannel, PeerGone
 
 BOUND = 5
 IDLE = 100.0
@@ -56,10 +56,10 @@ class Lists:
         return {"tools": tuple(self.tools), "prompts": ()}
 
 
-def _sessions(at_most: int = 2, changes: Changes | None = None) -> Sessions:
+def _sessions(at_most: int = 2, changes: ListChanges | None = None) -> Sessions:
     # Nothing is asked of these hosts, so the home stays empty.
-    room = Room({"sessions": at_most, "streams": 10, "pending": 10}, 1.0)
-    return Sessions(changes or Changes(Lists()), Admitted(), Tasks("a test"), room, IDLE)
+    room = Admission({"sessions": at_most, "streams": 10, "pending": 10}, 1.0)
+    return Sessions(changes or ListChanges(Lists()), AdmittedTasks(), Tasks("a test"), room, IDLE)
 
 
 async def _written(stream: EventStream) -> list[Any]:
@@ -98,7 +98,7 @@ async def test_their_number_is_bounded() -> None:
     sessions = _sessions(at_most=2)
     first = sessions.open(_host())
     sessions.open(_host())
-    with pytest.raises(NoRoom):
+    with pytest.raises(TooMany):
         sessions.open(_host())
     sessions.end(first)
     assert sessions.get(first.id) is None
@@ -155,7 +155,7 @@ async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
 async def test_an_open_session_hears_of_changes_and_an_ended_one_does_not() -> None:
     """Proves: C5"""
     seen: list[ToolRecord] = []
-    changes = Changes(Lists(seen))
+    changes = ListChanges(Lists(seen))
     sessions = _sessions(changes=changes)
     staying, ending = sessions.open(_host()), sessions.open(_host())
     streams = staying.stand(), ending.stand()
@@ -223,8 +223,8 @@ async def test_a_session_that_ends_fails_what_was_asked_of_its_host() -> None:
 
 
 async def test_a_request_in_a_batch_has_no_way_back() -> None:
-    channel = Mute("a")
+    channel = BatchChannel("a")
     channel.notify("notifications/progress", {})
     assert channel.request_id == "a"
-    with pytest.raises(NoWayBack):
+    with pytest.raises(NoBackChannel):
         await channel.ask("elicitation/create", {})

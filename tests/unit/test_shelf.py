@@ -10,27 +10,27 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Steps
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import catalog_builder as shelf_module
-from aggregator.gateway.views.catalog_builder import Shelf
-from aggregator.upstream.lifecycle.states import Condition
-from aggregator.upstream.process.process import Warden
-from aggregator.upstream.upstream import Link
+from aggregator.gateway.views.catalog_builder import CatalogBuilder
+from aggregator.upstream.lifecycle.states import StateAndReason
+from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.upstream import Upstream
 
 from .strategies import server, tool
 
 BOUND = 5
 
 
-def _links(*names: str) -> dict[str, Link]:
+def _links(*names: str) -> dict[str, Upstream]:
     """Links that were never run, ready with one tool each."""
-    links = {name: Link(server(name), Warden(), lambda link: None) for name in names}
+    links = {name: Upstream(server(name), Reaper(), lambda link: None) for name in names}
     for link in links.values():
-        link.life.condition = Condition("ready")
+        link.life.condition = StateAndReason("ready")
         link.definitions = [tool("t")]
     return links
 
 
-def _shelf(links: dict[str, Link]) -> Shelf:
-    return Shelf(links, links, 47)
+def _shelf(links: dict[str, Upstream]) -> CatalogBuilder:
+    return CatalogBuilder(links, links, 47)
 
 
 async def test_only_what_is_shown_is_listed_in_config_order() -> None:
@@ -38,8 +38,8 @@ async def test_only_what_is_shown_is_listed_in_config_order() -> None:
     links = _links("b", "a", "c")
     shelf = _shelf(links)
     assert [record.name for record in shelf.stock().tools] == ["b.t", "a.t", "c.t"]
-    links["a"].life.condition = Condition("unavailable")
-    links["c"].life.condition = Condition("reconnecting")
+    links["a"].life.condition = StateAndReason("unavailable")
+    links["c"].life.condition = StateAndReason("reconnecting")
     assert [record.name for record in shelf.stock().tools] == ["b.t", "c.t"]
 
 
@@ -65,7 +65,7 @@ async def test_a_name_that_another_server_casts_a_shadow_on_stays_put_when_that_
     links = _links("a", "a_b")
     shelf = _shelf(links)
     both = {record.listed["canonical"] for record in shelf.stock().tools}
-    links["a"].life.condition = Condition("unavailable")
+    links["a"].life.condition = StateAndReason("unavailable")
     (left,) = shelf.stock().tools
     assert left.listed["canonical"] in both
     assert left.listed["canonical"] != "a_b.t"
@@ -81,7 +81,7 @@ async def test_a_list_nobody_foresaw_costs_only_its_server() -> None:
 
 async def test_a_failure_after_connecting_does_not_end_the_link_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever goes wrong once a server was ready, the link has to try again."""
-    link = Link(server("s"), Warden(), lambda link: None)
+    link = Upstream(server("s"), Reaper(), lambda link: None)
     lived = asyncio.Event()
 
     async def live(stack: Any) -> None:

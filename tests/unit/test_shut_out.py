@@ -8,13 +8,13 @@ import pytest
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.principal import Principal
-from aggregator.frontends.web.event_stream import Unread
+from aggregator.frontends.web.event_stream import StreamFull
 from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.host_guard import Message
-from aggregator.gateway.ask.parked_calls import Parked, Parking
-from aggregator.gateway.ask.upstream_caller import Behind
+from aggregator.gateway.ask.parked_calls import ParkedCall, ParkedCalls
+from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.host import Host
-from aggregator.gateway.revocation import Admitted
+from aggregator.gateway.revocation import AdmittedTasks
 
 BOUND = 5
 
@@ -37,7 +37,7 @@ async def test_a_stream_that_is_written_elsewhere_ends_with_its_request() -> Non
         exchange.notify("notifications/message", {})
         await asyncio.Event().wait()
 
-    unread = Unread()
+    unread = StreamFull()
     async with asyncio.timeout(BOUND), Tasks("a test") as tasks:
         exchange = Exchange(1, receive, send, tasks, modern=True, unread=unread)
         request = asyncio.create_task(exchange.run(answer(exchange)))
@@ -55,11 +55,11 @@ async def test_a_stream_that_is_written_elsewhere_ends_with_its_request() -> Non
 @pytest.mark.parametrize("attended", [False, True])
 async def test_a_parked_call_is_told_of_once(attended: bool) -> None:
     """Proves: D4, D9. By the request that attends it; by nobody else if none does."""
-    admitted, told = Admitted(), list[Any]()
-    parking = Parking(admitted)
+    admitted, told = AdmittedTasks(), list[Any]()
+    parking = ParkedCalls(admitted)
     host = Host("http", "canonical", Principal("one", key_id="k"))
     behind = SimpleNamespace(host=host, channel=None, token=None, parked=None, agent="one")
-    called = cast(Behind, behind)
+    called = cast(RequestCaller, behind)
 
     async def work() -> dict[str, Any]:
         await cast(Any, behind.parked)("elicitation/create", {})
@@ -67,7 +67,7 @@ async def test_a_parked_call_is_told_of_once(attended: bool) -> None:
         return {}
 
     async with asyncio.timeout(BOUND), parking.tasks:
-        call = Parked(parking, called, work, told.append)
+        call = ParkedCall(parking, called, work, told.append)
         assert await call.attend() is None
         (question,) = call.leave(60.0)
         if attended:
@@ -83,8 +83,8 @@ async def test_a_parked_call_is_told_of_once(attended: bool) -> None:
 
 async def test_a_parked_call_that_is_over_is_left() -> None:
     """Proves: D4. One that has its result holds nothing."""
-    admitted = Admitted()
-    parking = Parking(admitted)
+    admitted = AdmittedTasks()
+    parking = ParkedCalls(admitted)
     host = Host("http", "canonical", Principal("one", key_id="k"))
     behind = SimpleNamespace(host=host, channel=None, token=None, parked=None, agent="one")
 
@@ -93,10 +93,10 @@ async def test_a_parked_call_that_is_over_is_left() -> None:
         return answer
 
     async with asyncio.timeout(BOUND), parking.tasks:
-        call = Parked(parking, cast(Behind, behind), work, lambda outcome: None)
+        call = ParkedCall(parking, cast(RequestCaller, behind), work, lambda outcome: None)
         assert await call.attend() is None
         (question,) = call.leave(60.0)
         assert len(admitted) == 1
-        call.come_back(cast(Behind, behind), {question: {"action": "accept"}})
+        call.come_back(cast(RequestCaller, behind), {question: {"action": "accept"}})
         assert await call.attend() is not None
         assert len(admitted) == 0

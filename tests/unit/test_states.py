@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from aggregator.upstream.lifecycle import backoff
-from aggregator.upstream.lifecycle.backoff import Tries, delay
-from aggregator.upstream.lifecycle.failures import Setback
+from aggregator.upstream.lifecycle.backoff import Attempts, delay
+from aggregator.upstream.lifecycle.failures import Failure
 from aggregator.upstream.lifecycle.states import (
     HAPPENS,
     MEANING,
     SHOWN,
     SHOWN_IF_KNOWN,
     TABLE,
-    Condition,
     Event,
     State,
+    StateAndReason,
     about,
     after,
 )
@@ -126,11 +126,11 @@ def test_the_jitter_is_full() -> None:
 @given(st.integers(0, 200_000), st.floats(0, 1, exclude_max=True), st.booleans())
 def test_what_a_server_asks_for_is_obeyed(seconds: int, chance: float, lasting: bool) -> None:
     """Proves: D3. Up to a bound, and never sooner than without."""
-    setback = Setback("busy", lasting, retry_after=float(seconds))
-    tries = Tries().after(setback)
+    setback = Failure("busy", lasting, retry_after=float(seconds))
+    tries = Attempts().after(setback)
     pause = tries.pause(setback, chance)
     assert pause >= min(seconds, backoff.RETRY_AFTER_CAP)
-    assert pause >= tries.pause(Setback("busy", lasting), chance)
+    assert pause >= tries.pause(Failure("busy", lasting), chance)
     assert pause <= max(backoff.RETRY_AFTER_CAP * 1.1, backoff.REFUSED_CAP)
 
 
@@ -139,18 +139,18 @@ class Row(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tries = Tries()
-        self.seen: list[Setback] = []
+        self.tries = Attempts()
+        self.seen: list[Failure] = []
 
     @rule(served=st.floats(0, 100), died=st.booleans(), lasting=st.booleans())
     def fail(self, served: float, died: bool, lasting: bool) -> None:
-        setback = Setback("it fell", lasting, died, served)
+        setback = Failure("it fell", lasting, died, served)
         self.tries = self.tries.after(setback)
         self.seen.append(setback)
 
     @rule()
     def rest(self) -> None:
-        self.tries, self.seen = Tries(), []
+        self.tries, self.seen = Attempts(), []
 
     @invariant()
     def counts(self) -> None:
@@ -183,7 +183,7 @@ def test_how_long_is_said_as_people_say_it(seconds: float, words: str) -> None:
 
 
 def test_what_is_told_of_a_condition() -> None:
-    assert Condition("ready", "", 5.0).told(7.0) == ""
-    assert Condition("unavailable", "it fell", 5.0, 20.0).told(8.0) == "it fell; next try in 12s"
-    assert Condition("unavailable", "it fell", 5.0, 20.0).told(30.0) == "it fell; next try in 1s"
-    assert Condition("reconnecting", "", 5.0, 20.0).told(8.0) == "next try in 12s"
+    assert StateAndReason("ready", "", 5.0).told(7.0) == ""
+    assert StateAndReason("unavailable", "it fell", 5.0, 20.0).told(8.0) == "it fell; next try in 12s"
+    assert StateAndReason("unavailable", "it fell", 5.0, 20.0).told(30.0) == "it fell; next try in 1s"
+    assert StateAndReason("reconnecting", "", 5.0, 20.0).told(8.0) == "next try in 12s"

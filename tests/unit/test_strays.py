@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from aggregator.upstream.process import orphans as strays
-from aggregator.upstream.process.orphans import Strays
+from aggregator.upstream.process.orphans import Orphans
 
 MARKS = [f"mark.{number}." for number in range(93)]
 
@@ -41,7 +41,7 @@ def _system(monkeypatch: pytest.MonkeyPatch, stubborn: set[int]) -> System:
 async def test_many_that_end_together_are_looked_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: the first of them is looked for alone; whoever asks meanwhile shares the next reading."""
     system = _system(monkeypatch, stubborn=set())
-    ended = Strays(asyncio.Event())
+    ended = Orphans(asyncio.Event())
     assert await asyncio.gather(*(ended.end(mark, 60) for mark in MARKS)) == [1] * len(MARKS)
     assert {process for process, _ in system.signals} == set(range(len(MARKS)))
     # Looking, waiting until they are gone, and three rounds of killing, each at most twice.
@@ -54,14 +54,14 @@ async def test_in_a_hurry_none_is_given_time(monkeypatch: pytest.MonkeyPatch) ->
     hurry = asyncio.Event()
     hurry.set()
     async with asyncio.timeout(5):
-        assert await Strays(hurry).end(MARKS[0], 3600) == 1
+        assert await Orphans(hurry).end(MARKS[0], 3600) == 1
     assert system.signals == [(0, signal.SIGTERM), (0, signal.SIGKILL)]
 
 
 async def test_a_stubborn_one_is_killed_once_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: asked first, killed then; others with other marks are left alone."""
     system = _system(monkeypatch, stubborn={0})
-    assert await Strays(asyncio.Event()).end(MARKS[0], 0.01) == 1
+    assert await Orphans(asyncio.Event()).end(MARKS[0], 0.01) == 1
     assert system.signals == [(0, signal.SIGTERM), (0, signal.SIGKILL)]
-    assert await Strays(asyncio.Event()).end("mark.of.nobody.", 0.01) == 0
+    assert await Orphans(asyncio.Event()).end("mark.of.nobody.", 0.01) == 0
     assert len(system.signals) == 2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aggregator.catalog.describe.markdown import columns
 from aggregator.config.settings import V1Config
-from aggregator.frontends.v1.definitions import Unfit, anthropic, mcp, openai, short, short_whole
+from aggregator.frontends.v1.definitions import NotPortable, anthropic, mcp, openai, short, short_whole
 from aggregator.frontends.v1.openapi import document
 from aggregator.wire.codec import decode, encode
 from tests.levels.made import DEFINITIONS, record, records, schema_of
@@ -97,7 +97,7 @@ def test_openai_takes_short_descriptions_only() -> None:
 def test_a_tool_that_anthropic_refuses_is_not_among_the_others(name: str) -> None:
     """C7: one such parameter costs the whole request."""
     tool = record(inputSchema=schema_of({name: {"type": "string"}}))
-    with pytest.raises(Unfit, match="Anthropic takes no parameter"):
+    with pytest.raises(NotPortable, match="Anthropic takes no parameter"):
         anthropic(tool)
     assert openai(tool)["function"]["parameters"]["properties"] == {name: {"type": "string"}}
 
@@ -114,7 +114,7 @@ def test_any_tool_in_any_form(definitions: list[Any]) -> None:
     for tool in tools:
         try:
             fit.append(anthropic(tool))
-        except Unfit:
+        except NotPortable:
             continue
     holds("AnthropicTools", fit, format="anthropic")
 

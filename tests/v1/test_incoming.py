@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.frontends.v1.errors import BadRequest
-from aggregator.frontends.v1.parse_calls import Order, Wanted, read_order
+from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall, read_order
 from tests.peers.toolbox import Json
 from tests.unit.strategies import json_values
 
@@ -25,21 +25,21 @@ def use(call_id: str = "u1", **more: Any) -> Json:
 def test_one_call() -> None:
     """A10: as it stands in a model's answer, with whatever stands beside it."""
     said = {"response": "让我帮你查询天气", "tool_call": {"name": "weather", "arguments": {"city": "北京"}}}
-    assert read_order(said, MOST) == Order("single", (Wanted("weather", {"city": "北京"}),), None)
+    assert read_order(said, MOST) == CallBatch("single", (ParsedCall("weather", {"city": "北京"}),), None)
 
 
 @pytest.mark.parametrize("key", ["id", "tool_call_id"])
 def test_one_call_with_an_id(key: str) -> None:
     """A10: it comes back with the answer."""
     (call,) = read_order({"tool_call": {"name": "weather", key: "c9"}}, MOST).calls
-    assert call == Wanted("weather", {}, "c9")
+    assert call == ParsedCall("weather", {}, "c9")
 
 
 def test_calls_of_openai() -> None:
     """A6, B3: the assistant's message can be posted whole."""
     message = {"role": "assistant", "content": None, "tool_calls": [openai_call(), openai_call("x", "", "c2")]}
-    assert read_order(message, MOST) == Order(
-        "openai", (Wanted("w__get", {"city": "北京"}, "c1"), Wanted("x", {}, "c2")), None
+    assert read_order(message, MOST) == CallBatch(
+        "openai", (ParsedCall("w__get", {"city": "北京"}, "c1"), ParsedCall("x", {}, "c2")), None
     )
     assert read_order({**message, "content": "Let me look."}, MOST).form == "openai"
 
@@ -47,14 +47,14 @@ def test_calls_of_openai() -> None:
 def test_bare_calls_in_a_list() -> None:
     """A6: several of the first form, ids or not."""
     order = read_order({"tool_calls": [{"name": "a"}, {"name": "b", "arguments": {"n": 1}, "id": "i"}]}, MOST)
-    assert order == Order("openai", (Wanted("a"), Wanted("b", {"n": 1}, "i")), None)
+    assert order == CallBatch("openai", (ParsedCall("a"), ParsedCall("b", {"n": 1}, "i")), None)
 
 
 def test_tool_uses_of_anthropic() -> None:
     """A6: the blocks of an assistant's message, whatever else is in it."""
     content = [{"type": "text", "text": "Let me look."}, use(), {"type": "thinking"}, use("u2", input={})]
-    assert read_order({"role": "assistant", "content": content}, MOST) == Order(
-        "anthropic", (Wanted("w__get", {"city": "北京"}, "u1"), Wanted("w__get", {}, "u2")), None
+    assert read_order({"role": "assistant", "content": content}, MOST) == CallBatch(
+        "anthropic", (ParsedCall("w__get", {"city": "北京"}, "u1"), ParsedCall("w__get", {}, "u2")), None
     )
 
 
@@ -73,7 +73,7 @@ def test_what_the_model_got_wrong_is_a_fault_of_its_call(arguments: Any, said: s
     order = read_order({"tool_calls": [openai_call(arguments=arguments), openai_call(call_id="c2")]}, MOST)
     assert said in (order.calls[0].fault or "")
     assert order.calls[0].fault is not None
-    assert order.calls[1] == Wanted("w__get", {"city": "北京"}, "c2")
+    assert order.calls[1] == ParsedCall("w__get", {"city": "北京"}, "c2")
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,14 @@ from aggregator.domain.errors import (
     UpstreamTimeout,
     to_tool_result,
 )
-from aggregator.frontends.v1.parse_calls import Order, Wanted
-from aggregator.frontends.v1.render_results import Outcome, answer, of_error, of_result, retry_after
+from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall
+from aggregator.frontends.v1.render_results import CallOutcome, answer, of_error, of_result, retry_after
 from aggregator.frontends.v1.result_text import as_text
 from aggregator.wire.codec import encode
 from tests.peers.toolbox import Json
 from tests.unit.strategies import json_values
 
-WANTED: Final = Wanted("w.get", {}, "c1")
+WANTED: Final = ParsedCall("w.get", {}, "c1")
 DATA: Final = base64.b64encode(b"x" * 100).decode()
 
 
@@ -88,15 +88,15 @@ def test_any_result_has_a_text(result: Json) -> None:
     assert outcome.status in (200, 202, 400, 403, 404, 429)
 
 
-def one(outcome: Outcome, form: Any = "single") -> tuple[int, Json]:
-    return answer(Order(form, (outcome.wanted,), None), [outcome])
+def one(outcome: CallOutcome, form: Any = "single") -> tuple[int, Json]:
+    return answer(CallBatch(form, (outcome.wanted,), None), [outcome])
 
 
 def test_a_message_that_went_well_is_the_message_alone() -> None:
     """A10: role, name, content, and the id if there was one."""
     message = {"role": "tool", "tool_call_id": "c1", "name": "w.get", "content": "晴"}
-    assert one(Outcome(WANTED, "晴")) == (200, message)
-    assert one(Outcome(Wanted("w.get"), "晴")) == (200, {"role": "tool", "name": "w.get", "content": "晴"})
+    assert one(CallOutcome(WANTED, "晴")) == (200, message)
+    assert one(CallOutcome(ParsedCall("w.get"), "晴")) == (200, {"role": "tool", "name": "w.get", "content": "晴"})
 
 
 def test_a_message_that_did_not_says_so_beside_it() -> None:
@@ -120,8 +120,8 @@ def test_messages_hold_nothing_else() -> None:
 
 def test_results_of_anthropic() -> None:
     """C10: `tool_result` blocks in one message of the user."""
-    both = (Outcome(WANTED, "晴"), Outcome(Wanted("x", {}, "c2"), "no", True))
-    status, body = answer(Order("anthropic", tuple(one.wanted for one in both), None), both)
+    both = (CallOutcome(WANTED, "晴"), CallOutcome(ParsedCall("x", {}, "c2"), "no", True))
+    status, body = answer(CallBatch("anthropic", tuple(one.wanted for one in both), None), both)
     assert status == 200
     assert body["messages"] == [
         {
@@ -136,8 +136,8 @@ def test_results_of_anthropic() -> None:
 
 def test_several_have_a_status_each() -> None:
     """A6: and the request has 200."""
-    both = (Outcome(WANTED, "晴"), of_error(Wanted("x"), UnknownTool("x", [])))
-    status, body = answer(Order("openai", tuple(one.wanted for one in both), None), both)
+    both = (CallOutcome(WANTED, "晴"), of_error(ParsedCall("x"), UnknownTool("x", [])))
+    status, body = answer(CallBatch("openai", tuple(one.wanted for one in both), None), both)
     assert (status, [record["status"] for record in body["results"]]) == (200, [200, 404])
 
 
@@ -176,14 +176,14 @@ def test_what_nests_deeply_costs_no_other_call(depth: int) -> None:
     failed = of_error(WANTED, UpstreamRpcError("w", 1, "No.", deep))
     shown = of_result(WANTED, {"content": [], "structuredContent": {"deep": deep}})
     both = [told, failed, shown]
-    assert encode(answer(Order("openai", (WANTED,) * 3, None), both)[1])
+    assert encode(answer(CallBatch("openai", (WANTED,) * 3, None), both)[1])
     assert (told.code, failed.code) == ("x", "upstream_rpc_error")
 
 
 def test_an_error_of_the_tool_itself_has_no_object() -> None:
     """C12: it is the tool's own answer; and what a good result has in `_meta` is no error."""
     failed = of_result(WANTED, {"content": [{"type": "text", "text": "no such city"}], "isError": True})
-    assert one(failed) == (200, {**one(Outcome(WANTED, "no such city"))[1], "is_error": True})
+    assert one(failed) == (200, {**one(CallOutcome(WANTED, "no such city"))[1], "is_error": True})
     odd = of_result(WANTED, {"content": [], "_meta": {"aggregator/error": {"code": "tool_not_allowed"}}})
     assert odd.status == 200
 
@@ -193,4 +193,4 @@ def test_when_to_come_back() -> None:
     over = of_result(WANTED, OverLimit("w.get", "Too many.", limit="per_minute", most=1, retry_after=9).to_result())
     assert retry_after([over]) == 9
     assert retry_after([over, over]) is None
-    assert retry_after([Outcome(WANTED, "x")]) is None
+    assert retry_after([CallOutcome(WANTED, "x")]) is None

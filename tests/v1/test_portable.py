@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.domain.schema_walk import positions
-from aggregator.frontends.v1.portable_schema import Portable, portable
+from aggregator.frontends.v1.portable_schema import PortableSchema, portable
 from tests.levels.made import DEFINITIONS, record, records
 from tests.peers.toolbox import Json
 
@@ -25,7 +25,7 @@ def test_what_a_policy_adds_is_in_the_properties() -> None:
         {"properties": {"limit": {"maximum": 50}}, "required": ["limit"]},
         {"properties": {"to": {"enum": ["b", True]}}},
     ]
-    assert portable({**own, "allOf": added}) == Portable(
+    assert portable({**own, "allOf": added}) == PortableSchema(
         {
             "type": "object",
             "properties": {"limit": {"type": "integer", "maximum": 50}, "to": {"enum": ["b"]}},

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from aggregator.catalog.describe.compact_schema import examples, slim
 from aggregator.catalog.describe.first_sentence import Language, one_line, summary
 from aggregator.catalog.describe.markdown import columns
-from aggregator.catalog.describe.parameters import Param, has_rules, names, params
+from aggregator.catalog.describe.parameters import Parameter, has_rules, names, params
 from aggregator.catalog.describe.truncate import MARK
 from aggregator.domain.names import CANONICAL_LIMIT
 from aggregator.domain.records import ToolRecord
@@ -51,7 +51,7 @@ def level2(tool: ToolRecord, length: int = 200, *, description: int = 100, langu
     text = summary(tool.definition, min(description, length), language)
     room = length - columns(text)
     shown: dict[str, str] = {}
-    kept: list[Param] = []
+    kept: list[Parameter] = []
     for param in params(schema, _ABOUT):
         cost = columns(param.name) + columns(param.mark) + _AROUND
         if len(kept) == _PARAMETERS or cost > room + (length // 2 if param.required else 0):

@@ -55,7 +55,7 @@ _HARMLESS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Param:
+class Parameter:
     """One parameter, described."""
 
     name: str
@@ -71,7 +71,7 @@ class Param:
         return f"{self.kind}{'~' if self.lossy else ''}{'*' if self.required else ''}{self.default}"
 
 
-def params(schema: Any, about: int) -> Iterator[Param]:
+def params(schema: Any, about: int) -> Iterator[Parameter]:
     """The parameters that can be shown, the required ones first, then in the schema's order.
 
     `about` is the room for what each means, in columns.
@@ -83,13 +83,13 @@ def params(schema: Any, about: int) -> Iterator[Param]:
         if not name.isprintable() or len(name) > _NAME_LENGTH:
             continue
         target = _followed(part, whole)
-        writer = _Writer(whole)
+        writer = _ParameterText(whole)
         kind = writer.kind(part, 0, required=required)
         text = _said(part, "description") or _said(target, "description") or _said(part, "title")
         meaning = gist(text, about)
         if set(words_of(meaning)) <= {*words_of(name), "the", "a", "an", "of"}:
             meaning = ""
-        yield Param(name, kind, writer.lossy, required, _default(part, target), meaning)
+        yield Parameter(name, kind, writer.lossy, required, _default(part, target), meaning)
 
 
 def names(schema: Any) -> list[tuple[str, bool]]:
@@ -108,7 +108,7 @@ def has_rules(schema: Any) -> bool:
     return isinstance(schema, Mapping) and bool(set(schema) - (_HARMLESS - {"anyOf", "oneOf", "enum", "const"}))
 
 
-class _Writer:
+class _ParameterText:
     """For one parameter; `lossy` once something was left out."""
 
     def __init__(self, whole: Any) -> None:

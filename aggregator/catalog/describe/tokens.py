@@ -25,7 +25,7 @@ _BREAK: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedItems:
     """The items that fit, in order and whole; what they cost, and how many were left out."""
 
     items: tuple[str, ...]
@@ -51,7 +51,7 @@ def estimate(text: str) -> int:
     return ceil(cost)
 
 
-def fit(items: Iterable[str], max_tokens: int, at_least: int = 0) -> Fitted:
+def fit(items: Iterable[str], max_tokens: int, at_least: int = 0) -> FittedItems:
     """The first items, as many as fit `max_tokens` when they are joined by line breaks.
 
     The order counts: the first that does not fit ends it. `at_least` items are taken whatever they cost.
@@ -64,7 +64,7 @@ def fit(items: Iterable[str], max_tokens: int, at_least: int = 0) -> Fitted:
             break
         used += cost
         taken += 1
-    return Fitted(every[:taken], used, len(every) - taken)
+    return FittedItems(every[:taken], used, len(every) - taken)
 
 
 def _word(word: str, sign: str) -> float:

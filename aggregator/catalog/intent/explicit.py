@@ -1,6 +1,6 @@
 """Where a message calls something by name: after a verb (用, 调用, use, call), after `@` or `/`, at its start.
 
-Law: a call has a name of the list (`Names`), or may have nearly one; each is a request by its manner (`requested`).
+Law: a call has a name of the list (`ToolNames`), or may have nearly one; each is a request by its manner (`requested`).
 """
 
 import re
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
-from aggregator.catalog.intent.names import Named, Names
+from aggregator.catalog.intent.names import NameHit, ToolNames
 from aggregator.catalog.intent.phrasing import requested, spoken_of
 from aggregator.catalog.intent.slots import (
     Kind,
-    Slot,
+    NamePosition,
     described,
     end_of,
     goes_on,
@@ -24,7 +24,7 @@ from aggregator.catalog.intent.slots import (
     owns,
     slot,
 )
-from aggregator.catalog.intent.text import SIGNS, Said
+from aggregator.catalog.intent.text import SIGNS, MessageText
 from aggregator.catalog.intent.words import any_of
 
 # Verbs that are looked at in one message, clauses whose beginning is, and requests for a favour.
@@ -53,16 +53,16 @@ _SET_TO_WORK: Final = re.compile(rf"\s*(?::\s*\S|(?:来|去|给我|帮我)?{any_
 _ONE_VERB: Final = re.compile(r"\s*(?:[在用去把查看找搜做跑问算测调]|查询|使用|调用|搜索)?\s*")
 
 
-class Call(NamedTuple):
+class NamedCall(NamedTuple):
     """A call of what has a name: from where to where it stands, and what kind of thing it says is meant."""
 
     start: int
     end: int
-    named: Named
+    named: NameHit
     kind: Kind | None
 
 
-class Wanted(NamedTuple):
+class UnknownToolCall(NamedTuple):
     """A call of a tool that has no such name: what it is called, from `first` up to `last` in the text.
 
     `spelled`: that is an identifier; `announced`: it is said to be a tool.
@@ -76,7 +76,7 @@ class Wanted(NamedTuple):
     announced: bool
 
 
-def calls(said: Said, names: Names) -> Iterator[Call | Wanted]:
+def calls(said: MessageText, names: ToolNames) -> Iterator[NamedCall | UnknownToolCall]:
     """What follows a verb of calling, in the order of the message."""
     for verb in islice(_VERB.finditer(said.plain), _VERBS_READ):
         found = slot(said, names, verb.end())
@@ -85,7 +85,7 @@ def calls(said: Said, names: Names) -> Iterator[Call | Wanted]:
             yield call
 
 
-def handles(said: Said, names: Names) -> Iterator[Call]:
+def handles(said: MessageText, names: ToolNames) -> Iterator[NamedCall]:
     """`@name` after a space or sign, `/name` at the start of a line."""
     for found in islice(_HANDLE.finditer(said.plain), _CLAUSES_READ):
         named = name_at(said, names, found.end())
@@ -94,10 +94,10 @@ def handles(said: Said, names: Names) -> Iterator[Call]:
         end = end_of(said, named)
         whole = end == len(said.plain) or said.plain[end].isspace() or not said.plain[end].isascii()
         if (whole or found[0] == "@") and requested(said.before(found.start()), "@", said.after(end)):
-            yield Call(found.start(), end, named, None)
+            yield NamedCall(found.start(), end, named, None)
 
 
-def starts(said: Said, names: Names) -> Iterator[Call]:
+def starts(said: MessageText, names: ToolNames) -> Iterator[NamedCall]:
     """An identifier that a clause begins with, `maps_weather Beijing`, or a name and 工具: `weather 工具查一下北京`."""
     for clause in islice(said.clauses, _CLAUSES_READ):
         greeting = _GREETING.match(said.plain, clause)
@@ -110,10 +110,10 @@ def starts(said: Said, names: Names) -> Iterator[Call]:
         after = said.after(end)
         works = kind is not None and _SET_TO_WORK.match(said.plain, end)
         if (works or (kind is None and named.tools and names.coded(said, named))) and not spoken_of(after):
-            yield Call(start, end, named, kind)
+            yield NamedCall(start, end, named, kind)
 
 
-def favours(said: Said, names: Names) -> Iterator[Call]:
+def favours(said: MessageText, names: ToolNames) -> Iterator[NamedCall]:
     """帮我……一下 with a name in it, and `please`, `could you` with a name of several words behind it."""
     for found in islice(_ASKING.finditer(said.plain), _CLAUSES_READ):
         inside = said.after(found.end())
@@ -122,7 +122,7 @@ def favours(said: Said, names: Names) -> Iterator[Call]:
             continue
         named = _within(said, names, found.end(), found.end() + length)
         if named is not None:
-            yield Call(found.start(), found.end() + length + 2, named, None)
+            yield NamedCall(found.start(), found.end() + length + 2, named, None)
     for found in islice(_POLITE.finditer(said.plain), _CLAUSES_READ):
         named = name_at(said, names, found.end())
         if named is None or not named.tools or named.last - named.first < 2:
@@ -130,14 +130,16 @@ def favours(said: Said, names: Names) -> Iterator[Call]:
         end = end_of(said, named)
         after = said.after(end)
         if goes_on(after, chinese=False) and requested(said.before(found.start()), "please", after):
-            yield Call(found.start(), end, named, None)
+            yield NamedCall(found.start(), end, named, None)
 
 
-def _call(said: Said, names: Names, verb: re.Match[str], named: Named, kind: Kind | None) -> Call | None:
+def _call(
+    said: MessageText, names: ToolNames, verb: re.Match[str], named: NameHit, kind: Kind | None
+) -> NamedCall | None:
     """The call, if verb and name together are one: the less one of them says, the more must the other."""
     after_kind, end = kind_after(said, end_of(said, named))
     kind = after_kind or kind
-    call = Call(verb.start(), end, named, kind)
+    call = NamedCall(verb.start(), end, named, kind)
     after = said.after(end)
     if verb[0] in ("把", "将"):
         return call if _DONE_WITH.match(after) else None
@@ -161,22 +163,24 @@ def _call(said: Said, names: Names, verb: re.Match[str], named: Named, kind: Kin
     return call if has_arguments(after) and (verb["strong"] is not None or (verb[0] in _RUNS and not ended)) else None
 
 
-def _wanted(said: Said, verb: re.Match[str], found: Slot) -> Wanted | None:
+def _wanted(said: MessageText, verb: re.Match[str], found: NamePosition) -> UnknownToolCall | None:
     place = found.place
     spelled = identifier(said, place)
     if spelled is not None:
         kind, end = kind_after(said, spelled)
         called = kind is not None or found.kind is not None
-        return Wanted(verb.start(), end, place, spelled, True, called) if called or verb["weak"] is None else None
+        return (
+            UnknownToolCall(verb.start(), end, place, spelled, True, called) if called or verb["weak"] is None else None
+        )
     if verb["weak"] is not None and verb[0] not in _DESCRIBED_BY:
         return None
     if verb["weak"] is not None and verb[0].isascii() and not _THE.search(said.plain, verb.end(), place):
         return None
     span = described(said, place)
-    return Wanted(verb.start(), span[1], place, span[0], False, True) if span else None
+    return UnknownToolCall(verb.start(), span[1], place, span[0], False, True) if span else None
 
 
-def _within(said: Said, names: Names, start: int, end: int) -> Named | None:
+def _within(said: MessageText, names: ToolNames, start: int, end: int) -> NameHit | None:
     """The first name between two places; an ordinary word only if it is all there is besides one verb."""
     for at in said.within(start, end):
         named = names.longest(said, at)

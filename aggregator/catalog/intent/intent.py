@@ -11,14 +11,14 @@ from typing import Final, Literal
 
 from aggregator.catalog.describe.first_sentence import Language
 from aggregator.catalog.describe.levels import LABELS, level1
-from aggregator.catalog.intent.keywords import Keywords
-from aggregator.catalog.intent.names import Names, ServerWords, names_of
+from aggregator.catalog.intent.keywords import TriggerKeywords
+from aggregator.catalog.intent.names import ServerWords, ToolNames, names_of
 from aggregator.catalog.intent.order import Rank
 from aggregator.catalog.intent.rules import Message, Rule, pointing
 from aggregator.catalog.intent.text import read
 from aggregator.domain.records import ToolRecord
 
-__all__ = ["Intents", "Match", "Rank", "Rule", "ServerWords", "snippet"]
+__all__ = ["IntentMatcher", "Match", "Rank", "Rule", "ServerWords", "snippet"]
 
 # Lists of tools that are kept ready, with the names in them.
 _KEPT: Final = 32
@@ -42,13 +42,15 @@ class Match:
     language: Language = "en"
 
 
-class Intents:
+class IntentMatcher:
     """The rules for the servers of one configuration. Lists of tools given as tuples are prepared once."""
 
     def __init__(self, servers: Iterable[ServerWords]) -> None:
         self._servers = {server.id: server for server in servers}
-        self._keywords = Keywords((server.id, server.trigger_keywords) for server in self._servers.values())
-        self._names: OrderedDict[tuple[int, frozenset[str] | None], tuple[Sequence[ToolRecord], Names]] = OrderedDict()
+        self._keywords = TriggerKeywords((server.id, server.trigger_keywords) for server in self._servers.values())
+        self._names: OrderedDict[tuple[int, frozenset[str] | None], tuple[Sequence[ToolRecord], ToolNames]] = (
+            OrderedDict()
+        )
 
     def __repr__(self) -> str:
         return f"<Intents {len(self._servers)} servers, {len(self._keywords)} keywords, {len(self._names)} lists ready>"
@@ -76,7 +78,7 @@ class Intents:
         shown = tuple(names.tools[at] for at in found.places[: max(0, limit)])
         return Match("mcp", found.rule, said.text[found.start : found.end].strip(), found.server, shown, language)
 
-    def _prepared(self, tools: Sequence[ToolRecord], ready: Collection[str] | None) -> Names:
+    def _prepared(self, tools: Sequence[ToolRecord], ready: Collection[str] | None) -> ToolNames:
         """The names of the tools; kept for tuples, by identity, which are held so that it stays theirs."""
         key = (id(tools), None if ready is None else frozenset(ready))
         kept = self._names.get(key)

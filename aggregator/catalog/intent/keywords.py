@@ -12,7 +12,7 @@ from aggregator.catalog.intent.text import folded, latin
 _LONGEST: Final = 200
 
 
-class Found(NamedTuple):
+class KeywordHit(NamedTuple):
     """A keyword in folded text, and the servers it points to, in their order."""
 
     start: int
@@ -20,7 +20,7 @@ class Found(NamedTuple):
     servers: tuple[str, ...]
 
 
-class Keywords:
+class TriggerKeywords:
     """Looks at each place of a text for the few keywords that begin with what stands there."""
 
     def __init__(self, servers: Iterable[tuple[str, Iterable[str]]]) -> None:
@@ -42,7 +42,7 @@ class Keywords:
         """The servers that have exactly this keyword, folded."""
         return self._of.get(keyword, ())
 
-    def found(self, plain: str, servers: Iterable[str]) -> Iterator[Found]:
+    def found(self, plain: str, servers: Iterable[str]) -> Iterator[KeywordHit]:
         """The keywords of these servers in a folded text, by place, at each place the longest."""
         known = frozenset(servers)
         if not self._of:
@@ -55,7 +55,7 @@ class Keywords:
                 pointed = self._of.get(keyword, ()) if len(keyword) == length else ()
                 seen = tuple(server for server in pointed if server in known)
                 if seen and _stands_alone(plain, at, at + length):
-                    yield Found(at, at + length, seen)
+                    yield KeywordHit(at, at + length, seen)
                     break
 
 

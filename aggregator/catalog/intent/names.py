@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Final, Literal, NamedTuple
 
-from aggregator.catalog.intent.text import SIGNS, Said, folded, squashed
+from aggregator.catalog.intent.text import SIGNS, MessageText, folded, squashed
 from aggregator.catalog.intent.words import word_set
 from aggregator.catalog.search.terms.stem import stem
 from aggregator.catalog.search.terms.words import split
@@ -50,7 +50,7 @@ class ServerWords:
     trigger_keywords: tuple[str, ...] = ()
 
 
-class Named(NamedTuple):
+class NameHit(NamedTuple):
     """A name found: the words from `first` up to `last`, and what it may be the name of, by positions in the list."""
 
     first: int
@@ -61,7 +61,7 @@ class Named(NamedTuple):
 
 
 @dataclass(slots=True)
-class Names:
+class ToolNames:
     """`tools` is the list; `servers` the ids of those that have tools in it, with the positions of these tools.
 
     `of_tools` and `of_servers` are the squashed names; `by_word` the stems of the tools' names; `said` what is written
@@ -78,7 +78,7 @@ class Names:
     about: dict[str, str] = field(default_factory=dict)
     reach: dict[str, int] = field(default_factory=dict)
 
-    def longest(self, said: Said, first: int, within: str | None = None) -> Named | None:
+    def longest(self, said: MessageText, first: int, within: str | None = None) -> NameHit | None:
         """The longest name that begins with the word at `first`; `within`: only tools of this server.
 
         What goes on, as `github` in `github.com`, is no name.
@@ -86,7 +86,7 @@ class Names:
         words, plain = said.words, said.plain
         reach = self.reach.get(words[first].text[0], 0)
         joined = ""
-        found: Named | None = None
+        found: NameHit | None = None
         for last in range(first, min(len(words), first + _WORDS)):
             word = words[last]
             if last > first and plain[words[last - 1].end : word.start] not in _GAPS:
@@ -99,17 +99,17 @@ class Names:
             if within is not None:
                 tools = tuple(at for at in tools if self.tools[at].server == within)
             if (tools or servers) and _ends(plain, word.end):
-                found = Named(first, last + 1, tools, servers, "plain")
+                found = NameHit(first, last + 1, tools, servers, "plain")
         return found and found._replace(looks=self._looks(said, found))
 
-    def coded(self, said: Said, named: Named) -> bool:
+    def coded(self, said: MessageText, named: NameHit) -> bool:
         """Whether a name is written as a word of a program, or is one of several words written as one."""
         start, end = said.words[named.first].start, said.words[named.last - 1].end
         if any(_MARKED.search(part) for part in said.plain[start:end].split()):
             return True
         return named.last - named.first == 1 and any(_several(self.tools[at].own_name) for at in named.tools)
 
-    def _looks(self, said: Said, named: Named) -> Looks:
+    def _looks(self, said: MessageText, named: NameHit) -> Looks:
         words = said.words[named.first : named.last]
         signs = sum(_SIGN.match(word.text) is not None for word in words)
         if signs == len(words):
@@ -119,9 +119,9 @@ class Names:
         return "plain" if words[0].text in word_set("ordinary") else "clear"
 
 
-def names_of(tools: Iterable[ToolRecord], servers: Mapping[str, ServerWords]) -> Names:
+def names_of(tools: Iterable[ToolRecord], servers: Mapping[str, ServerWords]) -> ToolNames:
     """Everything a message may call these tools and their servers. Takes some 10 microseconds a tool."""
-    names = Names(tuple(tools))
+    names = ToolNames(tuple(tools))
     best: dict[str, tuple[int, list[int]]] = {}
     of_server: dict[str, list[int]] = {}
     for at, tool in enumerate(names.tools):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final
 
-from aggregator.catalog.intent.names import Names
+from aggregator.catalog.intent.names import ToolNames
 from aggregator.catalog.intent.text import SIGNS, lowered, squashed
 from aggregator.catalog.intent.words import word_set
 from aggregator.catalog.search.terms.edit_distance import distance_allowed, within
@@ -28,7 +28,7 @@ _LINKS: Final = frozenset({"of", "for", "that", "which", "in", "on", "to", "and"
 _ALIKE_FROM: Final = 6
 
 
-def nearest(names: Names, wanted: str, *, spelled: bool, announced: bool) -> tuple[int, ...]:
+def nearest(names: ToolNames, wanted: str, *, spelled: bool, announced: bool) -> tuple[int, ...]:
     """Positions of the tools that `wanted` may mean, likeliest first.
 
     `spelled`: it is written as an identifier; `announced`: the message says that it is a tool.
@@ -74,7 +74,7 @@ def _leading_verbs() -> list[str]:
     return sorted((verb for verb in word_set("verbs") if len(verb) > 2), key=lambda verb: (-len(verb), verb))
 
 
-def _saying(names: Names, parts: list[str], besides: Iterable[str] = ()) -> tuple[int, ...]:
+def _saying(names: ToolNames, parts: list[str], besides: Iterable[str] = ()) -> tuple[int, ...]:
     """The tools whose names have every part; first those with most of `besides` too, and the fewest other words."""
     if not parts:
         return ()
@@ -91,7 +91,7 @@ def _saying(names: Names, parts: list[str], besides: Iterable[str] = ()) -> tupl
     return tuple(sorted(found or (), key=lambda at: (-_having(names, at, besides), _extra(names, at, parts), at)))
 
 
-def _in_pairs(names: Names, run: str) -> set[int]:
+def _in_pairs(names: ToolNames, run: str) -> set[int]:
     """The tools that say each of the words of two signs the run is made of: 公交规划 in 公交路径规划."""
     pairs = [run[at : at + 2] for at in range(0, len(run), 2)]
     if len(pairs) < 2 or len(run) % 2:
@@ -99,7 +99,7 @@ def _in_pairs(names: Names, run: str) -> set[int]:
     return {at for at, text in enumerate(names.said) if text and all(pair in text for pair in pairs)}
 
 
-def _translated(names: Names, run: str) -> set[int]:
+def _translated(names: ToolNames, run: str) -> set[int]:
     """The tools with an English word in their names for each of the Chinese words that the run is made of."""
     words = meanings().words_in(run)
     if not words or sum(map(len, words)) < len(run):
@@ -128,18 +128,18 @@ def _english() -> Mapping[str, tuple[str, ...]]:
     return {mark: tuple(words) for mark, words in found.items()}
 
 
-def _having(names: Names, at: int, words: Iterable[str]) -> int:
+def _having(names: ToolNames, at: int, words: Iterable[str]) -> int:
     return sum(at in names.by_word.get(stem(word), ()) for word in words)
 
 
-def _extra(names: Names, at: int, parts: list[str]) -> int:
+def _extra(names: ToolNames, at: int, parts: list[str]) -> int:
     """How much else the name says; a part that stands in the description only says least."""
     name = names.said[at].partition("\n")[0]
     runs = sum(part in names.said[at] and part not in name for part in parts if _RUN.fullmatch(part))
     return 20 * runs + len(split(names.tools[at].own_name))
 
 
-def _alike(names: Names, wanted: str) -> tuple[int, ...]:
+def _alike(names: ToolNames, wanted: str) -> tuple[int, ...]:
     """The tools with a name that is this one but for a slip or two."""
     key = squashed(wanted)
     most = distance_allowed(key) if len(split(lowered(wanted))) > 1 else 1
@@ -159,7 +159,7 @@ def _alike(names: Names, wanted: str) -> tuple[int, ...]:
     return tuple(best[min(best)]) if best else ()
 
 
-def nearest_servers(names: Names, wanted: str) -> list[str]:
+def nearest_servers(names: ToolNames, wanted: str) -> list[str]:
     """The servers whose description says what `wanted` does, in their order."""
     parts = _parts(wanted.strip()[:_LONGEST])
     return [server for server, text in names.about.items() if parts and all(_in(part, text) for part in parts)]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice, pairwise
 from typing import Final
 
-from aggregator.catalog.intent.names import Names
-from aggregator.catalog.intent.text import Said
+from aggregator.catalog.intent.names import ToolNames
+from aggregator.catalog.intent.text import MessageText
 from aggregator.catalog.search.terms.stem import stem
 from aggregator.domain.records import ToolRecord
 
@@ -21,7 +21,7 @@ _PAIRS: Final = 40
 _NAMED: Final = 100
 
 
-def fitting(said: Said, names: Names, server: str, rank: Rank | None) -> tuple[int, ...]:
+def fitting(said: MessageText, names: ToolNames, server: str, rank: Rank | None) -> tuple[int, ...]:
     """Positions of the server's tools: those named, then by `rank`, or else by the words shared with the message."""
     places = names.servers[server]
     named = dict.fromkeys(_named(said, names, server))
@@ -33,7 +33,7 @@ def fitting(said: Said, names: Names, server: str, rank: Rank | None) -> tuple[i
     return tuple(sorted(places, key=lambda at: (at not in named, -shared.get(at, 0))))
 
 
-def _named(said: Said, names: Names, server: str) -> list[int]:
+def _named(said: MessageText, names: ToolNames, server: str) -> list[int]:
     found: list[int] = []
     for first in range(min(len(said.words), _NAMED)):
         name = names.longest(said, first, within=server)
@@ -42,7 +42,7 @@ def _named(said: Said, names: Names, server: str) -> list[int]:
     return found
 
 
-def _shared(said: Said, names: Names, places: tuple[int, ...]) -> dict[int, int]:
+def _shared(said: MessageText, names: ToolNames, places: tuple[int, ...]) -> dict[int, int]:
     """How many words of the message each tool has in its names, or pairs of signs in what it says."""
     counts = dict.fromkeys(places, 0)
     words = said.words[:_READ]

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice, zip_longest
 from typing import Final, Literal, NamedTuple
 
-from aggregator.catalog.intent.explicit import Call, Wanted, calls, favours, handles, starts
-from aggregator.catalog.intent.keywords import Found, Keywords
-from aggregator.catalog.intent.names import Names
+from aggregator.catalog.intent.explicit import NamedCall, UnknownToolCall, calls, favours, handles, starts
+from aggregator.catalog.intent.keywords import KeywordHit, TriggerKeywords
+from aggregator.catalog.intent.names import ToolNames
 from aggregator.catalog.intent.nearest import nearest, nearest_servers
 from aggregator.catalog.intent.order import Rank, fitting
 from aggregator.catalog.intent.phrasing import told_off
-from aggregator.catalog.intent.text import Said, folded
+from aggregator.catalog.intent.text import MessageText, folded
 
 Rule = Literal["handle", "explicit", "name", "ask", "nearest", "keyword"]
 
@@ -24,7 +24,7 @@ _KEYWORDS_READ: Final = 200
 _GUESSES: Final = 5
 
 
-class Pointing(NamedTuple):
+class RuleHit(NamedTuple):
     """From where to where the message points, to which server if it is one, and to which tools, by position."""
 
     rule: Rule
@@ -37,28 +37,28 @@ class Pointing(NamedTuple):
 class Message(NamedTuple):
     """A message, and what it may be about."""
 
-    said: Said
-    names: Names
-    keywords: Keywords
+    said: MessageText
+    names: ToolNames
+    keywords: TriggerKeywords
     rank: Rank | None
 
 
-def pointing(message: Message) -> Pointing | None:
+def pointing(message: Message) -> RuleHit | None:
     """What the message points to; None if to nothing that is in the list."""
     if not message.names.tools or not message.said.words:
         return None
     called = [call for call in calls(message.said, message.names) if not message.said.quoted(call.start)]
     return (
         _named(message, "handle", handles(message.said, message.names))
-        or _named(message, "explicit", (call for call in called if isinstance(call, Call)))
+        or _named(message, "explicit", (call for call in called if isinstance(call, NamedCall)))
         or _named(message, "name", starts(message.said, message.names))
         or _named(message, "ask", favours(message.said, message.names))
-        or _nearly_named(message, [call for call in called if isinstance(call, Wanted)])
+        or _nearly_named(message, [call for call in called if isinstance(call, UnknownToolCall)])
         or _keyword(message)
     )
 
 
-def _named(message: Message, rule: Rule, found: Iterable[Call]) -> Pointing | None:
+def _named(message: Message, rule: Rule, found: Iterable[NamedCall]) -> RuleHit | None:
     return _joined(
         message,
         rule,
@@ -66,7 +66,7 @@ def _named(message: Message, rule: Rule, found: Iterable[Call]) -> Pointing | No
     )
 
 
-def _meant(message: Message, call: Call) -> tuple[int, ...]:
+def _meant(message: Message, call: NamedCall) -> tuple[int, ...]:
     """The tool called, or the tools of the server called; a name of several tools is narrowed by the servers named.
 
     A name of both is the tool's if it is one of that server, or said to be one: no server can take another's name.
@@ -84,15 +84,15 @@ def _meant(message: Message, call: Call) -> tuple[int, ...]:
     return places
 
 
-def _servers_named(said: Said, names: Names) -> frozenset[str]:
+def _servers_named(said: MessageText, names: ToolNames) -> frozenset[str]:
     found = (names.longest(said, first) for first in range(min(len(said.words), _WORDS_READ)))
     return frozenset(server for name in found if name is not None for server in name.servers)
 
 
-def _nearly_named(message: Message, wanted: list[Wanted]) -> Pointing | None:
+def _nearly_named(message: Message, wanted: list[UnknownToolCall]) -> RuleHit | None:
     said, names, keywords, rank = message
     groups = []
-    first: dict[str, Wanted] = {}
+    first: dict[str, UnknownToolCall] = {}
     for one in wanted:
         first.setdefault(said.text[one.first : one.last], one)
     for text, one in islice(first.items(), _GUESSES):
@@ -107,7 +107,7 @@ def _nearly_named(message: Message, wanted: list[Wanted]) -> Pointing | None:
     return _joined(message, "nearest", groups)
 
 
-def _keyword(message: Message) -> Pointing | None:
+def _keyword(message: Message) -> RuleHit | None:
     """The longest keyword decides, of equally long ones the first; the tools of others follow."""
     said, names, keywords, rank = message
     standing = (one for one in keywords.found(said.plain, names.servers) if not told_off(said.before(one.start)))
@@ -118,14 +118,14 @@ def _keyword(message: Message) -> Pointing | None:
     servers = dict.fromkeys(chain(best.servers, *(one.servers for one in found)))
     others = [server for server in servers if server not in best.servers]
     groups = (_turns(fitting(said, names, server, rank) for server in group) for group in (best.servers, others))
-    return Pointing(
+    return RuleHit(
         "keyword", best.start, best.end, best.servers[0] if len(best.servers) == 1 else None, tuple(chain(*groups))
     )
 
 
-def _apart(found: Iterable[Found]) -> list[Found]:
+def _apart(found: Iterable[KeywordHit]) -> list[KeywordHit]:
     """The longest, and of the others in that order those that do not overlap with one taken."""
-    taken: list[Found] = []
+    taken: list[KeywordHit] = []
     covered: set[int] = set()
     for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
         places = range(one.start, one.end)
@@ -135,14 +135,14 @@ def _apart(found: Iterable[Found]) -> list[Found]:
     return taken
 
 
-def _joined(message: Message, rule: Rule, groups: list[tuple[int, int, tuple[int, ...]]]) -> Pointing | None:
+def _joined(message: Message, rule: Rule, groups: list[tuple[int, int, tuple[int, ...]]]) -> RuleHit | None:
     groups = [group for group in groups if group[2]]
     if not groups:
         return None
     places = _turns(group[2] for group in groups)
     servers = {message.names.tools[at].server for at in places}
     start, end, _ = groups[0]
-    return Pointing(rule, start, end, servers.pop() if len(servers) == 1 else None, places)
+    return RuleHit(rule, start, end, servers.pop() if len(servers) == 1 else None, places)
 
 
 def _turns(groups: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

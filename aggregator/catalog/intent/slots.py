@@ -3,8 +3,8 @@
 import re
 from typing import Final, Literal, NamedTuple
 
-from aggregator.catalog.intent.names import Named, Names
-from aggregator.catalog.intent.text import ADDRESS, SIGNS, Said
+from aggregator.catalog.intent.names import NameHit, ToolNames
+from aggregator.catalog.intent.text import ADDRESS, SIGNS, MessageText
 from aggregator.catalog.intent.words import any_of
 
 Kind = Literal["tool", "server"]
@@ -34,31 +34,31 @@ _COMPOUND: Final = re.compile(r"[a-z][a-z0-9]{7,60}(?![a-z0-9_])")
 _DESCRIBED: Final = 48
 
 
-class Slot(NamedTuple):
+class NamePosition(NamedTuple):
     """Where a name may begin, the name if there is one, and the kind that was announced: `the tool called`."""
 
     place: int
-    named: Named | None
+    named: NameHit | None
     kind: Kind | None
 
 
-def slot(said: Said, names: Names, place: int) -> Slot:
+def slot(said: MessageText, names: ToolNames, place: int) -> NamePosition:
     """What stands at `place`, fillers left out."""
     kind: Kind | None = None
     for _ in range(_FILLERS):
         named = name_at(said, names, place)
         if named is not None:
-            return Slot(place, named, kind)
+            return NamePosition(place, named, kind)
         announced = _KIND.match(said.plain, place)
         filler = announced or _FILLER.match(said.plain, place)
         if filler is None:
             break
         kind = _kind(announced) if announced is not None else kind
         place = filler.end()
-    return Slot(place, None, kind)
+    return NamePosition(place, None, kind)
 
 
-def name_at(said: Said, names: Names, place: int) -> Named | None:
+def name_at(said: MessageText, names: ToolNames, place: int) -> NameHit | None:
     """The name that begins at `place`; where a server's is followed by one of its tools', as in `github 的 x`, that."""
     at = said.at.get(place)
     named = names.longest(said, at) if at is not None else None
@@ -70,23 +70,23 @@ def name_at(said: Said, names: Names, place: int) -> Named | None:
     return inner or named
 
 
-def end_of(said: Said, named: Named) -> int:
+def end_of(said: MessageText, named: NameHit) -> int:
     """Where a name ends."""
     return said.words[named.last - 1].end
 
 
-def kind_after(said: Said, end: int) -> tuple[Kind | None, int]:
+def kind_after(said: MessageText, end: int) -> tuple[Kind | None, int]:
     """The kind that is said behind a name, as `工具` or `server`, and where that ends."""
     found = _KIND_AFTER.match(said.plain, end)
     return (_kind(found), found.end()) if found else (None, end)
 
 
-def marked(said: Said, named: Named) -> bool:
+def marked(said: MessageText, named: NameHit) -> bool:
     """Whether the name is set off by backticks or the like."""
     return _MARKED.search(said.before(said.words[named.first].start)) is not None
 
 
-def owns(said: Said, named: Named) -> bool:
+def owns(said: MessageText, named: NameHit) -> bool:
     """Whether something that the named one has is spoken of: `fetch's source`."""
     return _OWNS.match(said.plain, end_of(said, named)) is not None
 
@@ -101,13 +101,13 @@ def has_arguments(after: str) -> bool:
     return _ARGUMENTS.match(after) is not None
 
 
-def identifier(said: Said, place: int) -> int | None:
+def identifier(said: MessageText, place: int) -> int | None:
     """Where what may be an identifier ends that begins at `place`."""
     found = _IDENTIFIER.match(said.plain, place) or _COMPOUND.match(said.plain, place)
     return found.end() if found else None
 
 
-def described(said: Said, place: int) -> tuple[int, int] | None:
+def described(said: MessageText, place: int) -> tuple[int, int] | None:
     """Where a description ends that stands for a name, and the word for a tool behind it: `the weather tool`."""
     clause = said.after(place)[:_DESCRIBED]
     kind = _KIND.search(clause)

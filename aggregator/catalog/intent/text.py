@@ -51,7 +51,7 @@ class Word(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class MessageText:
     """`text` is what is shown of the message; `plain` the same in lower case, addresses blanked out.
 
     `at` maps the start of a word to its position in `words`; `breaks` are the ends of clauses and `quotes` the
@@ -97,14 +97,14 @@ class Said:
         return self.plain[end : min(self.breaks[at][0] if at < len(self.breaks) else len(self.plain), end + _NEAR)]
 
 
-def read(message: str) -> Said:
+def read(message: str) -> MessageText:
     """The message without fenced code, quoted lines and invisible characters."""
     text = _tidy(_bounded("\n".join(filter(None, message.split("```")[::2]))))
     plain = _ADDRESS.sub(lambda found: ADDRESS * len(found[0]), lowered(text))
     words = tuple(Word(found[0], *found.span()) for found in _WORD.finditer(plain))
     breaks = tuple(found.span() for found in _BREAK.finditer(plain))
     quotes = tuple(found.span() for found in _QUOTED.finditer(plain) if len(found[0]) < len(plain))
-    return Said(text, plain, words, {word.start: at for at, word in enumerate(words)}, breaks, quotes)
+    return MessageText(text, plain, words, {word.start: at for at, word in enumerate(words)}, breaks, quotes)
 
 
 def folded(text: str) -> str:

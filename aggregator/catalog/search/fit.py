@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from aggregator.catalog.search.document import Document
 from aggregator.catalog.search.terms.four_grams import alike
 from aggregator.catalog.search.terms.language import LOOKING
-from aggregator.catalog.search.weighted_query import Question
+from aggregator.catalog.search.weighted_query import WeightedQuery
 
 # How much better a tool is that covers the whole question, and one whose server does.
 COVERED = 0.2
@@ -28,7 +28,7 @@ class _Fit:
     covered: frozenset[int]
 
 
-def fits(question: Question, documents: Mapping[int, Document]) -> dict[int, float]:
+def fits(question: WeightedQuery, documents: Mapping[int, Document]) -> dict[int, float]:
     """A score for each of the tools, by slot, to compare with each other only."""
     found = {slot: _said(question, document) for slot, document in documents.items()}
     _cover(question, documents, found)
@@ -43,7 +43,7 @@ def fits(question: Question, documents: Mapping[int, Document]) -> dict[int, flo
     return {slot: fit.score for slot, fit in found.items()}
 
 
-def _said(question: Question, document: Document) -> _Fit:
+def _said(question: WeightedQuery, document: Document) -> _Fit:
     said = document.said
     score = 0.0
     covered: list[int] = []
@@ -58,7 +58,7 @@ def _said(question: Question, document: Document) -> _Fit:
     return _Fit(score, frozenset(covered))
 
 
-def _cover(question: Question, documents: Mapping[int, Document], found: Mapping[int, _Fit]) -> None:
+def _cover(question: WeightedQuery, documents: Mapping[int, Document], found: Mapping[int, _Fit]) -> None:
     """Favour those that answer to more of the question, themselves or with the rest of their server."""
     worth = [max(gain for _, gain in word) for word in question.words]
     if len(worth) < 2:

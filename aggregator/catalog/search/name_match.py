@@ -7,13 +7,13 @@ from aggregator.catalog.search.document import Document
 from aggregator.catalog.search.document import named as named_term
 from aggregator.catalog.search.query import Query
 from aggregator.catalog.search.terms.language import plain
-from aggregator.catalog.search.visible import Sight
+from aggregator.catalog.search.visible import VisibleTools
 
 # A longer question is not the beginning of a name.
 _NAME_WORDS: Final = 12
 
 
-def named(sight: Sight, query: Query) -> dict[int, int]:
+def named(sight: VisibleTools, query: Query) -> dict[int, int]:
     """The tools whose name the query is, or begins: 4 the full name, 3 the own name, 2 its first words or the server's
     name and what follows it, 1 the own name's first letters, if it is written like a name or ends in no known word."""
     if not query.key or not query.name:
@@ -31,7 +31,7 @@ def named(sight: Sight, query: Query) -> dict[int, int]:
     return found
 
 
-def _may_be_begun(sight: Sight, query: Query) -> bool:
+def _may_be_begun(sight: VisibleTools, query: Query) -> bool:
     return not sight.frequency(query.name[-1]) or (query.joined and len(query.name) > 1)
 
 
@@ -39,7 +39,7 @@ def _goes_on(document: Document, key: str) -> bool:
     return document.name.startswith(key) and len(key) > len(document.name) - len(document.own)
 
 
-def _candidates(sight: Sight, query: Query) -> Iterator[tuple[int, Document]]:
+def _candidates(sight: VisibleTools, query: Query) -> Iterator[tuple[int, Document]]:
     """The tools in sight that may have such a name."""
     lists = sight.postings.lists
     begun = _may_be_begun(sight, query)

@@ -13,15 +13,15 @@ from aggregator.catalog.search.document import Document
 from aggregator.catalog.search.fit import fits
 from aggregator.catalog.search.name_match import named
 from aggregator.catalog.search.query import Query
-from aggregator.catalog.search.visible import Sight as Sight
-from aggregator.catalog.search.weighted_query import Question, put
+from aggregator.catalog.search.visible import VisibleTools
+from aggregator.catalog.search.weighted_query import WeightedQuery, put
 
 # When so many entries have been added up, further terms, which say less, are looked at for the best tools only.
 _ENTRIES: Final = 6_000
 _BEST: Final = 64
 
 
-def ranked(sight: Sight, query: Query, limit: int) -> list[tuple[Document, float, int]]:
+def ranked(sight: VisibleTools, query: Query, limit: int) -> list[tuple[Document, float, int]]:
     """The best tools in sight that the query says anything about, best first: each with its score, and how exactly its
     name is asked for (`search_names.named`)."""
     question = put(query, sight)
@@ -44,7 +44,7 @@ def ranked(sight: Sight, query: Query, limit: int) -> list[tuple[Document, float
     return [(sight.document(slot), scores[slot], asked_for.get(slot, 0)) for slot in ordered[:limit]]
 
 
-def _sums(sight: Sight, question: Question) -> list[float]:
+def _sums(sight: VisibleTools, question: WeightedQuery) -> list[float]:
     """By slot, what the terms of the question sum up to there; for long lists of common terms left out."""
     sums = [0.0] * len(sight.mask)
     entries = 0
@@ -59,7 +59,7 @@ def _sums(sight: Sight, question: Question) -> list[float]:
     return sums if sight.whole else list(map(mul, sums, sight.mask))
 
 
-def _best(sight: Sight, sums: list[float], besides: Container[int]) -> list[int]:
+def _best(sight: VisibleTools, sums: list[float], besides: Container[int]) -> list[int]:
     """The best, and of those that are level the first by name."""
     found = [slot for slot in compress(range(len(sums)), sums) if slot not in besides]
     if len(found) <= _BEST:

@@ -34,7 +34,7 @@ class Vectors(Protocol):
         """The product of each row of a matrix and another row."""
 
 
-class Meanings:
+class SemanticIndex:
     """What tools mean, a server at a time. `learn` takes some 50 microseconds a tool: call it in a thread."""
 
     def __init__(self, vectors: Vectors) -> None:

@@ -15,7 +15,7 @@ _DIGITS: Final = bytes.maketrans(bytes((0, 1)), b"01")
 _SHORT: Final = 64
 
 
-class Sight:
+class VisibleTools:
     """The postings with a mask of the tools one agent may see."""
 
     def __init__(self, postings: Postings, allowed: Allowed) -> None:
@@ -31,7 +31,7 @@ class Sight:
         self._bits = int(self.mask[::-1].translate(_DIGITS) or b"0", 2)
 
     def __repr__(self) -> str:
-        return f"<Sight {self.count} of {len(self.mask)} tools>"
+        return f"<VisibleTools {self.count} of {len(self.mask)} tools>"
 
     def frequency(self, term: str) -> int:
         """How many tools in sight say the term."""

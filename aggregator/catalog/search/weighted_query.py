@@ -13,7 +13,7 @@ from aggregator.catalog.search.query import Query, Word
 from aggregator.catalog.search.terms.edit_distance import compound, distance_allowed, within
 from aggregator.catalog.search.terms.language import plain, rarity
 from aggregator.catalog.search.terms.synonyms import meanings
-from aggregator.catalog.search.visible import Sight
+from aggregator.catalog.search.visible import VisibleTools
 
 # Beside the term itself: a slip of the pen, the beginning or end of a longer word.
 SLIP = 0.7
@@ -26,7 +26,7 @@ _LONGER: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class WeightedQuery:
     """Terms that some tool in sight says, with the gain for each point of their impact: `words` as asked, the terms
     that may stand for one word together; `beside`, their pairs and meanings."""
 
@@ -42,7 +42,7 @@ class Question:
         return dict(sorted(gains.items(), key=lambda item: (-item[1], item[0])))
 
 
-def put(query: Query, sight: Sight) -> Question:
+def put(query: Query, sight: VisibleTools) -> WeightedQuery:
     """The question as it is among these tools; a word that none of them says is read as its nearest neighbours."""
     words: list[Word] = []
     unknown: list[Word] = []
@@ -57,14 +57,14 @@ def put(query: Query, sight: Sight) -> Question:
         known = _gains(sight, tuple((other, worth * likeness) for other, likeness in _variants(sight, term)))
         if known:
             words.append(known)
-    return Question(query, tuple(words), _gains(sight, (*query.pairs.items(), *query.means.items())))
+    return WeightedQuery(query, tuple(words), _gains(sight, (*query.pairs.items(), *query.means.items())))
 
 
-def _gains(sight: Sight, word: Word) -> Word:
+def _gains(sight: VisibleTools, word: Word) -> Word:
     return tuple((term, worth / _SCALE * _rareness(sight, term)) for term, worth in word if sight.frequency(term))
 
 
-def _rareness(sight: Sight, term: str) -> float:
+def _rareness(sight: VisibleTools, term: str) -> float:
     frequency = sight.frequency(term)
     return math.log(1 + (sight.count - frequency + 0.5) / (frequency + 0.5))
 
@@ -73,7 +73,7 @@ def _may_be_another(term: str) -> bool:
     return bool(ends(term)) and term not in meanings().of and term not in plain().little and term not in plain().unsaid
 
 
-def _variants(sight: Sight, term: str) -> Iterator[tuple[str, float]]:
+def _variants(sight: VisibleTools, term: str) -> Iterator[tuple[str, float]]:
     """Terms in sight that may have been meant, with how likely; the nearest only. A common word is no slip."""
     near: list[tuple[int, int, str]] = []
     most = 0 if term in rarity() else distance_allowed(term)

@@ -18,7 +18,7 @@ from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.cli.runtime.tables import print_rows
 from aggregator.domain.call_record import RowStatus
 from aggregator.domain.errors import OperatorError
-from aggregator.storage.audit.read import AuditReader, By, LogRow, Wanted, open_reader
+from aggregator.storage.audit.read import AuditReader, By, LogFilter, LogRow, open_reader
 from aggregator.storage.locate import default_url
 
 Format = Literal["jsonl", "csv"]
@@ -123,7 +123,7 @@ def _wanted(
     status: str | None = None,
     since: str | None = None,
     until: str | None = None,
-) -> Wanted:
+) -> LogFilter:
     if status is not None and status not in get_args(RowStatus):
         raise OperatorError(f"There is no status {status!r:.20}; there are {', '.join(get_args(RowStatus))}.")
     now = time.time()
@@ -132,10 +132,10 @@ def _wanted(
         raise OperatorError(
             f"There is nothing between {since!r:.60} and {until!r:.60}: the second is not the later one."
         )
-    return Wanted(agent=agent, server=server, tool=tool, status=status, since=since_at, until=until_at)
+    return LogFilter(agent=agent, server=server, tool=tool, status=status, since=since_at, until=until_at)
 
 
-async def _tail(url: str, wanted: Wanted, lines: int, follow: bool, as_json: bool) -> None:
+async def _tail(url: str, wanted: LogFilter, lines: int, follow: bool, as_json: bool) -> None:
     table = Aligned()
 
     def tell(rows: list[LogRow]) -> None:
@@ -156,7 +156,7 @@ async def _tail(url: str, wanted: Wanted, lines: int, follow: bool, as_json: boo
                     await stopping.wait()
 
 
-async def _pages(reader: AuditReader, wanted: Wanted, last: int, end: int) -> AsyncIterator[list[LogRow]]:
+async def _pages(reader: AuditReader, wanted: LogFilter, last: int, end: int) -> AsyncIterator[list[LogRow]]:
     """The rows after number `last`, up to `end`."""
     while last < end and (rows := await reader.after(last, wanted)):
         yield [row for row in rows if row.seq <= end]
@@ -168,7 +168,7 @@ async def _find(url: str, reference: str) -> list[LogRow]:
         return await reader.find(reference.lower())
 
 
-async def _export(url: str, wanted: Wanted, format: Format, file: TextIO) -> int:
+async def _export(url: str, wanted: LogFilter, format: Format, file: TextIO) -> int:
     count = 0
     async with open_reader(url) as reader:
         if format == "csv":
@@ -179,7 +179,7 @@ async def _export(url: str, wanted: Wanted, format: Format, file: TextIO) -> int
     return count
 
 
-async def _count(url: str, wanted: Wanted, by: By | None) -> audit_stats.Groups:
+async def _count(url: str, wanted: LogFilter, by: By | None) -> audit_stats.Groups:
     groups = audit_stats.Groups()
     async with open_reader(url) as reader:
         async for calls in reader.durations(wanted, by):

@@ -27,7 +27,7 @@ from aggregator.policy.explain import what_can, who_can
 from aggregator.policy.files import cases, schema
 from aggregator.policy.files.folder import check as check_files
 from aggregator.policy.files.folder import read_folder
-from aggregator.policy.files.lint import Known, lint
+from aggregator.policy.files.lint import KnownNames, lint
 from aggregator.policy.files.starter import FILE, starter
 from aggregator.policy.full_names import thing_named
 from aggregator.policy.rulebook import Rulebook, target_of
@@ -176,10 +176,10 @@ class _Setup:
     def trusted(self) -> Mapping[str, bool]:
         return {server.id: server.trusted for server in self.config.servers} if self.config is not None else {}
 
-    def known(self, connect: bool) -> Known:
+    def known(self, connect: bool) -> KnownNames:
         """What the rules can be compared with; the servers are asked for their tools only to `connect`."""
         tools = run_loop(_tools(self.config)) if connect and self.config is not None else None
-        return Known(self.servers, tools, self.trusted)
+        return KnownNames(self.servers, tools, self.trusted)
 
 
 def _setup(path: Path | None) -> _Setup:

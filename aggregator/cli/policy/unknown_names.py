@@ -6,14 +6,16 @@ from aggregator.app.catalog_sync import fingerprint
 from aggregator.config.files.report import nearest
 from aggregator.config.model import Config
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.files.lint import Known
+from aggregator.policy.files.lint import KnownNames
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import target_of
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.quick_read import glance
 
 
-def said_of_missing(thing: ToolRecord | Target, known: Known, config: Config | None, storage: str | None) -> str | None:
+def said_of_missing(
+    thing: ToolRecord | Target, known: KnownNames, config: Config | None, storage: str | None
+) -> str | None:
     """Return that there is nothing of this name; None where there is, or where nobody knows.
 
     Where the servers were not asked for their tools, the lists count that the database `storage` has kept of them.

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from aggregator.cli.runtime.logs import set_levels, start_logging
 from aggregator.cli.runtime.tables import one_line
 from aggregator.config.errors import ConfigMissing
-from aggregator.config.files.find import Found, find_config
+from aggregator.config.files.find import ConfigLocation, find_config
 from aggregator.config.load import Loaded, load, load_found, must_start
 from aggregator.config.model import Config
 from aggregator.storage.locate import default_url
@@ -55,7 +55,7 @@ def load_to_serve(path: Path | None, log_level: str | None, log_json: bool) -> L
     return loaded
 
 
-def find(path: Path | None) -> Found:
+def find(path: Path | None) -> ConfigLocation:
     """The configuration file of a command that ends by itself; one that was not named is told on stderr.
 
     Raises:
@@ -67,7 +67,7 @@ def find(path: Path | None) -> Found:
     return found
 
 
-def _load(found: Found) -> Loaded:
+def _load(found: ConfigLocation) -> Loaded:
     return load_found(found, environment())
 
 

@@ -20,7 +20,7 @@ _WHY: Final = {"named": "named with --config", "own": "your own", "trusted": "of
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ConfigLocation:
     """The file to use, and why it is this one.
 
     `trust` must hold the file whenever it is read; None where it needs no trust. `passed_over` is a file of the working
@@ -38,7 +38,7 @@ class Found:
         return f"{said}; {self.passed_over} is not used, name it with --config to use it" if self.passed_over else said
 
 
-def find_config(explicit: Path | None, cwd: Path, environ: Mapping[str, str]) -> Found:
+def find_config(explicit: Path | None, cwd: Path, environ: Mapping[str, str]) -> ConfigLocation:
     """Return the file that was named, else the user's own, else that of the working folder if it is trusted.
 
     Raises:
@@ -49,15 +49,15 @@ def find_config(explicit: Path | None, cwd: Path, environ: Mapping[str, str]) ->
         named = cwd / os.path.expanduser(explicit)
         if not os.path.exists(named):  # False, not an error, in a folder that may not be entered
             raise ConfigError(f"There is no file {named}. Create it, or name another with --config.")
-        return Found(named, "named")
+        return ConfigLocation(named, "named")
     own, here = own_file(environ), cwd / FILE
     if os.path.exists(own):
         other = os.path.exists(here) and not os.path.samefile(here, own)
-        return Found(own, "own", passed_over=here if other else None)
+        return ConfigLocation(own, "own", passed_over=here if other else None)
     if os.path.exists(here):
         trust = trust_list(environ)
         trust.check(here)
-        return Found(here, "trusted", trust)
+        return ConfigLocation(here, "trusted", trust)
     raise ConfigMissing(
         f"There is no configuration: neither {own} nor {here} exists. Start with a file {own} that holds "
         '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}, '

@@ -51,7 +51,7 @@ _SHAPES = {
 }
 
 
-class Complaint(NamedTuple):
+class ConfigComplaint(NamedTuple):
     """What is wrong at one place."""
 
     where: Where
@@ -61,12 +61,12 @@ class Complaint(NamedTuple):
 
 def complaints(
     error: ValidationError, written: Mapping[str, object], place: Callable[[Where], Where] = lambda where: where
-) -> list[Complaint]:
+) -> list[ConfigComplaint]:
     """One complaint per field; `written` is the object as the file has it, `place` turns our paths into its paths."""
-    made: dict[Where, Complaint] = {}
+    made: dict[Where, ConfigComplaint] = {}
     for detail in error.errors(include_url=False):
         field = tuple(step for step in detail["loc"] if step != "[key]")
-        made.setdefault(field, Complaint(field, *_sentences(detail, field, _lookup(place(field), written))))
+        made.setdefault(field, ConfigComplaint(field, *_sentences(detail, field, _lookup(place(field), written))))
     return list(made.values())
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from aggregator.config.durations import format_duration
-from aggregator.config.files.wording import Complaint
+from aggregator.config.files.wording import ConfigComplaint
 from aggregator.config.model import ServerType
 
 # What each type is reached by.
@@ -29,7 +29,7 @@ _NOT_IN_URL = r"[\x00-\x20\x7f]"
 _LIKELY_MILLISECONDS = 600
 
 
-def settle_type(fields: dict[str, object]) -> Complaint | None:
+def settle_type(fields: dict[str, object]) -> ConfigComplaint | None:
     """Put the type that the fields mean into them, or say why there is none."""
     reached_by = [name for name in _MEANS if fields.get(name) is not None]
     given = fields.get("type")
@@ -37,20 +37,20 @@ def settle_type(fields: dict[str, object]) -> Complaint | None:
         fields["type"] = _MEANS[reached_by[0]]
         return None
     if given is None and not reached_by:
-        return Complaint(
+        return ConfigComplaint(
             (),
             "The entry has neither `command` nor `url`.",
             'Add "command" to run a program, or "url" to connect to a server that is running.',
         )
     if given is None:
-        return Complaint(
+        return ConfigComplaint(
             (),
             f"The entry has both `{reached_by[0]}` and `{reached_by[1]}`, and no `type` to choose between them.",
             "Remove one of them; a program that is to be started for `url` goes into `launch`.",
         )
     need = NEEDS.get(given) if isinstance(given, str) else None
     if need and need not in reached_by:
-        return Complaint(
+        return ConfigComplaint(
             (need,),
             f"A server of type `{given}` needs `{need}`.",
             f"Add `{need}`, or correct `type`.",
@@ -58,7 +58,7 @@ def settle_type(fields: dict[str, object]) -> Complaint | None:
     return None
 
 
-def without_effect(fields: Mapping[str, object], server_type: str) -> Iterator[Complaint]:
+def without_effect(fields: Mapping[str, object], server_type: str) -> Iterator[ConfigComplaint]:
     """Fields that mean nothing for a type."""
     need = NEEDS[server_type]
     for other, names in _ONLY.items():
@@ -67,21 +67,23 @@ def without_effect(fields: Mapping[str, object], server_type: str) -> Iterator[C
                 fix = "Remove it."
                 if need == "url" and other == "command":
                     fix = "Remove it, or put it into `launch` if the aggregator is to start the program."
-                yield Complaint((name,), f"`{name}` has no effect on a server of type `{server_type}`.", fix)
+                yield ConfigComplaint((name,), f"`{name}` has no effect on a server of type `{server_type}`.", fix)
 
 
-def unsound(fields: Mapping[str, object]) -> Iterator[Complaint]:
+def unsound(fields: Mapping[str, object]) -> Iterator[ConfigComplaint]:
     """Texts of the right kind that cannot be used all the same."""
     if fault := address_fault(fields.get("url")):
-        yield Complaint(("url",), fault, 'Write an address such as "https://mcp.example.com/mcp".')
+        yield ConfigComplaint(("url",), fault, 'Write an address such as "https://mcp.example.com/mcp".')
     if fault := address_fault(fields.get("proxy")):
-        yield Complaint(("proxy",), fault, 'Write an HTTP proxy such as "http://proxy.example.com:3128".')
+        yield ConfigComplaint(("proxy",), fault, 'Write an HTTP proxy such as "http://proxy.example.com:3128".')
     headers = fields.get("headers")
     for name, value in headers.items() if isinstance(headers, Mapping) else ():
         if not re.fullmatch(_HEADER_NAME, name):
-            yield Complaint(("headers", name), "This is not the name of an HTTP header.", "Use letters, digits and -.")
+            yield ConfigComplaint(
+                ("headers", name), "This is not the name of an HTTP header.", "Use letters, digits and -."
+            )
         elif isinstance(value, str) and (re.search(_NOT_IN_HEADER, value) or not _latin(value)):
-            yield Complaint(
+            yield ConfigComplaint(
                 ("headers", name), "The value holds a line break or a character that HTTP cannot carry.", "Remove it."
             )
     yield from _unsound_process(fields, ())
@@ -90,25 +92,25 @@ def unsound(fields: Mapping[str, object]) -> Iterator[Complaint]:
         yield from _unsound_process(launch, ("launch",))
 
 
-def _unsound_process(fields: Mapping[str, object], where: tuple[str, ...]) -> Iterator[Complaint]:
+def _unsound_process(fields: Mapping[str, object], where: tuple[str, ...]) -> Iterator[ConfigComplaint]:
     env = fields.get("env")
     for name in env if isinstance(env, Mapping) else ():
         if not name or "=" in name or "\0" in name:
-            yield Complaint(
+            yield ConfigComplaint(
                 (*where, "env", name), "This is not the name of a variable.", "Remove the entry or rename it."
             )
     for name in ("command", "args", "env", "cwd"):
         if any("\0" in text for text in _texts(fields.get(name))):
-            yield Complaint((*where, name), "A NUL character cannot be handed to a program.", "Remove it.")
+            yield ConfigComplaint((*where, name), "A NUL character cannot be handed to a program.", "Remove it.")
 
 
-def likely_milliseconds(fields: Mapping[str, object]) -> Iterator[Complaint]:
+def likely_milliseconds(fields: Mapping[str, object]) -> Iterator[ConfigComplaint]:
     """Bare numbers that are long for seconds."""
     for name in ("timeout", "max_timeout", "connect_timeout", "heartbeat"):
         value = fields.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and _LIKELY_MILLISECONDS < value < 1e9:
             spelled = format_duration(value)
-            yield Complaint(
+            yield ConfigComplaint(
                 (name,),
                 f"The number {value} means seconds here, which is {spelled}.",
                 f'Write "{spelled}" if that is right, or "{format_duration(value / 1000)}" if milliseconds were meant.',

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from aggregator.config.files.jsonfile import JsonObject
 from aggregator.config.files.report import Report, Where, did_you_mean
-from aggregator.config.files.wording import Complaint
+from aggregator.config.files.wording import ConfigComplaint
 from aggregator.config.health import HealthConfig
 from aggregator.config.model import LaunchConfig, ToolsConfig
 from aggregator.config.servers.complete import Gap, add_env_file, complete
@@ -22,7 +22,7 @@ _MAY_BE_BLANK = ("command", "url", "target", "proxy", "cwd", "description")
 
 
 @dataclass
-class Entry:
+class ServerEntry:
     """What the file says of one server, and what was wrong with it so far."""
 
     key: str
@@ -54,11 +54,11 @@ class Entry:
         is_list = name in TOOL_LISTS or (name == "tools" and isinstance(self.raw.get(name), list))
         return (name, *path[2 if is_list else 1 :])
 
-    def error(self, found: Complaint) -> None:
+    def error(self, found: ConfigComplaint) -> None:
         """Report what costs the entry; the place is one in our words."""
         self.report.error((*self.where, *self.place(found.where)), found.message, found.fix, self._name)
 
-    def warn(self, found: Complaint) -> None:
+    def warn(self, found: ConfigComplaint) -> None:
         """Report what does not; the place is one in our words."""
         self.report.warning((*self.where, *self.place(found.where)), found.message, found.fix, self._name)
 
@@ -67,7 +67,7 @@ class Entry:
         return self.id or usable(self.key) or self.key
 
 
-def fill(key: str, raw: Mapping[str, object], where: Where, report: Report, expander: Expander) -> Entry:
+def fill(key: str, raw: Mapping[str, object], where: Where, report: Report, expander: Expander) -> ServerEntry:
     """The entry with its variables filled in. What could not be filled is in `gaps`."""
     filled: dict[str, object] = {}
     gaps: list[Gap] = []
@@ -79,14 +79,14 @@ def fill(key: str, raw: Mapping[str, object], where: Where, report: Report, expa
             filled[name] = value
     if not any(gap.where[0] == ENV_FILE for gap in gaps):
         gaps += add_env_file(filled, expander)
-    entry = Entry(key, raw, where, report, translate(filled), gaps)
+    entry = ServerEntry(key, raw, where, report, translate(filled), gaps)
     for name in _MAY_BE_BLANK:
         if entry.fields.get(name) == "":
             del entry.fields[name]
     return entry
 
 
-def name(entry: Entry) -> bool:
+def name(entry: ServerEntry) -> bool:
     """Settle the id and the prefix; False, with an error, where there is nothing to make them of."""
     own = entry.fields.get("prefix")
     made = usable(entry.key)
@@ -98,24 +98,26 @@ def name(entry: Entry) -> bool:
     if prefix is None or not entry.id:
         place, what = (("prefix",), "prefix") if own is not None else ((), "key")
         message = f"The {what} has no letter or digit of A-Z, a-z, 0-9 to name tools by."
-        entry.error(Complaint(place, message, 'Write a "prefix" that has, such as "maps".'))
+        entry.error(ConfigComplaint(place, message, 'Write a "prefix" that has, such as "maps".'))
         return False
     if own is not None and prefix != own:
         message = f"Tool names cannot hold this prefix; it is `{prefix}` here."
-        entry.warn(Complaint(("prefix",), message, f'Write "{prefix}", or choose another.'))
+        entry.warn(ConfigComplaint(("prefix",), message, f'Write "{prefix}", or choose another.'))
     if own is None and prefix != entry.key:
         message = f"Tool names cannot hold this key; the server is called `{prefix}` here."
-        entry.warn(Complaint((), message, 'Rename the key, or choose a "prefix".'))
+        entry.warn(ConfigComplaint((), message, 'Rename the key, or choose a "prefix".'))
     entry.fields["prefix"] = prefix
     return True
 
 
-def note_keys(entry: Entry) -> None:
+def note_keys(entry: ServerEntry) -> None:
     """Warn of keys that are not known or are there twice, and take them out."""
     for key in entry.translated.unknown:
         _unknown(entry, (key,), OWN_KEYS)
     for key in entry.raw.repeated if isinstance(entry.raw, JsonObject) else ():
-        entry.warn(Complaint((key,), "This key is there more than once; the last one counts.", "Remove the others."))
+        entry.warn(
+            ConfigComplaint((key,), "This key is there more than once; the last one counts.", "Remove the others.")
+        )
     for part, known in _NESTED_KEYS.items():
         value = entry.fields.get(part)
         if isinstance(value, Mapping):
@@ -125,7 +127,7 @@ def note_keys(entry: Entry) -> None:
             entry.fields[part] = {key: item for key, item in value.items() if key in known and item is not None}
 
 
-def _unknown(entry: Entry, where: tuple[str, ...], known: tuple[str, ...]) -> None:
+def _unknown(entry: ServerEntry, where: tuple[str, ...], known: tuple[str, ...]) -> None:
     if not is_comment(where[-1]):
         hint = did_you_mean(where[-1], known)
-        entry.warn(Complaint(where, "This key is not known and has no effect.", hint or "Remove it."))
+        entry.warn(ConfigComplaint(where, "This key is not known and has no effect.", hint or "Remove it."))

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 from aggregator.config.durations import format_duration
 from aggregator.config.files.jsonfile import kind
 from aggregator.config.files.report import Report, Where
-from aggregator.config.files.wording import Complaint, complaints
+from aggregator.config.files.wording import ConfigComplaint, complaints
 from aggregator.config.model import DEFAULT_MAX_TIMEOUT, ServerConfig
 from aggregator.config.servers.checks import NEEDS, likely_milliseconds, settle_type, unsound, without_effect
-from aggregator.config.servers.entry import Entry, fill, name, note_keys
+from aggregator.config.servers.entry import ServerEntry, fill, name, note_keys
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.overrides import Override, apply
 from aggregator.config.servers.secrets import secrets_in
@@ -55,29 +55,29 @@ class ServerReader:
             return None
         return _settled(entry, server, self.expander.folder)
 
-    def _take(self, entry: Entry, server: ServerConfig) -> bool:
+    def _take(self, entry: ServerEntry, server: ServerConfig) -> bool:
         """Claim the names; the first entry that has one keeps it."""
         if holder := self.ids.get(server.id):
             message = f'The name `{server.id}` is already that of "{holder}".'
-            entry.error(Complaint((), message, "Rename one of the two keys."))
+            entry.error(ConfigComplaint((), message, "Rename one of the two keys."))
         elif not server.prefix and not server.enabled:
             # What is switched off takes nobody's names away.
             self.ids[server.id] = entry.key
             return True
         elif (holder := self.prefixes.get("")) and not server.prefix:
             message = f'Only one server can do without a prefix, and "{holder}" does.'
-            entry.error(Complaint(("prefix",), message, 'Give one of the two a "prefix", or switch it off.'))
+            entry.error(ConfigComplaint(("prefix",), message, 'Give one of the two a "prefix", or switch it off.'))
         elif holder := self.prefixes.get(server.prefix):
             message = f'The prefix `{server.prefix}` is already that of "{holder}".'
             place = ("prefix",) if "prefix" in entry.raw else ()
-            entry.error(Complaint(place, message, 'Give one of the two another "prefix".'))
+            entry.error(ConfigComplaint(place, message, 'Give one of the two another "prefix".'))
         else:
             self.ids[server.id] = self.prefixes[server.prefix] = entry.key
             return True
         return False
 
 
-def _switched_off(entry: Entry) -> str | None:
+def _switched_off(entry: ServerEntry) -> str | None:
     """Why missing variables switch the server off, if they do; fields that cannot do without take their default."""
     entry.gaps = [gap for gap in entry.gaps if entry.field_of(gap) not in entry.changed]
     for field_name in {entry.field_of(gap) for gap in entry.gaps} - _MAY_KEEP_REFERENCES:
@@ -87,13 +87,13 @@ def _switched_off(entry: Entry) -> str | None:
     return entry.gaps[0].error.message if entry.gaps else None
 
 
-def _note_gaps(entry: Entry, off: str | None) -> None:
+def _note_gaps(entry: ServerEntry, off: str | None) -> None:
     for where, error in entry.gaps if off else ():
         place = (*entry.where, *where)
         entry.report.warning(place, f"{error.message} The server is switched off.", error.fix, entry.id)
 
 
-def _makes_sense(entry: Entry) -> bool:
+def _makes_sense(entry: ServerEntry) -> bool:
     """Report what does not; True when nothing forbids the entry."""
     if fault := settle_type(entry.fields):
         entry.error(fault)
@@ -112,7 +112,7 @@ def _makes_sense(entry: Entry) -> bool:
     return not faults
 
 
-def _validated(entry: Entry, off: str | None) -> ServerConfig | None:
+def _validated(entry: ServerEntry, off: str | None) -> ServerConfig | None:
     values: dict[str, object] = {"description": entry.key, **entry.fields, "id": entry.id, "key": entry.key}
     if off:
         values |= {"enabled": False, "disabled_reason": off}
@@ -124,7 +124,7 @@ def _validated(entry: Entry, off: str | None) -> ServerConfig | None:
         return None
 
 
-def _settled(entry: Entry, server: ServerConfig, folder: Path) -> ServerConfig:
+def _settled(entry: ServerEntry, server: ServerConfig, folder: Path) -> ServerConfig:
     """With time-outs that agree with each other, and paths that do not depend on the working folder."""
     update: dict[str, object] = {}
     longest = max((server.timeout, *server.tools.timeout.values()))
@@ -132,7 +132,7 @@ def _settled(entry: Entry, server: ServerConfig, folder: Path) -> ServerConfig:
         update["max_timeout"] = max(longest, DEFAULT_MAX_TIMEOUT)
     elif longest > server.max_timeout:
         message = f"A time-out of {format_duration(longest)} is above the maximum, which cuts it short."
-        entry.warn(Complaint(("max_timeout",), message, "Raise `max_timeout`, or lower the time-out."))
+        entry.warn(ConfigComplaint(("max_timeout",), message, "Raise `max_timeout`, or lower the time-out."))
         update["timeout"] = min(server.timeout, server.max_timeout)
     if server.cwd:
         update["cwd"] = _folder(folder, server.cwd)

@@ -13,7 +13,7 @@ from aggregator.domain.errors import ResultsFull
 SMALL: Final = 64 * 1024
 
 
-class Results:
+class ResultMemory:
     """Bytes of JSON that may be held at once. One agent, and one server, has half of it at most."""
 
     def __init__(self, most: int) -> None:
@@ -41,13 +41,13 @@ class Results:
                 del self._parts[part]
 
 
-class Holding:
+class HeldMemory:
     """What one call holds until it is answered."""
 
     __slots__ = ("_results", "_taken")
 
-    def __init__(self, results: Results) -> None:
-        self._results: Results | None = results
+    def __init__(self, results: ResultMemory) -> None:
+        self._results: ResultMemory | None = results
         self._taken: list[tuple[int, tuple[tuple[str, str], ...]]] = []
 
     def take(self, size: int, agent: str | None, server: str) -> bool:
@@ -69,7 +69,7 @@ class Holding:
             self._results = None
 
 
-class Sum:
+class MemoryTotal:
     """How much has come, so far as it is not small."""
 
     __slots__ = ("size",)
@@ -78,13 +78,13 @@ class Sum:
         self.size = 0
 
 
-_summed: Final[ContextVar[Sum | None]] = ContextVar("summed", default=None)
+_summed: Final[ContextVar[MemoryTotal | None]] = ContextVar("summed", default=None)
 
 
 @contextmanager
-def summed() -> Iterator[Sum]:
+def summed() -> Iterator[MemoryTotal]:
     """Sum up what comes for this task: for what is no call."""
-    total = Sum()
+    total = MemoryTotal()
     token = _summed.set(total)
     try:
         yield total

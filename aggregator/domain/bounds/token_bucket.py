@@ -1,7 +1,7 @@
 """A rate that may be exceeded for a moment. This file decides; it reads no clock."""
 
 
-class Bucket:
+class TokenBucket:
     """So much a second in the long run, and `burst` at once."""
 
     __slots__ = ("_burst", "_held", "_rate", "_since")

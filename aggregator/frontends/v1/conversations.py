@@ -12,7 +12,7 @@ KEPT: Final = 100_000
 OVER_AFTER: Final = 24 * 3600.0
 
 
-class Count:
+class CallCount:
     """The calls of one conversation."""
 
     __slots__ = ("last", "made")
@@ -37,19 +37,19 @@ class Conversations:
     """By agent and name; the one not heard of for longest is forgotten first."""
 
     def __init__(self) -> None:
-        self._counts: OrderedDict[tuple[str, str], Count] = OrderedDict()
+        self._counts: OrderedDict[tuple[str, str], CallCount] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._counts)
 
-    def count(self, agent_id: str, conversation: str | None, now: float) -> Count:
+    def count(self, agent_id: str, conversation: str | None, now: float) -> CallCount:
         """The count of a conversation; one without a name is this request alone. `now` is monotonic, in seconds."""
         if conversation is None:
-            return Count()
+            return CallCount()
         key = (agent_id, conversation)
         known = self._counts.get(key)
         if known is None or known.last <= now - OVER_AFTER:
-            known = self._counts[key] = Count()
+            known = self._counts[key] = CallCount()
         known.last = now
         self._counts.move_to_end(key)
         self._forget(now)

@@ -11,7 +11,7 @@ from aggregator.catalog.describe.parameters import params
 from aggregator.catalog.describe.truncate import MARK
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
-from aggregator.frontends.v1.portable_schema import Portable, portable
+from aggregator.frontends.v1.portable_schema import PortableSchema, portable
 
 # OpenAI refuses a function whose description is longer.
 OPENAI_DESCRIPTION: Final = 1_024
@@ -25,7 +25,7 @@ _ABOUT: Final = 30
 _AROUND: Final = 5
 
 
-class Unfit(Exception):
+class NotPortable(Exception):
     """The API would refuse the tool, and every other of the same request with it; says why."""
 
 
@@ -52,7 +52,7 @@ def anthropic(tool: ToolRecord) -> dict[str, Any]:
     schema, rules = _portable(tool)
     for name in schema["properties"]:
         if not ANTHROPIC_PARAMETER.fullmatch(name):
-            raise Unfit(f"Anthropic takes no parameter with the name {name!r:.80}.")
+            raise NotPortable(f"Anthropic takes no parameter with the name {name!r:.80}.")
     definition: dict[str, Any] = {"name": tool.listed["compatible"]}
     if said := _description(tool, rules, None):
         definition["description"] = said
@@ -80,7 +80,7 @@ def short_whole(tool: ToolRecord) -> dict[str, Any]:
     return {"name": shown_name(tool), "description": text, "parameters": tool.definition["inputSchema"]}
 
 
-def _portable(tool: ToolRecord) -> Portable:
+def _portable(tool: ToolRecord) -> PortableSchema:
     return portable(slim(tool.definition["inputSchema"], tool.own_name))
 
 

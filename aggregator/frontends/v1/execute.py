@@ -7,18 +7,18 @@ from typing import Any, Final
 
 from aggregator.domain.bounds.offload import for_each
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.call import CONVERSATION_KEY, Asked
+from aggregator.domain.call import CONVERSATION_KEY, ToolCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import BadArguments, Blame, HostError, OverLimit, RpcError, UnknownTool, UpstreamRpcError
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.versions import LATEST_MODERN, META_CLIENT_CAPABILITIES, META_VERSION
-from aggregator.frontends.v1.conversations import Conversations, Count
-from aggregator.frontends.v1.parse_calls import Order, Wanted
-from aggregator.frontends.v1.render_results import STATUSES, Outcome, of_error, of_result
+from aggregator.frontends.v1.conversations import CallCount, Conversations
+from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall
+from aggregator.frontends.v1.render_results import STATUSES, CallOutcome, of_error, of_result
 from aggregator.frontends.web.header_context import with_context
-from aggregator.frontends.web.sessions import Mute
-from aggregator.gateway.gateway import Gateway
+from aggregator.frontends.web.sessions import BatchChannel
+from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.call_tool import CALL
 from aggregator.gateway.meta.registry import META_TOOLS
@@ -35,15 +35,17 @@ Travel = Callable[[CallRecord], Awaitable[dict[str, Any]]]
 _BLAME: Final = Blame("v1.max_calls_per_conversation", None)
 
 
-class Caller:
+class CallRunner:
     """`most` is how many calls a conversation may make; None for any number."""
 
-    def __init__(self, gateway: Gateway, most: int | None) -> None:
+    def __init__(self, gateway: Dispatcher, most: int | None) -> None:
         self._gateway = gateway
         self._most = most
         self._conversations = Conversations()
 
-    async def run(self, order: Order, principal: Principal, headers: Mapping[str, Sequence[str]]) -> list[Outcome]:
+    async def run(
+        self, order: CallBatch, principal: Principal, headers: Mapping[str, Sequence[str]]
+    ) -> list[CallOutcome]:
         """Every call of an order, in order, whatever becomes of it. `headers` say for whom it is, and its trace."""
         count = self._conversations.count(principal.agent_id, order.conversation, asyncio.get_running_loop().time())
         # The modern era: no handshake, and results whole.
@@ -58,7 +60,7 @@ class Caller:
             ]
             return [await one for one in running]
 
-    async def _one(self, wanted: Wanted, host: Host, meta: Mapping[str, Any], count: Count) -> Outcome:
+    async def _one(self, wanted: ParsedCall, host: Host, meta: Mapping[str, Any], count: CallCount) -> CallOutcome:
         params = {"name": wanted.name, "arguments": wanted.arguments, "_meta": dict(meta)}
         if wanted.name in _LOOKS:
             return await self._made(wanted, host, params)
@@ -69,11 +71,11 @@ class Caller:
             count.give_back()
         return outcome
 
-    async def _made(self, wanted: Wanted, host: Host, params: dict[str, Any]) -> Outcome:
+    async def _made(self, wanted: ParsedCall, host: Host, params: dict[str, Any]) -> CallOutcome:
         try:
             if wanted.fault is not None:
                 return await self._refused(wanted, host, params, self._unreadable(wanted, host))
-            result = await self._gateway.answer(host, "tools/call", params, Mute(0))
+            result = await self._gateway.answer(host, "tools/call", params, BatchChannel(0))
             return await for_each(result.get("content"), of_result, wanted, result)
         except (UnknownTool, UpstreamRpcError) as error:
             return of_error(wanted, error)
@@ -85,7 +87,7 @@ class Caller:
             log.exception("a call of %r failed", wanted.name)
             return of_error(wanted, error)
 
-    async def _over(self, wanted: Wanted, host: Host, params: dict[str, Any]) -> Outcome:
+    async def _over(self, wanted: ParsedCall, host: Host, params: dict[str, Any]) -> CallOutcome:
         """One call more than a conversation may make."""
         said = (
             f"{wanted.name} was not called: at most {self._most} calls are allowed in one conversation here. "
@@ -98,7 +100,7 @@ class Caller:
 
         return await self._refused(wanted, host, params, refuse)
 
-    def _unreadable(self, wanted: Wanted, host: Host) -> Travel:
+    def _unreadable(self, wanted: ParsedCall, host: Host) -> Travel:
         """A call whose arguments nobody can read, if there is such a tool at all."""
 
         async def refuse(record: CallRecord) -> dict[str, Any]:
@@ -107,7 +109,7 @@ class Caller:
 
         return refuse
 
-    async def _refused(self, wanted: Wanted, host: Host, params: dict[str, Any], refuse: Travel) -> Outcome:
+    async def _refused(self, wanted: ParsedCall, host: Host, params: dict[str, Any], refuse: Travel) -> CallOutcome:
         """A call that is not made, on record like every other."""
-        asked = Asked(host.principal, params, LATEST_MODERN, host.style, params["_meta"].get(CONVERSATION_KEY))
+        asked = ToolCall(host.principal, params, LATEST_MODERN, host.style, params["_meta"].get(CONVERSATION_KEY))
         return of_result(wanted, await self._gateway.journal.follow(asked, host, refuse))

@@ -9,7 +9,7 @@ from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.intent.intent import Match, snippet
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
-from aggregator.frontends.v1.definitions import Unfit, anthropic, mcp, openai, short, short_whole
+from aggregator.frontends.v1.definitions import NotPortable, anthropic, mcp, openai, short, short_whole
 from aggregator.frontends.v1.parse_query import ToolsQuestion
 from aggregator.wire.codec import Raw, encode
 
@@ -41,7 +41,7 @@ async def shown(
             await asyncio.sleep(0)
         try:
             text, item = write(tool)
-        except Unfit as problem:
+        except NotPortable as problem:
             unfit.append({"name": shown_name(tool), "reason": str(problem)})
             continue
         # One more for the line break between two.

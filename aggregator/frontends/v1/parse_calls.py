@@ -19,7 +19,7 @@ LONGEST_ID: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ParsedCall:
     """One call. `fault` says why its arguments, which are then as they came, are no object."""
 
     name: str
@@ -29,15 +29,15 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CallBatch:
     """What one request asks for: at least one call, in order."""
 
     form: Form
-    calls: tuple[Wanted, ...]
+    calls: tuple[ParsedCall, ...]
     conversation: str | None
 
 
-def read_order(body: Any, most: int, conversation: str | None = None) -> Order:
+def read_order(body: Any, most: int, conversation: str | None = None) -> CallBatch:
     """The calls of a body; `conversation` is what a header says, and the body has the last word.
 
     Raises:
@@ -63,10 +63,10 @@ def read_order(body: Any, most: int, conversation: str | None = None) -> Order:
         if call.call_id is not None:
             seen.add(call.call_id)
     said = _text(body, "conversation_id", "conversation_id") if body.get("conversation_id") is not None else None
-    return Order(_FORMS[key], tuple(call for _, call in calls), said or conversation or None)
+    return CallBatch(_FORMS[key], tuple(call for _, call in calls), said or conversation or None)
 
 
-def _calls(key: str, value: Any) -> list[tuple[str, Wanted]]:
+def _calls(key: str, value: Any) -> list[tuple[str, ParsedCall]]:
     """Each with its path in the body."""
     if key == "tool_call":
         return [(key, _call(value, key))]
@@ -79,7 +79,7 @@ def _calls(key: str, value: Any) -> list[tuple[str, Wanted]]:
     return [(path, _made(item, path, "input", _text(item, "id", f"{path}.id"))) for path, item in uses]
 
 
-def _call(item: Any, path: str) -> Wanted:
+def _call(item: Any, path: str) -> ParsedCall:
     """A call as OpenAI writes it, or a bare `{name, arguments}`."""
     if not isinstance(item, dict):
         raise BadRequest(path, f"`{path}` must be an object.")
@@ -92,7 +92,7 @@ def _call(item: Any, path: str) -> Wanted:
     return _made(item, path, "arguments", _text(item, name, f"{path}.{name}") if item.get(name) is not None else None)
 
 
-def _made(holder: Mapping[str, Any], path: str, key: str, call_id: str | None) -> Wanted:
+def _made(holder: Mapping[str, Any], path: str, key: str, call_id: str | None) -> ParsedCall:
     name = _text(holder, "name", f"{path}.name", longest=None)
     given = holder.get(key)
     if isinstance(given, str):
@@ -100,12 +100,12 @@ def _made(holder: Mapping[str, Any], path: str, key: str, call_id: str | None) -
         try:
             given = decode(given.encode("utf-8", "surrogatepass")) if given.strip() else {}
         except ValueError as error:
-            return Wanted(name, given, call_id, f"its arguments are not valid JSON: {error}")
+            return ParsedCall(name, given, call_id, f"its arguments are not valid JSON: {error}")
     if given is None:
         given = {}
     if not isinstance(given, dict):
-        return Wanted(name, given, call_id, "its arguments are no JSON object")
-    return Wanted(name, given, call_id)
+        return ParsedCall(name, given, call_id, "its arguments are no JSON object")
+    return ParsedCall(name, given, call_id)
 
 
 def _text(holder: Mapping[str, Any], key: str, path: str, longest: int | None = LONGEST_ID) -> str:

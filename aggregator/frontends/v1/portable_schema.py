@@ -33,14 +33,14 @@ _AT_NO_TOP: Final = frozenset(
 _ALONE: Final = frozenset({*_NARROWER, *_ANNOTATIONS, "type", "enum", "pattern", "format", "multipleOf", "uniqueItems"})
 
 
-class Portable(NamedTuple):
+class PortableSchema(NamedTuple):
     """`schema` is a plain object; `rules` are sentences for what it cannot say."""
 
     schema: dict[str, Any]
     rules: tuple[str, ...]
 
 
-def portable(schema: Mapping[str, Any]) -> Portable:
+def portable(schema: Mapping[str, Any]) -> PortableSchema:
     """The schema as a plain object with `properties`, every array with `items`, and the rules that are left."""
     copy: dict[str, Any] = decode(encode(schema), inf)
     flat = _Flat(copy)
@@ -49,7 +49,7 @@ def portable(schema: Mapping[str, Any]) -> Portable:
     for _, node in positions(flat.top):
         if isinstance(node, dict):
             _mend(node, flat.top)
-    return Portable(flat.top, tuple(dict.fromkeys(flat.rules)))
+    return PortableSchema(flat.top, tuple(dict.fromkeys(flat.rules)))
 
 
 class _Flat:

@@ -17,7 +17,7 @@ from aggregator.domain.errors import (
     to_wire,
 )
 from aggregator.domain.schema_walk import deeper_than
-from aggregator.frontends.v1.parse_calls import Order, Wanted
+from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall
 from aggregator.frontends.v1.result_text import as_json, as_text
 
 # Statuses of calls that were not made. What else goes wrong is told to the model in a 200: the conversation goes on.
@@ -35,10 +35,10 @@ _DEPTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """One call that is over. `error` says to programs why there is no result of the tool."""
 
-    wanted: Wanted
+    wanted: ParsedCall
     content: str
     is_error: bool = False
     error: Mapping[str, Any] | None = None
@@ -54,35 +54,37 @@ class Outcome:
         return STATUSES.get(self.code or "", 200)
 
 
-def of_result(wanted: Wanted, result: Mapping[str, Any]) -> Outcome:
+def of_result(wanted: ParsedCall, result: Mapping[str, Any]) -> CallOutcome:
     """The outcome of a `tools/call` that has a result."""
     meta = result.get("_meta")
     error = meta.get(ERROR_META_KEY) if isinstance(meta, Mapping) else None
     is_error = result.get("isError") is True
     if not is_error or not isinstance(error, Mapping) or not isinstance(error.get("code"), str):
-        return Outcome(wanted, as_text(result), is_error)
-    return Outcome(wanted, as_text(result), True, _shallow(error))
+        return CallOutcome(wanted, as_text(result), is_error)
+    return CallOutcome(wanted, as_text(result), True, _shallow(error))
 
 
-def of_error(wanted: Wanted, error: Exception) -> Outcome:
+def of_error(wanted: ParsedCall, error: Exception) -> CallOutcome:
     """The outcome of one that ended in an error, ours or the upstream's."""
     wire = to_wire(error)
     message = wire["message"]
     if isinstance(error, UnknownTool):
-        return Outcome(wanted, message, True, {"code": "unknown_tool", "status": 404, "message": message, **error.data})
+        return CallOutcome(
+            wanted, message, True, {"code": "unknown_tool", "status": 404, "message": message, **error.data}
+        )
     if isinstance(error, UpstreamRpcError):
         data = as_json(wire["data"]) if "data" in wire else ""
         text = f"{wanted.name} failed: {message}" + (f"\n{data[:_DATA_SHOWN]}" if data else "")
         details = {"code": "upstream_rpc_error", "server": error.server, "message": message, "rpc": wire}
-        return Outcome(wanted, text, True, _shallow(details))
+        return CallOutcome(wanted, text, True, _shallow(details))
     if isinstance(error, RpcError):
         # Ours: what has to be asked cannot be asked over plain HTTP.
         code = HostLacks.code if error.code == MISSING_CAPABILITY else "request_failed"
-        return Outcome(wanted, message, True, _shallow({"code": code, "message": message, "rpc": wire}))
-    return Outcome(wanted, message, True, {"code": "internal_error", "message": message})
+        return CallOutcome(wanted, message, True, _shallow({"code": code, "message": message, "rpc": wire}))
+    return CallOutcome(wanted, message, True, {"code": "internal_error", "message": message})
 
 
-def answer(order: Order, outcomes: Sequence[Outcome]) -> tuple[int, dict[str, Any]]:
+def answer(order: CallBatch, outcomes: Sequence[CallOutcome]) -> tuple[int, dict[str, Any]]:
     """HTTP status and body. The status is the call's if there is one call; several have theirs in `results`."""
     status = outcomes[0].status if len(outcomes) == 1 else 200
     if order.form == "single":
@@ -96,7 +98,7 @@ def answer(order: Order, outcomes: Sequence[Outcome]) -> tuple[int, dict[str, An
     return status, {"messages": messages, "results": [_record(outcome) for outcome in outcomes]}
 
 
-def retry_after(outcomes: Sequence[Outcome]) -> int | None:
+def retry_after(outcomes: Sequence[CallOutcome]) -> int | None:
     """Seconds until a single refused call is worth trying again, where that is known."""
     error = outcomes[0].error if len(outcomes) == 1 else None
     wait = error.get("retry_after") if error is not None else None
@@ -110,25 +112,25 @@ def _shallow(error: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in error.items() if not isinstance(value, Mapping | list)}
 
 
-def _message(outcome: Outcome) -> dict[str, Any]:
+def _message(outcome: CallOutcome) -> dict[str, Any]:
     wanted = outcome.wanted
     named = {"tool_call_id": wanted.call_id} if wanted.call_id is not None else {}
     return {"role": "tool", **named, "name": wanted.name, "content": outcome.content}
 
 
-def _block(outcome: Outcome) -> dict[str, Any]:
+def _block(outcome: CallOutcome) -> dict[str, Any]:
     block = {"type": "tool_result", "tool_use_id": outcome.wanted.call_id, "content": outcome.content}
     return {**block, "is_error": True} if outcome.is_error else block
 
 
-def _record(outcome: Outcome) -> dict[str, Any]:
+def _record(outcome: CallOutcome) -> dict[str, Any]:
     wanted = outcome.wanted
     named = {"tool_call_id": wanted.call_id} if wanted.call_id is not None else {}
     record = {**named, "name": wanted.name, "status": outcome.status, "is_error": outcome.is_error}
     return {**record, "error": outcome.error} if outcome.error is not None else record
 
 
-def _trouble(outcome: Outcome) -> dict[str, Any]:
+def _trouble(outcome: CallOutcome) -> dict[str, Any]:
     """Nothing for a call that went well: its message is the whole answer."""
     if not outcome.is_error:
         return {}

@@ -13,16 +13,16 @@ from aggregator.config.settings import V1Config
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.principal import Principal
 from aggregator.frontends.v1.errors import BadRequest
-from aggregator.frontends.v1.execute import Caller
+from aggregator.frontends.v1.execute import CallRunner
 from aggregator.frontends.v1.openapi import document
 from aggregator.frontends.v1.parse_calls import LONGEST_ID, read_order
 from aggregator.frontends.v1.parse_query import read_intent, read_tools_question
 from aggregator.frontends.v1.render_results import answer, retry_after
-from aggregator.frontends.web.body_limits import BodyRefused, Bounds
+from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused
 from aggregator.frontends.web.header_context import headers_of
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, header, respond
-from aggregator.gateway.admission import NoRoom
-from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.admission import TooMany
+from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.views.finder import ServerSeen
 from aggregator.identity.identify import Refused
 from aggregator.wire.codec import decode
@@ -36,7 +36,7 @@ _MATCHED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class V1Request:
     """`body` is what was posted, as JSON; None for a GET."""
 
     principal: Principal
@@ -45,7 +45,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class V1Response:
     """`body` is written as JSON."""
 
     status: int
@@ -53,14 +53,14 @@ class Reply:
     headers: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
-class V1Door:
+class V1Frontend:
     """ASGI for the paths in `ROUTES`."""
 
-    def __init__(self, gateway: Gateway, config: V1Config, bounds: Bounds, public_url: str | None) -> None:
+    def __init__(self, gateway: Dispatcher, config: V1Config, bounds: BodyLimits, public_url: str | None) -> None:
         self._gateway = gateway
         self._bounds = bounds
         self._most_calls = config.max_calls_per_request
-        self._caller = Caller(gateway, config.max_calls_per_conversation)
+        self._caller = CallRunner(gateway, config.max_calls_per_conversation)
         self._document = document(config, public_url)
 
     async def serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,7 +73,7 @@ class V1Door:
         try:
             with self._bounds.room.seat("pending", principal):
                 await self._answer(route, principal, scope, receive, send)
-        except NoRoom as full:
+        except TooMany as full:
             refused = failure("too_many_requests", full.message)
             await respond(send, full.code, refused, {b"retry-after": b"%d" % full.retry_after})
 
@@ -87,22 +87,22 @@ class V1Door:
             await respond(send, refused.status, failure("bad_request", str(refused)))
             return
         async with Tasks("a request of /v1") as tasks:
-            work = tasks.start(self._reply(route, Request(principal, scope, body)))
+            work = tasks.start(self._reply(route, V1Request(principal, scope, body)))
             gone = tasks.start(_gone(receive))
             # Nobody waits for the answer any more: leaving cancels the calls.
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
-                reply: Reply = await work
+                reply: V1Response = await work
                 await respond(send, reply.status, reply.body, reply.headers)
 
-    async def _reply(self, route: "Route", request: Request) -> Reply:
+    async def _reply(self, route: "Route", request: V1Request) -> V1Response:
         try:
             return await route(self, request)
         except BadRequest as bad:
-            return Reply(bad.status, failure("bad_request", bad.message, bad.field))
+            return V1Response(bad.status, failure("bad_request", bad.message, bad.field))
         except Exception:
             log.exception("%s failed", request.scope["path"])
-            return Reply(500, failure("internal_error", "Internal error in the aggregator; its log says more."))
+            return V1Response(500, failure("internal_error", "Internal error in the aggregator; its log says more."))
 
     async def _body(self, scope: Scope, receive: Receive) -> Any:
         if not (header(scope, b"content-type") or "").lower().startswith("application/json"):
@@ -114,7 +114,7 @@ class V1Door:
 
     # -- routes
 
-    async def tools(self, request: Request) -> Reply:
+    async def tools(self, request: V1Request) -> V1Response:
         question = read_tools_question(request.scope["query_string"].decode("latin-1"))
         principal, gateway, match = request.principal, self._gateway, None
         if question.message is not None:
@@ -126,37 +126,37 @@ class V1Door:
                 _check_server(question.server, await gateway.servers(principal))
         write = await _loaded("aggregator.frontends.v1.list_tools:shown")
         style = gateway.views.of(principal).style("canonical")
-        return Reply(200, await write(question, found, style, gateway.source, match))
+        return V1Response(200, await write(question, found, style, gateway.source, match))
 
-    async def intent(self, request: Request) -> Reply:
+    async def intent(self, request: V1Request) -> V1Response:
         message, limit = read_intent(request.body)
         match = await self._gateway.match_intent(request.principal, message, limit)
         write = await _loaded("aggregator.frontends.v1.list_tools:intent_answer")
-        return Reply(200, write(match))
+        return V1Response(200, write(match))
 
-    async def tool_calls(self, request: Request) -> Reply:
+    async def tool_calls(self, request: V1Request) -> V1Response:
         headers = headers_of(request.scope)
         order = read_order(request.body, self._most_calls, _conversation(headers))
         outcomes = await self._caller.run(order, request.principal, headers)
         status, body = answer(order, outcomes)
         wait = retry_after(outcomes)
-        return Reply(status, body, {} if wait is None else {b"retry-after": b"%d" % wait})
+        return V1Response(status, body, {} if wait is None else {b"retry-after": b"%d" % wait})
 
-    async def servers(self, request: Request) -> Reply:
-        return Reply(200, {"servers": [_server(seen) for seen in await self._gateway.servers(request.principal)]})
+    async def servers(self, request: V1Request) -> V1Response:
+        return V1Response(200, {"servers": [_server(seen) for seen in await self._gateway.servers(request.principal)]})
 
-    async def openapi(self, request: Request) -> Reply:
-        return Reply(200, self._document)
+    async def openapi(self, request: V1Request) -> V1Response:
+        return V1Response(200, self._document)
 
 
-Route = Callable[[V1Door, Request], Awaitable[Reply]]
+Route = Callable[[V1Frontend, V1Request], Awaitable[V1Response]]
 
 ROUTES: Final[Mapping[str, tuple[str, Route]]] = {
-    f"{V1_PATH}/tools": ("GET", V1Door.tools),
-    f"{V1_PATH}/servers": ("GET", V1Door.servers),
-    f"{V1_PATH}/intent": ("POST", V1Door.intent),
-    f"{V1_PATH}/tool_calls": ("POST", V1Door.tool_calls),
-    f"{V1_PATH}/openapi.json": ("GET", V1Door.openapi),
+    f"{V1_PATH}/tools": ("GET", V1Frontend.tools),
+    f"{V1_PATH}/servers": ("GET", V1Frontend.servers),
+    f"{V1_PATH}/intent": ("POST", V1Frontend.intent),
+    f"{V1_PATH}/tool_calls": ("POST", V1Frontend.tool_calls),
+    f"{V1_PATH}/openapi.json": ("GET", V1Frontend.openapi),
 }
 
 

@@ -4,20 +4,20 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aggregator.config.settings import HttpConfig
-from aggregator.frontends.web.event_stream import Unread
+from aggregator.frontends.web.event_stream import StreamFull
 from aggregator.frontends.web.host_guard import BodyCut, BodyTooLarge, Receive, Scope, header, read_body
-from aggregator.gateway.admission import Room
+from aggregator.gateway.admission import Admission
 
 # What is read of a message even when there is no room: it may be one that makes some.
 SMALL: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class BodyLimits:
     """`max_body` in bytes."""
 
-    room: Room
-    unread: Unread = field(default_factory=Unread)
+    room: Admission
+    unread: StreamFull = field(default_factory=StreamFull)
     max_body: int = 4 * 2**20
 
     async def read(self, scope: Scope, receive: Receive) -> bytes:
@@ -50,10 +50,10 @@ class BodyRefused(Exception):
         self.status = status
 
 
-def bounds_of(config: HttpConfig, room: Room) -> Bounds:
+def bounds_of(config: HttpConfig, room: Admission) -> BodyLimits:
     """As configured."""
 
     def unread() -> None:
         room.refused["unread"] += 1
 
-    return Bounds(room, Unread(config.max_unread_bytes, unread), config.max_body_bytes)
+    return BodyLimits(room, StreamFull(config.max_unread_bytes, unread), config.max_body_bytes)

@@ -39,7 +39,7 @@ _TOO_SLOW: Final = _answer(b"408 Request Timeout", b"The request did not arrive 
 _TOO_LARGE: Final = _answer(b"431 Request Header Fields Too Large", b"The head of a request may have 64 KiB.")
 
 
-class Connection(HttpToolsProtocol):
+class HostConnection(HttpToolsProtocol):
     """`stall_timeout` in seconds; `given_up` hears what a connection was ended for, which the server counts."""
 
     def __init__(self, stall_timeout: float, given_up: Callable[[str], None], *rest: Any, **more: Any) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from aggregator.frontends.web.host_guard import Scope, Send, respond, source_in
-from aggregator.identity.identify import Door, Facts, Refused
+from aggregator.identity.identify import Door, Refused, RequestFacts
 
 
-def facts_of(scope: Scope, door: Door, endpoint_agent: str | None = None) -> Facts:
+def facts_of(scope: Scope, door: Door, endpoint_agent: str | None = None) -> RequestFacts:
     """Every credential that was sent, as it was sent."""
     authorization: list[str] = []
     api_key: list[str] = []
@@ -16,7 +16,7 @@ def facts_of(scope: Scope, door: Door, endpoint_agent: str | None = None) -> Fac
             authorization.append(value.decode("latin-1"))
         elif name == b"x-api-key":
             api_key.append(value.decode("latin-1"))
-    return Facts(
+    return RequestFacts(
         door,
         tuple(authorization),
         tuple(api_key),

@@ -24,7 +24,7 @@ HEADERS: Final = {
 }
 
 
-class Unread:
+class StreamFull:
     """What waits on all streams for hosts that do not read: `each` bytes on one. `given_up` hears of each ended one."""
 
     def __init__(self, each: int = 16 * 1024 * 1024, given_up: Callable[[], None] = lambda: None) -> None:
@@ -69,9 +69,9 @@ class Unread:
 class EventStream:
     """`push` from anywhere, `run` in the task that owns the response."""
 
-    def __init__(self, unread: Unread | None = None) -> None:
+    def __init__(self, unread: StreamFull | None = None) -> None:
         self.waiting = 0
-        self._unread = unread or Unread()
+        self._unread = unread or StreamFull()
         self._queue: deque[bytes] = deque()
         self._news = asyncio.Event()
         self._ending = False

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import ShuttingDown, to_wire
-from aggregator.frontends.web.event_stream import KEEP_ALIVE_INTERVAL, EventStream, Unread
+from aggregator.frontends.web.event_stream import KEEP_ALIVE_INTERVAL, EventStream, StreamFull
 from aggregator.frontends.web.host_guard import Receive, Send, respond_bytes
 from aggregator.wire.codec import encode
-from aggregator.wire.peer import NoWayBack, Peer, PeerGone, encode_error
+from aggregator.wire.peer import NoBackChannel, Peer, PeerGone, encode_error
 
 # A request that runs this long gets someone who watches its connection.
 SLOW: Final = 0.05
@@ -42,10 +42,10 @@ class Exchange:
         *,
         modern: bool,
         peer: Peer | None = None,
-        unread: Unread | None = None,
+        unread: StreamFull | None = None,
     ) -> None:
         self.request_id = request_id
-        self._unread = unread or Unread()
+        self._unread = unread or StreamFull()
         self._peer = peer
         self._receive = receive
         self._send = send
@@ -64,7 +64,7 @@ class Exchange:
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Ask the host on this request's own stream (L/basic/transports); 2026-07-28 has no such requests."""
         if self._peer is None:
-            raise NoWayBack
+            raise NoBackChannel
         stream = self._open()
         if stream.ended:
             raise PeerGone("the host closed its stream")

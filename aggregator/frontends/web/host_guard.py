@@ -9,7 +9,7 @@ from typing import Any, Final
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.frontends.web.own_address import OwnAddress
-from aggregator.identity.source import Source, source_of
+from aggregator.identity.source import ClientSource, source_of
 from aggregator.wire.codec import encode
 
 Scope = MutableMapping[str, Any]
@@ -35,10 +35,10 @@ class BodyCut(Exception):
     """The host was gone before the whole request had come."""
 
 
-class Guard:
+class HostGuard:
     """ASGI: lets through what was sent to a name of ours from a page we know, or from no page.
 
-    What comes through has its `Source` in the scope (`source_in`), the only word there is on where it comes from.
+    What comes through has its `ClientSource` in the scope (`source_in`), the only word there is on where it comes from.
     """
 
     def __init__(self, app: App, own: OwnAddress, open_paths: Container[str] = ()) -> None:
@@ -81,9 +81,9 @@ class Guard:
         await self._app(scope, receive, send)
 
 
-def source_in(scope: Scope) -> Source:
+def source_in(scope: Scope) -> ClientSource:
     """Where a request comes from, as the guard found it."""
-    source: Source = scope[SOURCE]
+    source: ClientSource = scope[SOURCE]
     return source
 
 

@@ -8,13 +8,13 @@ from types import TracebackType
 from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.frontends.web.event_stream import EventStream, Unread
+from aggregator.frontends.web.event_stream import EventStream, StreamFull
 from aggregator.frontends.web.exchange import Exchange
-from aggregator.gateway.admission import NoRoom, Room, Seat
+from aggregator.gateway.admission import Admission, Slot, TooMany
 from aggregator.gateway.host import Host
-from aggregator.gateway.revocation import Admitted, Going
-from aggregator.gateway.views.list_changed import Changes
-from aggregator.wire.peer import Channel, NoWayBack, Peer
+from aggregator.gateway.revocation import AdmittedTasks, RevocableTask
+from aggregator.gateway.views.list_changed import ListChanges
+from aggregator.wire.peer import Channel, NoBackChannel, Peer
 
 # Seconds between two looks for idle sessions, however many are refused.
 _LOOK_AGAIN: Final = 1.0
@@ -23,7 +23,7 @@ _LOOK_AGAIN: Final = 1.0
 class HttpSession:
     """One handshake and what hangs on it. It is in use, not idle, inside of every `with` of it."""
 
-    def __init__(self, session_id: str, host: Host, tasks: Tasks, seat: Seat, unread: Unread) -> None:
+    def __init__(self, session_id: str, host: Host, tasks: Tasks, seat: Slot, unread: StreamFull) -> None:
         self.id = session_id
         self.seat = seat
         self.host = host
@@ -72,7 +72,7 @@ class HttpSession:
             NoWayBack: that is not open.
         """
         if self._standing is None:
-            raise NoWayBack
+            raise NoBackChannel
         return await self.peer.request(method, params)
 
     def end(self) -> None:
@@ -93,7 +93,7 @@ class HttpSession:
 
 
 async def _never(method: str, params: dict[str, Any], channel: Channel) -> None:
-    raise NoWayBack
+    raise NoBackChannel
 
 
 def _ignore(method: str, params: dict[str, Any]) -> None:
@@ -101,7 +101,7 @@ def _ignore(method: str, params: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Mute:
+class BatchChannel:
     """The way back of a request in a batch: there is none."""
 
     request_id: str | int
@@ -110,7 +110,7 @@ class Mute:
         """Dropped."""
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        raise NoWayBack
+        raise NoBackChannel
 
 
 class Sessions:
@@ -118,21 +118,21 @@ class Sessions:
 
     def __init__(
         self,
-        changes: Changes,
-        admitted: Admitted,
+        changes: ListChanges,
+        admitted: AdmittedTasks,
         tasks: Tasks,
-        room: Room,
+        room: Admission,
         idle_timeout: float,
-        unread: Unread | None = None,
+        unread: StreamFull | None = None,
     ) -> None:
         self._changes = changes
         self._admitted = admitted
         self._tasks = tasks
         self._room = room
-        self._unread = unread or Unread()
+        self._unread = unread or StreamFull()
         self._swept = float("-inf")
         self._idle_timeout = idle_timeout
-        self._sessions: dict[str, tuple[HttpSession, Going]] = {}
+        self._sessions: dict[str, tuple[HttpSession, RevocableTask]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -149,7 +149,7 @@ class Sessions:
         """
         try:
             seat = self._room.seat("sessions", host.principal)
-        except NoRoom:
+        except TooMany:
             if asyncio.get_running_loop().time() - self._swept < _LOOK_AGAIN or not self._sweep():
                 raise
             seat = self._room.seat("sessions", host.principal)

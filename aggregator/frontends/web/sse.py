@@ -11,12 +11,12 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import ON_RECORD
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
-from aggregator.frontends.web.body_limits import BodyRefused, Bounds, is_small
+from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, is_small
 from aggregator.frontends.web.event_stream import EventStream, end_when_gone
 from aggregator.frontends.web.header_context import headers_of, with_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
-from aggregator.gateway.admission import NoRoom
-from aggregator.gateway.gateway import Gateway
+from aggregator.gateway.admission import TooMany
+from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.wire.codec import decode
 from aggregator.wire.message import method_of
@@ -25,11 +25,16 @@ from aggregator.wire.peer import Channel, Peer
 log = logging.getLogger(__name__)
 
 
-class SseDoor:
+class SseFrontend:
     """Every stream is one session of one host. `prefix` is what stands before our paths for the sender of a request."""
 
     def __init__(
-        self, gateway: Gateway, names: Style | None, messages_path: str, bounds: Bounds, prefix: Callable[[Scope], str]
+        self,
+        gateway: Dispatcher,
+        names: Style | None,
+        messages_path: str,
+        bounds: BodyLimits,
+        prefix: Callable[[Scope], str],
     ) -> None:
         self._gateway = gateway
         self._names = names
@@ -53,7 +58,7 @@ class SseDoor:
         try:
             with room.seat("sessions", principal), room.seat("streams", principal):
                 await self._stream(principal, scope, receive, send)
-        except NoRoom as full:
+        except TooMany as full:
             await _no_room(send, full)
 
     async def _stream(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,7 +103,7 @@ class SseDoor:
             # The call in it has a seat of its own; an answer to a question of ours needs none.
             with nullcontext() if is_small(scope) else self._bounds.room.seat("pending", principal):
                 message = decode(await self._bounds.read(scope, receive))
-        except NoRoom as full:
+        except TooMany as full:
             await _no_room(send, full)
             return
         except BodyRefused as refused:
@@ -113,5 +118,5 @@ class SseDoor:
         peer.feed(message)
 
 
-async def _no_room(send: Send, full: NoRoom) -> None:
+async def _no_room(send: Send, full: TooMany) -> None:
     await respond(send, full.code, {"error": full.message}, {b"retry-after": b"%d" % full.retry_after})

@@ -17,15 +17,15 @@ from aggregator.domain.errors import (
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.versions import LEGACY_VERSIONS, META_CLIENT_CAPABILITIES, META_VERSION, MODERN_VERSIONS
-from aggregator.frontends.web.body_limits import BodyRefused, Bounds, is_small
+from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, is_small
 from aggregator.frontends.web.event_stream import end_when_gone
 from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.header_context import headers_of, with_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
-from aggregator.frontends.web.sessions import HttpSession, Mute, Sessions
-from aggregator.gateway.admission import NoRoom, Seat
+from aggregator.frontends.web.sessions import BatchChannel, HttpSession, Sessions
+from aggregator.gateway.admission import Slot, TooMany
+from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.eras import unsupported
-from aggregator.gateway.gateway import Gateway
 from aggregator.gateway.host import Host
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import decode
@@ -39,10 +39,12 @@ _BATCHES: Final = "2025-03-26"
 Headers = dict[str, list[str]]
 
 
-class HttpDoor:
+class StreamableHttpFrontend:
     """ASGI for one endpoint. What outlives a request lives in `tasks`."""
 
-    def __init__(self, gateway: Gateway, names: Style | None, bounds: Bounds, sessions: Sessions, tasks: Tasks) -> None:
+    def __init__(
+        self, gateway: Dispatcher, names: Style | None, bounds: BodyLimits, sessions: Sessions, tasks: Tasks
+    ) -> None:
         self._gateway = gateway
         self._names = names
         self._bounds = bounds
@@ -53,7 +55,7 @@ class HttpDoor:
         """ASGI, for a request whose sender is known."""
         try:
             await self._serve(principal, scope, receive, send)
-        except NoRoom as full:
+        except TooMany as full:
             await _no_room(send, full)
 
     async def _serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,7 +63,7 @@ class HttpDoor:
         if scope["method"] == "POST":
             try:
                 seat = self._bounds.room.seat("pending", principal)
-            except NoRoom as full:
+            except TooMany as full:
                 if not is_small(scope):
                     raise
                 await self._post(principal, scope, headers, receive, send, full)
@@ -82,7 +84,7 @@ class HttpDoor:
     # -- posts
 
     async def _post(
-        self, principal: Principal, scope: Scope, headers: Headers, receive: Receive, send: Send, seat: Seat | NoRoom
+        self, principal: Principal, scope: Scope, headers: Headers, receive: Receive, send: Send, seat: Slot | TooMany
     ) -> None:
         """`seat` is the room there is: without any, only what asks for none is taken, which may make some."""
         try:
@@ -96,7 +98,7 @@ class HttpDoor:
         except ValueError as problem:
             await respond(send, 400, error_message(None, HostError(PARSE_ERROR, f"Parse error: {problem}")))
             return
-        if isinstance(seat, NoRoom):
+        if isinstance(seat, TooMany):
             if not isinstance(message, dict) or ("method" in message and "id" in message):
                 raise seat
         elif method_of(message) == _LISTEN:
@@ -242,7 +244,7 @@ class HttpDoor:
             if method in ON_RECORD:
                 params = with_context(params, headers)
             with self._bounds.room.seat("pending", session.host.principal):
-                result = await self._gateway.answer(session.host, method, params, Mute(request_id))
+                result = await self._gateway.answer(session.host, method, params, BatchChannel(request_id))
             return {"jsonrpc": "2.0", "id": request_id, "result": result}
         except Exception as error:
             return error_message(request_id, error)
@@ -303,7 +305,7 @@ class HttpDoor:
             session.sit(stream)
 
 
-async def _no_room(send: Send, full: NoRoom) -> None:
+async def _no_room(send: Send, full: TooMany) -> None:
     await respond(send, full.code, error_message(None, full), {b"retry-after": b"%d" % full.retry_after})
 
 

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.domain.bounds.offload import going_through
-from aggregator.domain.call import Resolved
+from aggregator.domain.call import ResolvedCall
 from aggregator.domain.errors import NotConfirmed, WaitsForApproval
 from aggregator.domain.text.invisible import escaped
 from aggregator.gateway.ask.argument_lines import shown_arguments
-from aggregator.gateway.ask.confirm import Asker, Question, answering
+from aggregator.gateway.ask.confirm import Confirmation, HostPrompt, answering
 from aggregator.gateway.host import Host
-from aggregator.gateway.views.views import Confirming
+from aggregator.gateway.views.views import ConfirmRule
 from aggregator.storage.digest import argument_digest
 from aggregator.storage.errors import QueueFull, StorageError
 from aggregator.storage.records import Approval
@@ -34,7 +34,7 @@ _SHOWN: Final = 160
 _NOTE_TOLD: Final = 500
 
 
-class Consent:
+class ApprovalStep:
     """`approvals` opens the queue when it is first needed, or says None: then what needs it is refused.
 
     `redact` takes secrets out of the arguments that are kept there for somebody else to see. `queued` is told of every
@@ -47,10 +47,10 @@ class Consent:
         self._approvals = approvals
         self._redact = redact
         self.queued: Callable[[Approval], None] = _never_mind
-        self._asker = Asker()
+        self._asker = HostPrompt()
 
     async def obtain(
-        self, resolved: Resolved, arguments: Mapping[str, Any], way: Confirming, host: Host, channel: Channel
+        self, resolved: ResolvedCall, arguments: Mapping[str, Any], way: ConfirmRule, host: Host, channel: Channel
     ) -> tuple[str | None, dict[str, Any] | None]:
         """Return who agreed (`host:NAME`, or who granted the approval), else the interim result that carries the
         question to the host.
@@ -63,7 +63,7 @@ class Consent:
         agent, digest = asked.principal.agent_id, await going_through(arguments, argument_digest, arguments)
         if way.by == "host" and self._asker.can_ask(host, asked.version, asked.params):
             message = await going_through(arguments, _message, resolved, arguments)
-            question = Question(agent, tool.name, digest, message)
+            question = Confirmation(agent, tool.name, digest, message)
             reply = await self._asker.ask(question, asked.version, asked.params, channel)
             if reply.interim is not None:
                 return None, dict(reply.interim)
@@ -85,7 +85,7 @@ class Consent:
             raise _refused(tool.name, "no question can be queued now") from error
 
     async def _from_queue(
-        self, resolved: Resolved, arguments: Mapping[str, Any], bound: tuple[str, str, str], approvals: "Approvals"
+        self, resolved: ResolvedCall, arguments: Mapping[str, Any], bound: tuple[str, str, str], approvals: "Approvals"
     ) -> str:
         now, (agent, tool, _) = time.time(), bound
         answer = await approvals.find_answer(*bound, now=now)
@@ -111,7 +111,7 @@ class Consent:
             approval=waiting.id,
         )
 
-    def _shown(self, resolved: Resolved, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    def _shown(self, resolved: ResolvedCall, arguments: Mapping[str, Any]) -> tuple[str, str]:
         """Return the question and the whole arguments, as JSON, without secrets."""
         redacted = self._redact(dict(arguments))
         return _message(resolved, redacted), encode_in_pieces(redacted).decode("utf-8", "replace")
@@ -139,7 +139,7 @@ def _never_mind(approval: Approval) -> None:
     """Nobody is told."""
 
 
-def _message(resolved: Resolved, arguments: Mapping[str, Any]) -> str:
+def _message(resolved: ResolvedCall, arguments: Mapping[str, Any]) -> str:
     """What the person is asked. The host shows one server, so the upstream is named (S/client/elicitation)."""
     tool = resolved.tool
     agent, name = _plain(resolved.asked.principal.agent_id), _plain(tool.own_name)

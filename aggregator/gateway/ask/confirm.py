@@ -15,9 +15,9 @@ from aggregator.domain.decision import HOST_AGREED
 from aggregator.domain.errors import RpcError
 from aggregator.domain.text.invisible import escaped
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, era_of
-from aggregator.gateway.ask.sealed_state import Sealer
+from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.gateway.host import Host
-from aggregator.wire.peer import Channel, NoWayBack, PeerGone
+from aggregator.wire.peer import Channel, NoBackChannel, PeerGone
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ STATE_KIND: Final = "consent"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Confirmation:
     """What a person is to agree to. `digest` is that of the arguments, which the answer is bound to."""
 
     agent_id: str
@@ -41,7 +41,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ConfirmationReply:
     """`agreed` decides; `interim` is the result to give the host instead, when it has to come back with the answer.
 
     `unable`: the question reached nobody, whatever the host had declared.
@@ -53,11 +53,11 @@ class Reply:
     unable: bool = False
 
 
-class Asker:
+class HostPrompt:
     """Puts yes-or-no questions to people."""
 
     def __init__(self) -> None:
-        self._sealer = Sealer(STATE_KIND)
+        self._sealer = StateSealer(STATE_KIND)
 
     def can_ask(self, host: Host, version: str, params: Mapping[str, Any]) -> bool:
         """Whether this host can put a form to a person."""
@@ -66,7 +66,9 @@ class Asker:
         capabilities = meta.get(META_CLIENT_CAPABILITIES) if modern and isinstance(meta, dict) else host.capabilities
         return abilities_of(version, capabilities).forms
 
-    async def ask(self, question: Question, version: str, params: Mapping[str, Any], channel: Channel) -> Reply:
+    async def ask(
+        self, question: Confirmation, version: str, params: Mapping[str, Any], channel: Channel
+    ) -> ConfirmationReply:
         """The person's reply, or the interim result that carries the question to them."""
         if era_of(version) == "modern":
             return self._ask_modern(question, params)
@@ -74,13 +76,13 @@ class Asker:
             async with asyncio.timeout(PATIENCE):
                 answer = await channel.ask("elicitation/create", _form(question.message))
         except TimeoutError:
-            return Reply(False, f"nobody answered within {PATIENCE:g} s")
-        except (NoWayBack, PeerGone, RpcError) as error:
+            return ConfirmationReply(False, f"nobody answered within {PATIENCE:g} s")
+        except (NoBackChannel, PeerGone, RpcError) as error:
             log.info("the question about %s could not be put: %s", question.tool, error)
-            return Reply(False, "the host could not put the question to a person", unable=True)
+            return ConfirmationReply(False, "the host could not put the question to a person", unable=True)
         return _judge(answer)
 
-    def _ask_modern(self, question: Question, params: Mapping[str, Any]) -> Reply:
+    def _ask_modern(self, question: Confirmation, params: Mapping[str, Any]) -> ConfirmationReply:
         now = asyncio.get_running_loop().time()
         bound = {"agent": question.agent_id, "tool": question.tool, "digest": question.digest}
         responses = params.get("inputResponses")
@@ -92,7 +94,7 @@ class Asker:
             "inputRequests": {_KEY: {"method": "elicitation/create", "params": _form(question.message)}},
             "requestState": self._sealer.seal(bound, now + PATIENCE),
         }
-        return Reply(False, "a person has to agree first", interim)
+        return ConfirmationReply(False, "a person has to agree first", interim)
 
 
 def answering(host: Host, version: str, params: Mapping[str, Any]) -> str:
@@ -110,10 +112,12 @@ def _form(message: str) -> dict[str, Any]:
     return {"mode": "form", "message": message, "requestedSchema": schema}
 
 
-def _judge(answer: Mapping[str, Any]) -> Reply:
+def _judge(answer: Mapping[str, Any]) -> ConfirmationReply:
     content = answer.get("content")
     if answer.get("action") != "accept":
-        return Reply(False, "the person declined" if answer.get("action") == "decline" else "the person did not answer")
+        return ConfirmationReply(
+            False, "the person declined" if answer.get("action") == "decline" else "the person did not answer"
+        )
     if isinstance(content, dict) and content.get(_FIELD) is True:
-        return Reply(True, "the person agreed")
-    return Reply(False, "the person did not allow it")
+        return ConfirmationReply(True, "the person agreed")
+    return ConfirmationReply(False, "the person did not allow it")

@@ -32,13 +32,13 @@ from aggregator.domain.errors import (
 from aggregator.domain.principal import Principal
 from aggregator.gateway.ask.confirm import PATIENCE
 from aggregator.gateway.ask.confirm import STATE_KIND as CONSENT
-from aggregator.gateway.ask.parked_calls import Parked, Parking, Unclaimed
+from aggregator.gateway.ask.parked_calls import ParkedCall, ParkedCalls, Unclaimed
 from aggregator.gateway.ask.questions import answered, pages_of, renamed, worded
-from aggregator.gateway.ask.sealed_state import Sealer
-from aggregator.gateway.ask.upstream_caller import Behind
-from aggregator.gateway.revocation import Admitted
+from aggregator.gateway.ask.sealed_state import StateSealer
+from aggregator.gateway.ask.upstream_caller import RequestCaller
+from aggregator.gateway.revocation import AdmittedTasks
 from aggregator.storage.digest import argument_digest
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 from aggregator.wire.pieces import brief
 
 log = logging.getLogger(__name__)
@@ -61,10 +61,10 @@ Send = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """Sends the request, with these params in addition, and returns the upstream's result."""
 
 
-class Matter(NamedTuple):
+class CallTarget(NamedTuple):
     """What is asked for: what answers and states are bound to. `what` is the exposed name or URI."""
 
-    link: Link
+    link: Upstream
     method: str
     what: str
     principal: Principal
@@ -72,22 +72,22 @@ class Matter(NamedTuple):
 
 
 @dataclass(slots=True)
-class Back:
+class Resumption:
     """A host that came back with answers: `parked` is the call that waits for them, `more` what the upstream is to get
     with the request if none does. `agreed`: who had agreed to the call, if anybody had."""
 
     agreed: str | None
     more: dict[str, Any] = field(default_factory=dict)
-    parked: Parked | None = None
+    parked: ParkedCall | None = None
     answers: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Inquiries:
+class InputRequests:
     """Holds what is sealed, and the calls that are parked."""
 
-    def __init__(self, admitted: Admitted) -> None:
-        self._sealer = Sealer("request")
-        self.parking = Parking(admitted)
+    def __init__(self, admitted: AdmittedTasks) -> None:
+        self._sealer = StateSealer("request")
+        self.parking = ParkedCalls(admitted)
 
     # -- coming back
 
@@ -96,8 +96,8 @@ class Inquiries:
         return self._sealer.claims(params.get("requestState"))
 
     async def back(
-        self, matter: Matter, behind: Behind, params: Mapping[str, Any], *, confirm: ConfirmBy | None
-    ) -> Back | None:
+        self, matter: CallTarget, behind: RequestCaller, params: Mapping[str, Any], *, confirm: ConfirmBy | None
+    ) -> Resumption | None:
         """What a host came back with; None if it did not, or only with the agreement that `confirm`, who has to agree,
         calls for.
 
@@ -118,7 +118,7 @@ class Inquiries:
             raise StaleState("a person has to agree to it by now")
         return found
 
-    async def _opened(self, matter: Matter, params: Mapping[str, Any]) -> Back:
+    async def _opened(self, matter: CallTarget, params: Mapping[str, Any]) -> Resumption:
         now = asyncio.get_running_loop().time()
         try:
             bond = await going_through(matter.arguments, _bond, matter)
@@ -133,18 +133,18 @@ class Inquiries:
             parked = self.parking.get(state["parked"])
             if parked is None:
                 raise StaleState("what waited for the answer is gone")
-            return Back(state["agreed"], parked=parked, answers=answers)
+            return Resumption(state["agreed"], parked=parked, answers=answers)
         told = _answers(answers, state["keys"])
         if state["pages"]:
             if any(told.get(key, {}).get("action") != "accept" for key in state["keys"]):
                 raise _refusal(matter, NotAnswered, "a page had to be visited first, and was not")
-            return Back(state["agreed"])
+            return Resumption(state["agreed"])
         more: dict[str, Any] = {"inputResponses": told} if state["keys"] else {}
         if state["state"] is not None:
             more["requestState"] = state["state"]
-        return Back(state["agreed"], more)
+        return Resumption(state["agreed"], more)
 
-    def unasked(self, matter: Matter, behind: Behind, params: Mapping[str, Any]) -> dict[str, Any]:
+    def unasked(self, matter: CallTarget, behind: RequestCaller, params: Mapping[str, Any]) -> dict[str, Any]:
         """Answers that a host gives before it is asked: for its server to take or leave."""
         given, greeting = params.get("inputResponses"), matter.link.greeting
         takes = behind.modern and greeting is not None and greeting.era == "modern" and "requestState" not in params
@@ -152,7 +152,7 @@ class Inquiries:
 
     # -- going there
 
-    def parks(self, matter: Matter, behind: Behind) -> bool:
+    def parks(self, matter: CallTarget, behind: RequestCaller) -> bool:
         """Whether the request must be able to go on without its host: only that can be asked by a result alone while
         the upstream asks by a request."""
         if not behind.modern or behind.abilities == NOTHING or matter.method not in _MAY_ASK:
@@ -162,8 +162,8 @@ class Inquiries:
 
     async def park(
         self,
-        matter: Matter,
-        behind: Behind,
+        matter: CallTarget,
+        behind: RequestCaller,
         work: Callable[[], Awaitable[dict[str, Any]]],
         unclaimed: Unclaimed,
         *,
@@ -174,15 +174,15 @@ class Inquiries:
         Raises:
             Exception: as `work` does.
         """
-        return await self._attend(matter, Parked(self.parking, behind, work, unclaimed), agreed)
+        return await self._attend(matter, ParkedCall(self.parking, behind, work, unclaimed), agreed)
 
-    async def resume(self, matter: Matter, behind: Behind, back: Back) -> dict[str, Any]:
+    async def resume(self, matter: CallTarget, behind: RequestCaller, back: Resumption) -> dict[str, Any]:
         """The same, for a host that came back to a parked request."""
         assert back.parked is not None
         back.parked.come_back(behind, back.answers)
         return await self._attend(matter, back.parked, back.agreed)
 
-    async def _attend(self, matter: Matter, parked: Parked, agreed: str | None) -> dict[str, Any]:
+    async def _attend(self, matter: CallTarget, parked: ParkedCall, agreed: str | None) -> dict[str, Any]:
         result = await parked.attend()
         if result is not None:
             return result
@@ -197,7 +197,7 @@ class Inquiries:
         return {"resultType": "input_required", "inputRequests": asked, "requestState": state}
 
     async def carry(
-        self, matter: Matter, behind: Behind, send: Send, more: dict[str, Any], *, agreed: str | None = None
+        self, matter: CallTarget, behind: RequestCaller, send: Send, more: dict[str, Any], *, agreed: str | None = None
     ) -> dict[str, Any]:
         """The upstream's result; for a host of 2026-07-28 perhaps what it is asked.
 
@@ -226,7 +226,7 @@ class Inquiries:
         raise UpstreamBadAnswer(server, f"{server} asked {ROUNDS} times and has not come to an end.")
 
     async def _passed_on(
-        self, matter: Matter, result: dict[str, Any], requests: Mapping[str, Any], agreed: str | None
+        self, matter: CallTarget, result: dict[str, Any], requests: Mapping[str, Any], agreed: str | None
     ) -> dict[str, Any]:
         state = {
             **await going_through(matter.arguments, _bond, matter),
@@ -240,7 +240,7 @@ class Inquiries:
         asked = {"inputRequests": requests} if requests else {}
         return {**rest, **asked, "requestState": sealed}
 
-    def _misses(self, matter: Matter, behind: Behind, error: UpstreamRpcError) -> dict[str, Any]:
+    def _misses(self, matter: CallTarget, behind: RequestCaller, error: UpstreamRpcError) -> dict[str, Any]:
         """What an error amounts to by which a server says that a capability or a visit is missing.
 
         Raises:
@@ -293,7 +293,7 @@ def _answers(given: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return {key: answered(given[key]) for key in keys if isinstance(given.get(key), dict)}
 
 
-def _bond(matter: Matter) -> dict[str, Any]:
+def _bond(matter: CallTarget) -> dict[str, Any]:
     """What a state is good for. A digest stands for the arguments.
 
     Raises:
@@ -309,7 +309,7 @@ def _bond(matter: Matter) -> dict[str, Any]:
     }
 
 
-def _requests(matter: Matter, behind: Behind, result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _requests(matter: CallTarget, behind: RequestCaller, result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The questions of a result, as the host is to get them.
 
     Raises:
@@ -341,7 +341,7 @@ def _requests(matter: Matter, behind: Behind, result: Mapping[str, Any]) -> dict
     return asked
 
 
-async def _put(matter: Matter, behind: Behind, asked: Mapping[str, Any]) -> dict[str, Any]:
+async def _put(matter: CallTarget, behind: RequestCaller, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The answer of a handshake-era host. One that cannot ask its person has dismissed the question."""
     server, method = matter.link.config.id, asked["method"]
     try:
@@ -355,7 +355,7 @@ async def _put(matter: Matter, behind: Behind, asked: Mapping[str, Any]) -> dict
         ) from error
 
 
-def _refusal(matter: Matter, kind: type[NotAnswered], why: str) -> AggregatorError:
+def _refusal(matter: CallTarget, kind: type[NotAnswered], why: str) -> AggregatorError:
     """For a tool a result, for anything else an error."""
     if matter.method == _CALL:
         return kind(matter.what, f"{matter.what} was not carried out: {why}.")

@@ -12,9 +12,9 @@ from typing import Any, Final
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, RpcError
 from aggregator.gateway.ask.questions import answered
-from aggregator.gateway.ask.upstream_caller import Behind
+from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.host import Host
-from aggregator.gateway.revocation import REVIEWED_DOORS, Admitted, Going
+from aggregator.gateway.revocation import REVIEWED_DOORS, AdmittedTasks, RevocableTask
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +29,10 @@ Unclaimed = Callable[[dict[str, Any] | Exception | None], None]
 """Told when nobody came back for a call: its outcome, None if it was still running."""
 
 
-class Parked:
+class ParkedCall:
     """One call, from its first request to its result. Only one request at a time attends it."""
 
-    def __init__(self, home: "Parking", behind: Behind, work: Work, unclaimed: Unclaimed) -> None:
+    def __init__(self, home: "ParkedCalls", behind: RequestCaller, work: Work, unclaimed: Unclaimed) -> None:
         self.id = ""
         self.behind = behind
         self._home = home
@@ -98,7 +98,7 @@ class Parked:
         self._expiry = asyncio.get_running_loop().call_later(patience, self._expire)
         return {key: request for key, (request, _) in self._open.items()}
 
-    def come_back(self, behind: Behind, answers: Mapping[str, Any]) -> None:
+    def come_back(self, behind: RequestCaller, answers: Mapping[str, Any]) -> None:
         """The host is here again, with another request; what it did not answer stays asked."""
         self._stay()
         self.behind.channel, self.behind.token = behind.channel, behind.token
@@ -140,23 +140,23 @@ class Parked:
             self._news.set()
 
 
-class Parking:
+class ParkedCalls:
     """All of them. `tasks` is where they run; leaving `running` ends them."""
 
-    def __init__(self, admitted: Admitted) -> None:
+    def __init__(self, admitted: AdmittedTasks) -> None:
         self.tasks = Tasks("calls that ask their host")
         self._admitted = admitted
-        self._kept: dict[str, tuple[Parked, Going | None]] = {}
+        self._kept: dict[str, tuple[ParkedCall, RevocableTask | None]] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def get(self, parked: str) -> Parked | None:
+    def get(self, parked: str) -> ParkedCall | None:
         """A call that waits for its host; None if it is gone."""
         kept = self._kept.get(parked)
         return kept[0] if kept is not None else None
 
-    def has_room(self, parked: Parked) -> bool:
+    def has_room(self, parked: ParkedCall) -> bool:
         """Whether one more may wait; one that has waited already may go on."""
         if parked.id:
             return True
@@ -164,14 +164,14 @@ class Parking:
         same = sum(kept.behind.agent == agent for kept, _ in self._kept.values())
         return len(self._kept) < AT_MOST and same < OF_ONE_AGENT
 
-    def keep(self, parked: Parked) -> None:
+    def keep(self, parked: ParkedCall) -> None:
         if parked.id not in self._kept:
             host = parked.behind.host
             reviewed = host.door in REVIEWED_DOORS
             going = self._admitted.enter(host.principal, parked.shut_out) if reviewed else None
             self._kept[parked.id] = parked, going
 
-    def forget(self, parked: Parked) -> None:
+    def forget(self, parked: ParkedCall) -> None:
         kept = self._kept.pop(parked.id, None)
         if kept is not None and kept[1] is not None:
             self._admitted.leave(kept[1])

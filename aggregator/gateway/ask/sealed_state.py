@@ -17,7 +17,7 @@ _USED_LIMIT: Final = 100_000
 _SIGNATURE_BYTES: Final = 32
 
 
-class Sealer:
+class StateSealer:
     """Seals and opens with a key of this process; `now` is seconds on the caller's monotonic clock.
 
     `kind` stands before what it seals: by that states of other kinds are told apart, not trusted.

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
-from aggregator.domain.abilities import ELICIT, Abilities, abilities_of, lacking
+from aggregator.domain.abilities import ELICIT, HostCapabilities, abilities_of, lacking
 from aggregator.domain.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
 from aggregator.domain.log_levels import DEFAULT, rank
 from aggregator.domain.versions import (
@@ -20,7 +20,7 @@ from aggregator.gateway.ask.confirm import PATIENCE
 from aggregator.gateway.ask.questions import answered, page_id, worded
 from aggregator.gateway.eras import received
 from aggregator.gateway.host import Ask, Host
-from aggregator.wire.peer import Channel, NoWayBack, PeerGone
+from aggregator.wire.peer import Channel, NoBackChannel, PeerGone
 from aggregator.wire.pieces import brief
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ _SAID: Final = "notifications/message"
 _COMPLETED: Final = "notifications/elicitation/complete"
 
 
-class Behind:
+class RequestCaller:
     """A `Caller`: one request of a host. Of a request that is parked the `channel` comes and goes.
 
     `parked` puts a question where the host finds it with the result of its request. `lacked` is what the host would
@@ -114,15 +114,15 @@ class Behind:
         if notify is not None:
             notify(_COMPLETED, {"elicitationId": page_id(server, elicitation)})
 
-    def standing(self) -> "Standing | None":
+    def standing(self) -> "SessionCaller | None":
         """See `Caller`."""
-        return Standing(self.host, self.abilities) if not self.modern else None
+        return SessionCaller(self.host, self.abilities) if not self.modern else None
 
 
-class Standing:
+class SessionCaller:
     """A `Caller` for what belongs to no request: a host of the handshake eras, by its session."""
 
-    def __init__(self, host: Host, abilities: Abilities) -> None:
+    def __init__(self, host: Host, abilities: HostCapabilities) -> None:
         self.sent_in: str | None = None
         self.host = host
         self.abilities = abilities
@@ -164,12 +164,12 @@ class Standing:
         if self.host.notify is not None:
             self.host.notify(_COMPLETED, {"elicitationId": page_id(server, elicitation)})
 
-    def standing(self) -> "Standing":
+    def standing(self) -> "SessionCaller":
         """See `Caller`."""
         return self
 
 
-def refuse_unable(abilities: Abilities, method: str, params: Mapping[str, Any]) -> None:
+def refuse_unable(abilities: HostCapabilities, method: str, params: Mapping[str, Any]) -> None:
     """Only what the host declared may be asked.
 
     Raises:
@@ -196,7 +196,7 @@ async def put(ask: Ask | None, method: str, asked: dict[str, Any]) -> dict[str, 
         if method == ELICIT:
             return {"action": "cancel"}
         raise RpcError(INVALID_REQUEST, f"The host did not answer within {PATIENCE:g} s.") from None
-    except (NoWayBack, PeerGone) as error:
+    except (NoBackChannel, PeerGone) as error:
         raise RpcError(INVALID_REQUEST, "The host cannot be asked (any more).") from error
 
 

@@ -17,7 +17,7 @@ from aggregator.domain.errors import OverLimit, UpstreamHttpStatus, UpstreamLost
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.limits import Limits, ResultLimit
 from aggregator.schemas.within import misfit
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _NOT_RUN: Final = frozenset({404, 410, 429})
 _VERDICTS: Final = 10_000
 _NAMED: Final = 5
 
-ToolsOf = Callable[[Link], tuple[ToolRecord, ...]]
+ToolsOf = Callable[[Upstream], tuple[ToolRecord, ...]]
 # Servers in the order of preference.
 Line = tuple[str, ...]
 
@@ -77,7 +77,7 @@ class Failover:
     """`restock` says what there is; `others` are then those that may stand in for a tool, by its name, and `problems`
     the pairs that were configured and do not go together."""
 
-    def __init__(self, links: Mapping[str, Link]) -> None:
+    def __init__(self, links: Mapping[str, Upstream]) -> None:
         self._links = links
         self.others: dict[str, tuple[ToolRecord, ...]] = {}
         self._verdicts: dict[tuple[str, str, str, str], str | None] = {}

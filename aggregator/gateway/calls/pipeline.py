@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from aggregator.catalog.catalog import Catalog
 from aggregator.config.model import Config
 from aggregator.domain.bounds.offload import for_each, is_long
-from aggregator.domain.call import Asked, Resolved
+from aggregator.domain.call import ResolvedCall, ToolCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import (
     HEADER_MISMATCH,
@@ -31,14 +31,14 @@ from aggregator.domain.errors import (
 )
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.uris.links import in_result
-from aggregator.gateway.ask.approval import Consent
-from aggregator.gateway.ask.input_required import Back, Inquiries, Matter
-from aggregator.gateway.ask.upstream_caller import Behind
-from aggregator.gateway.call_log import Journal, name_tool, timed
+from aggregator.gateway.ask.approval import ApprovalStep
+from aggregator.gateway.ask.input_required import CallTarget, InputRequests, Resumption
+from aggregator.gateway.ask.upstream_caller import RequestCaller
+from aggregator.gateway.call_log import CallLog, name_tool, timed
 from aggregator.gateway.calls.failover import Failover, goes_on, together
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.provenance import attributed
-from aggregator.gateway.calls.rate_limits import Ledger
+from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.result_size import bounded
 from aggregator.gateway.calls.validate import Checker
@@ -50,7 +50,7 @@ from aggregator.gateway.views.views import View
 from aggregator.policy.limits import Limits
 from aggregator.policy.rulebook import Ruling
 from aggregator.upstream.sessions.negotiate import version_of
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 from aggregator.wire.headers import mirror
 from aggregator.wire.peer import Channel
 
@@ -66,7 +66,7 @@ _WORTH_A_RETRY: Final = frozenset({429, 502, 503, 504})
 class Permitted(NamedTuple):
     """The policy allows it, perhaps once a person has agreed. Only the pipeline makes one."""
 
-    resolved: Resolved
+    resolved: ResolvedCall
     ruling: Ruling
     record: CallRecord
 
@@ -83,11 +83,11 @@ class Pipeline:
 
     def __init__(
         self,
-        links: Mapping[str, Link],
+        links: Mapping[str, Upstream],
         resolver: Resolver,
-        consent: Consent,
-        journal: Journal,
-        inquiries: Inquiries,
+        consent: ApprovalStep,
+        journal: CallLog,
+        inquiries: InputRequests,
         failover: Failover,
         offers: Offers,
     ) -> None:
@@ -99,7 +99,7 @@ class Pipeline:
         self._consent = consent
         self._journal = journal
         self.checker = Checker()
-        self._ledger = Ledger()
+        self._ledger = RateLimits()
         self._restocked = asyncio.Event()
 
     def reconfigure(self, config: Config) -> None:
@@ -122,7 +122,7 @@ class Pipeline:
         """There is another catalog."""
         self._restocked.set()
 
-    async def call_tool(self, asked: Asked, view: View, host: Host, channel: Channel) -> dict[str, Any]:
+    async def call_tool(self, asked: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """The upstream's result, whole; or a result that says why there is none, or asks what has to be asked.
 
         Raises:
@@ -132,7 +132,7 @@ class Pipeline:
         return await self._journal.follow(asked, host, partial(self.travel, asked, view, host, channel))
 
     async def travel(
-        self, asked: Asked, view: View, host: Host, channel: Channel, record: CallRecord
+        self, asked: ToolCall, view: View, host: Host, channel: Channel, record: CallRecord
     ) -> dict[str, Any]:
         """From the name to the answer, for whoever follows the call.
 
@@ -150,8 +150,8 @@ class Pipeline:
         confirm = view.confirming.by if permitted.ruling.decision.verdict == "confirm" else None
         if self._failover.others and tool.name in self._failover.others:
             return await self._by_turns(checked, view, host, channel)
-        behind = Behind(host, asked.version, asked.params, channel)
-        matter = Matter(self._links[tool.server], "tools/call", tool.name, asked.principal, checked.arguments)
+        behind = RequestCaller(host, asked.version, asked.params, channel)
+        matter = CallTarget(self._links[tool.server], "tools/call", tool.name, asked.principal, checked.arguments)
         back = await self._inquiries.back(matter, behind, asked.params, confirm=confirm)
         if confirm is not None and back is None:
             with timed(record, "confirm"):
@@ -179,8 +179,8 @@ class Pipeline:
             turn = await self._in_place(checked, view, one, charged=charged)
             if turn is None:
                 continue
-            behind = Behind(host, asked.version, asked.params, channel)
-            matter = Matter(self._links[one.server], "tools/call", one.name, asked.principal, turn.arguments)
+            behind = RequestCaller(host, asked.version, asked.params, channel)
+            matter = CallTarget(self._links[one.server], "tools/call", one.name, asked.principal, turn.arguments)
             record.answered_by = one.server if one is not tool else None
             try:
                 back = await self._inquiries.back(matter, behind, asked.params, confirm=confirm)
@@ -239,16 +239,16 @@ class Pipeline:
         limits = together(first.ruling.limits, ruling.limits, charged=charged)
         # What was decided, and agreed to, is the call that the agent made.
         ruling = ruling._replace(decision=first.ruling.decision, limits=limits)
-        return Checked(Permitted(Resolved(first.resolved.asked, tool), ruling, first.record), arguments)
+        return Checked(Permitted(ResolvedCall(first.resolved.asked, tool), ruling, first.record), arguments)
 
-    async def _permit(self, asked: Asked, view: View, record: CallRecord) -> Permitted:
+    async def _permit(self, asked: ToolCall, view: View, record: CallRecord) -> Permitted:
         refuse_look_alikes(asked.params)
         tool = await self._resolver.find(view, asked.name, asked.style)
         name_tool(record, tool)
         if tool.only_for_apps and (asked.via is not None or record.door == "v1"):
             # These are ways of models, and that is for a host's own doing (ext-apps, `visibility`).
             raise UnknownTool(asked.name, [], meant=tool)
-        return Permitted(Resolved(asked, tool), view.ruling(tool), record)
+        return Permitted(ResolvedCall(asked, tool), view.ruling(tool), record)
 
     async def _check(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
         tool, asked, rules = permitted.resolved.tool, permitted.resolved.asked, permitted.ruling.tightening
@@ -271,7 +271,9 @@ class Pipeline:
         record.approved_by, interim = await self._consent.obtain(resolved, checked.arguments, way, host, channel)
         return interim
 
-    async def _forward(self, checked: Checked, matter: Matter, behind: Behind, back: Back | None) -> dict[str, Any]:
+    async def _forward(
+        self, checked: Checked, matter: CallTarget, behind: RequestCaller, back: Resumption | None
+    ) -> dict[str, Any]:
         record = checked.permitted.record
         if back is not None:
             record.approved_by = back.agreed
@@ -299,7 +301,9 @@ class Pipeline:
         finally:
             record.retries, record.upstream_version = apart.retries, version_of(matter.link.greeting)
 
-    async def _carry(self, checked: Checked, matter: Matter, behind: Behind, back: Back | None) -> dict[str, Any]:
+    async def _carry(
+        self, checked: Checked, matter: CallTarget, behind: RequestCaller, back: Resumption | None
+    ) -> dict[str, Any]:
         """All that the call is to its upstream, counted as one."""
         resolved, ruling, record = checked.permitted
         tool, params = resolved.tool, resolved.asked.params
@@ -330,7 +334,7 @@ class Pipeline:
         return result
 
     async def _send_again(
-        self, checked: Checked, sent: dict[str, Any], limit: float, behind: Behind, heard: Progress | None
+        self, checked: Checked, sent: dict[str, Any], limit: float, behind: RequestCaller, heard: Progress | None
     ) -> dict[str, Any]:
         """Send what may be repeated, as often as the time of one call allows."""
         tool = checked.permitted.resolved.tool
@@ -352,7 +356,7 @@ class Pipeline:
         return await self._send(checked, sent, deadline - loop.time(), behind, heard)
 
     async def _send(
-        self, checked: Checked, sent: dict[str, Any], limit: float, behind: Behind, heard: Progress | None
+        self, checked: Checked, sent: dict[str, Any], limit: float, behind: RequestCaller, heard: Progress | None
     ) -> dict[str, Any]:
         tool, record = checked.permitted.resolved.tool, checked.permitted.record
         link = self._links[tool.server]

@@ -6,7 +6,7 @@ A few reports pass at once; after that they are spaced, and of those that come b
 import asyncio
 from typing import Any, Final
 
-from aggregator.gateway.ask.upstream_caller import Behind
+from aggregator.gateway.ask.upstream_caller import RequestCaller
 
 # Reports a second, in the long run and at once.
 RATE: Final = 20.0
@@ -18,7 +18,7 @@ class Progress:
 
     __slots__ = ("_behind", "_best", "_credit", "_held", "_since", "_timer")
 
-    def __init__(self, behind: Behind) -> None:
+    def __init__(self, behind: RequestCaller) -> None:
         self._behind = behind
         self._best: float | None = None
         self._credit = BURST

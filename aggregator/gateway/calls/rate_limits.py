@@ -23,7 +23,7 @@ _FREE: Final = nullcontext()
 Counter = tuple[str, ...]
 
 
-class Ledger:
+class RateLimits:
     """What was charged, by counter. Counters keep their name over a reload of the policies."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Ledger:
                 running.append(limit.counter)
             elif conversation is not None:
                 self._count(limit.counter, conversation)
-        return _Places(self._running, running) if running else _FREE
+        return _Charge(self._running, running) if running else _FREE
 
     def look(self, tool: str, limits: Limits, conversation: str | None) -> None:
         """Whether a call could be charged now; nothing is.
@@ -104,7 +104,7 @@ class Ledger:
             self._conversations.popitem(last=False)
 
 
-class _Places:
+class _Charge:
     """Places among the concurrent calls, taken already; given back at the end of `with`."""
 
     __slots__ = ("_counters", "_running")

@@ -11,21 +11,21 @@ from typing import Any, Final
 from aggregator.domain.decision import ConfirmBy
 from aggregator.domain.errors import UpstreamError
 from aggregator.domain.records import ItemKind
-from aggregator.gateway.ask.input_required import Matter, Send
-from aggregator.gateway.ask.upstream_caller import Behind
+from aggregator.gateway.ask.input_required import CallTarget, Send
+from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import timed
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.eras import onward, received
-from aggregator.gateway.request import Question
+from aggregator.gateway.request import Request
 from aggregator.upstream.sessions.negotiate import version_of
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 
 # What was asked of our host, and features that are agreed hop by hop.
 _NOT_FORWARDED: Final = frozenset({"task", "inputResponses", "requestState"})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ResolvedItem:
     """Something of one upstream that a host named: `own` is what the upstream calls it, `asked` what the host wrote.
 
     `takes` are the names of the arguments that a prompt declares, None where nothing is known of them. `listed` and
@@ -33,7 +33,7 @@ class Found:
     """
 
     kind: ItemKind
-    link: Link
+    link: Upstream
     own: str
     asked: str
     takes: tuple[str, ...] | None = None
@@ -47,7 +47,7 @@ class Found:
 
 
 async def forward(
-    found: Found, method: str, params: Mapping[str, Any], question: Question, *, confirm: ConfirmBy | None = None
+    found: ResolvedItem, method: str, params: Mapping[str, Any], question: Request, *, confirm: ConfirmBy | None = None
 ) -> dict[str, Any]:
     """The upstream's result, without what was meant for its own hop; `params` name the thing as the upstream does.
 
@@ -61,13 +61,13 @@ async def forward(
     """
     assert question.trail is not None, "whatever gets here is on record"
     link, inquiries, (journal, record) = found.link, question.inquiries, question.trail
-    behind = Behind(question.host, question.version, params, question.channel)
+    behind = RequestCaller(question.host, question.version, params, question.channel)
     sent = {key: value for key, value in params.items() if key not in _NOT_FORWARDED}
     meta = onward(sent.get("_meta"), trusted=link.config.trusted)
     meta |= journal.carried(record, meta)
     if meta or "_meta" in sent:
         sent["_meta"] = meta
-    matter = Matter(link, method, found.own, question.host.principal, question.arguments())
+    matter = CallTarget(link, method, found.own, question.host.principal, question.arguments())
     heard = Progress(behind) if behind.token is not None else None
 
     async def send(more: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from aggregator.gateway.constant_time import evenly
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.lifecycle.states import SHOWN_IF_KNOWN
 from aggregator.upstream.supervisor import Supervisor
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class Resolver:
         tool = self.catalog.of_server(bound, name)
         return [tool] if tool is not None else []
 
-    def _named(self, view: View, name: str) -> Link | None:
+    def _named(self, view: View, name: str) -> Upstream | None:
         """The server a name speaks of, whether or not it has such a tool."""
         bound = view.binding(name)
         if bound is not None:
@@ -121,16 +121,16 @@ class Resolver:
         return next(named, self._by_prefix.get(""))
 
 
-def _might_call(view: View, link: Link, name: str) -> bool:
+def _might_call(view: View, link: Upstream, name: str) -> bool:
     """Whether this agent could call that name if its server were there: else it must not learn of the server."""
     return view.supposed(link.config, _own_name(link, name)).visible
 
 
-def _hides(view: View, link: Link, name: str) -> bool:
+def _hides(view: View, link: Upstream, name: str) -> bool:
     """Whether a denial of that name would be hidden from this agent."""
     return view.supposed(link.config, _own_name(link, name)).hidden
 
 
-def _own_name(link: Link, name: str) -> str:
+def _own_name(link: Upstream, name: str) -> str:
     prefix = link.config.prefix
     return next((tool for known, tool in spellings(name) if known == prefix), name)

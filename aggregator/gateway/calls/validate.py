@@ -13,16 +13,16 @@ from aggregator.domain.errors import Blame, CheckCut, Unverifiable
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views.views import tightened
 from aggregator.policy.rulebook import Tightening
-from aggregator.schemas.checks import ENGINE, Checks, Unread
+from aggregator.schemas.checks import ENGINE, SchemaChecks, UncompiledSchema
 from aggregator.schemas.coerce import coerce
 from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.look_alikes import AT_ONCE, look_alikes
 from aggregator.schemas.output import known_faults
 from aggregator.schemas.refusal import input_refusal, output_refusal, output_unchecked, with_note
-from aggregator.schemas.workers.workers import CutShort, Workers
+from aggregator.schemas.workers.workers import CheckTimedOut, CheckWorkers
 
 if TYPE_CHECKING:
-    from aggregator.schemas.check import Check
+    from aggregator.schemas.check import SchemaCheck
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +37,8 @@ class Checker:
     """
 
     def __init__(self, config: ChecksConfig | None = None) -> None:
-        self._checks = Checks()
-        self.workers = Workers(config)
+        self._checks = SchemaChecks()
+        self.workers = CheckWorkers(config)
         self._warned: set[tuple[str, str]] = set()
 
     async def prepare(self, tools: Iterable[ToolRecord]) -> None:
@@ -69,7 +69,7 @@ class Checker:
             raise Unverifiable(
                 tool.name, f"{tool.name} was not called: its arguments cannot be checked ({problem})."
             ) from problem
-        except CutShort as cut:
+        except CheckTimedOut as cut:
             said = f"{tool.name} was not called: its arguments were not checked to the end ({cut})."
             raise CheckCut(tool.name, said, cut.why) from cut
         if not faults:
@@ -80,7 +80,7 @@ class Checker:
         self, tool: ToolRecord, given: Mapping[str, Any], rules: tuple[Tightening, ...], agent: str
     ) -> Blame | None:
         """The rule that refuses arguments which the tool's own schema takes; they are known to be refused."""
-        with suppress(UnusableSchema, CutShort):
+        with suppress(UnusableSchema, CheckTimedOut):
             if rules and not await self._faults(self._checks.get(tool), given, tool, agent):
                 for rule in rules:
                     found = await self._faults(self._checks.get(tool, [rule.schema]), given, tool, agent)
@@ -106,7 +106,7 @@ class Checker:
         except UnusableSchema as problem:
             self._warn(tool.name, f"its outputSchema cannot be checked: {problem}")
             return answered
-        except CutShort as cut:
+        except CheckTimedOut as cut:
             self._warn(tool.name, f"a result was not checked against its outputSchema to the end: {cut}")
             if server.output_validation == "enforce":
                 return output_unchecked(tool.name, str(cut), cut.why, answered)
@@ -119,11 +119,13 @@ class Checker:
         self._warn(tool.name, f"its result does not fit its own outputSchema: {said}")
         return answered
 
-    async def _faults(self, check: "Check | Unread", value: Any, tool: ToolRecord, agent: str) -> tuple[Fault, ...]:
+    async def _faults(
+        self, check: "SchemaCheck | UncompiledSchema", value: Any, tool: ToolRecord, agent: str
+    ) -> tuple[Fault, ...]:
         """What is wrong with the value.
 
         Raises:
-            CutShort, UnusableSchema: as of `Workers.faults`.
+            CutShort, UnusableSchema: as of `CheckWorkers.faults`.
         """
         faults = check.at_once(value)
         return faults if faults is not None else await self.workers.faults(check, value, tool.server, agent)

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from aggregator.domain.errors import CallRefused, UnknownTool, UpstreamError
 from aggregator.gateway.meta.rendering import rendered
-from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
+from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.wire.codec import Raw, encode
 
 _MOST: Final = 50
@@ -20,7 +20,7 @@ _RECORD: Final = meta_record(
 )
 
 
-async def describe_tools(asking: Asking) -> str:
+async def describe_tools(asking: MetaToolCall) -> str:
     """Lines (level 1) or compact JSON (levels 2 and 3), in the order asked; a name that leads nowhere says why."""
     level = asking.arguments.get("level", 3)
     render = rendered(asking.finder, asking.view, level)

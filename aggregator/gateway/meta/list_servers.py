@@ -3,7 +3,7 @@
 import time
 from typing import Final
 
-from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
+from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.views.finder import ServerSeen
 from aggregator.upstream.lifecycle.states import about
 
@@ -15,7 +15,7 @@ _RECORD: Final = meta_record(
 )
 
 
-async def list_servers(asking: Asking) -> str:
+async def list_servers(asking: MetaToolCall) -> str:
     """One line a server: name, state, number of tools, what it is good for; for one, what it says of itself too."""
     servers = asking.finder.servers(asking.view)
     wanted = asking.arguments.get("server")

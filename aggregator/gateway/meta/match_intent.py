@@ -5,7 +5,7 @@ from typing import Any, Final
 from aggregator.catalog.describe.levels import shown_name
 from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.intent.intent import snippet
-from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
+from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.wire.codec import encode
 
 _LIMIT: Final = 10
@@ -15,7 +15,7 @@ _RECORD: Final = meta_record(
 )
 
 
-async def match_intent(asking: Asking) -> str:
+async def match_intent(asking: MetaToolCall) -> str:
     """Compact JSON: `intent`, and where it is `mcp` the rule, the server, the tools and a Level 1 text to inject."""
     found = await asking.finder.match(asking.view, asking.arguments["message"], _LIMIT)
     body: dict[str, Any] = {"intent": found.intent, "tools": [shown_name(tool) for tool in found.tools]}

@@ -7,16 +7,16 @@ from pkgutil import resolve_name
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
-from aggregator.domain.call import Asked
+from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import ERROR_META_KEY, BadArguments, NotReadOnly, UnknownTool
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.call_log import Journal, name_tool, timed
+from aggregator.gateway.call_log import CallLog, name_tool, timed
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.call_tool import CALL, READ, inner
-from aggregator.gateway.meta.tool import SOURCE, Asking, MetaTool
+from aggregator.gateway.meta.tool import SOURCE, MetaTool, MetaToolCall
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.views import View
 from aggregator.wire.peer import Channel
@@ -43,7 +43,7 @@ class MetaTools:
     """Those there are by configuration. They see and call what the agent itself may."""
 
     def __init__(
-        self, finder: Finder, resolver: Resolver, pipeline: Pipeline, journal: Journal, *, read_tool: bool
+        self, finder: Finder, resolver: Resolver, pipeline: Pipeline, journal: CallLog, *, read_tool: bool
     ) -> None:
         self._finder = finder
         self._resolver = resolver
@@ -68,7 +68,7 @@ class MetaTools:
     def _tools(self) -> Mapping[str, MetaTool]:
         return {name: resolve_name(place) for name, place in self._names.items()}
 
-    async def call(self, asked: Asked, view: View, host: Host, channel: Channel) -> dict[str, Any]:
+    async def call(self, asked: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """The answer of a meta tool, or what the tool that it calls answers, untouched. It is on record as one call.
 
         Raises:
@@ -87,7 +87,7 @@ class MetaTools:
         except BadArguments as refused:
             return await self._journal.follow(asked, host, partial(_refuse, self._tools[outer].record, refused))
 
-    async def _call_inner(self, asked: Asked, view: View, host: Host, channel: Channel) -> dict[str, Any]:
+    async def _call_inner(self, asked: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         only_read = asked.via == READ
         travel = self._read if only_read else self._pipeline.travel
         try:
@@ -98,7 +98,9 @@ class MetaTools:
             text = f"{error.message} Find names with search_tools."
             return {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META_KEY: details}}
 
-    async def _read(self, asked: Asked, view: View, host: Host, channel: Channel, record: CallRecord) -> dict[str, Any]:
+    async def _read(
+        self, asked: ToolCall, view: View, host: Host, channel: Channel, record: CallRecord
+    ) -> dict[str, Any]:
         """What `read_tool` lets through: before a tool is called, it is known that it changes nothing."""
         tool = await self._resolver.find(view, asked.name, asked.style)
         if not view.read_only(tool):
@@ -106,7 +108,7 @@ class MetaTools:
             raise NotReadOnly(tool.name, said, meant=tool)
         return await self._pipeline.travel(asked, view, host, channel, record)
 
-    async def _answer(self, tool: MetaTool, asked: Asked, view: View, record: CallRecord) -> dict[str, Any]:
+    async def _answer(self, tool: MetaTool, asked: ToolCall, view: View, record: CallRecord) -> dict[str, Any]:
         assert tool.answer is not None
         name_tool(record, tool.record)
         with timed(record, "check"):
@@ -116,7 +118,7 @@ class MetaTools:
         if refusal is not None:
             return refusal
         _refuse_unknown(tool.record, arguments)
-        text = await tool.answer(Asking(asked, view, arguments, self._finder, self._resolver))
+        text = await tool.answer(MetaToolCall(asked, view, arguments, self._finder, self._resolver))
         return {"content": [{"type": "text", "text": text}]}
 
 

@@ -5,7 +5,7 @@ from typing import Final
 from aggregator.catalog.describe.levels import shown_name
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.rendering import answer, rendered, still_indexing
-from aggregator.gateway.meta.tool import Asking, MetaTool, meta_record
+from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.views.finder import ServerSeen
 
 # How many are shown if nobody says, by level; and the most that are looked for.
@@ -26,7 +26,7 @@ _RECORD: Final = meta_record(
 )
 
 
-async def search_tools(asking: Asking) -> str:
+async def search_tools(asking: MetaToolCall) -> str:
     """Lines (level 1) or compact JSON (levels 2 and 3) of what the agent may call."""
     finder, view, given = asking.finder, asking.view, asking.arguments
     query, server, cursor = given.get("query", "").strip(), given.get("server") or None, given.get("cursor") or None
@@ -57,7 +57,7 @@ def _behind(found: list[ToolRecord], cursor: str) -> int | None:
     return next((at + 1 for at, tool in enumerate(found) if shown_name(tool) == cursor), None)
 
 
-async def _nothing(asking: Asking, query: str, server: str | None) -> str:
+async def _nothing(asking: MetaToolCall, query: str, server: str | None) -> str:
     """A miss: what looks like it, where else to look, and what cannot be found now."""
     finder, view = asking.finder, asking.view
     servers = finder.servers(view)

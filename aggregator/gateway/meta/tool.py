@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aggregator.catalog.validate import definition_digest
-from aggregator.domain.call import Asked
+from aggregator.domain.call import ToolCall
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.views.finder import Finder
@@ -16,10 +16,10 @@ SOURCE: Final = "aggregator"
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class MetaToolCall:
     """One call of a meta tool, its arguments checked."""
 
-    asked: Asked
+    asked: ToolCall
     view: View
     arguments: Mapping[str, Any]
     finder: Finder
@@ -31,7 +31,7 @@ class MetaTool:
     """`answer` is None for those that call another tool."""
 
     record: ToolRecord
-    answer: Callable[[Asking], Awaitable[str]] | None
+    answer: Callable[[MetaToolCall], Awaitable[str]] | None
 
 
 def meta_record(

@@ -5,16 +5,16 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
-from aggregator.domain.bounds.token_bucket import Bucket
+from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, OverLimit, UpstreamRpcError
 from aggregator.domain.missing import ItemRefused
-from aggregator.gateway.calls.relay import Found, forward
+from aggregator.gateway.calls.relay import ResolvedItem, forward
 from aggregator.gateway.offers import Offers
-from aggregator.gateway.reads.permission import Permission
+from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.reads.prompts import Prompts
 from aggregator.gateway.reads.resources import Resources
-from aggregator.gateway.request import Question
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.gateway.request import Request
+from aggregator.upstream.sessions.negotiate import Negotiated
 
 # S/server/utilities/completion.
 MOST: Final = 100
@@ -31,16 +31,16 @@ _NOTHING: Final[Mapping[str, Any]] = {"completion": {"values": [], "hasMore": Fa
 class Completion:
     """What may not be read or got is not completed either."""
 
-    def __init__(self, offers: Offers, resources: Resources, prompts: Prompts, permission: Permission) -> None:
+    def __init__(self, offers: Offers, resources: Resources, prompts: Prompts, permission: ItemPermission) -> None:
         self._offers = offers
         self._resources = resources
         self._prompts = prompts
         self._permission = permission
-        self._paces: OrderedDict[Hashable, Bucket] = OrderedDict()
+        self._paces: OrderedDict[Hashable, TokenBucket] = OrderedDict()
         # Servers that answered that there is no such method, as they were greeted.
-        self._mute: dict[str, Greeting] = {}
+        self._mute: dict[str, Negotiated] = {}
 
-    async def complete(self, question: Question) -> dict[str, Any]:
+    async def complete(self, question: Request) -> dict[str, Any]:
         """The result; no values from a server that completes nothing.
 
         Raises:
@@ -67,7 +67,7 @@ class Completion:
                 return dict(_NOTHING)
             raise
 
-    def _may_complete(self, server: str, greeting: Greeting) -> bool:
+    def _may_complete(self, server: str, greeting: Negotiated) -> bool:
         """Whether a server may know completion: it says so, or its revision has no word for that (2024-11-05).
 
         One that turned out not to is not asked again on the same connection.
@@ -76,10 +76,10 @@ class Completion:
             return False
         return "completions" in greeting.capabilities or greeting.version == _BEFORE_THE_CAPABILITY
 
-    def _pace(self, found: Found, question: Question) -> None:
+    def _pace(self, found: ResolvedItem, question: Request) -> None:
         server, principal = found.link.config.id, question.host.principal
         pair = principal.tenant, principal.agent_id, server
-        bucket = self._paces.pop(pair, None) or Bucket(RATE, BURST)
+        bucket = self._paces.pop(pair, None) or TokenBucket(RATE, BURST)
         self._paces[pair] = bucket
         if len(self._paces) > _PAIRS:
             self._paces.popitem(last=False)
@@ -88,7 +88,7 @@ class Completion:
             over = OverLimit(found.name, said, limit="completions_per_second", most=int(RATE), retry_after=1)
             raise ItemRefused.by(over)
 
-    async def _find(self, ref: Mapping[str, Any], question: Question) -> tuple[Found, str]:
+    async def _find(self, ref: Mapping[str, Any], question: Request) -> tuple[ResolvedItem, str]:
         view, name, uri = self._offers.view(question), ref.get("name"), ref.get("uri")
         if ref.get("type") == "ref/prompt" and isinstance(name, str) and name:
             return await self._prompts.find(view, name, question), "name"

@@ -5,28 +5,30 @@ from typing import Any, Final
 
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.versions import META_SUBSCRIPTION_ID
-from aggregator.gateway.calls.relay import Found
+from aggregator.gateway.calls.relay import ResolvedItem
 from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.permission import decided
 from aggregator.gateway.reads.resources import Resources
 from aggregator.gateway.reads.subscriptions import UPDATED, Subscriber, Subscriptions, can_tell
-from aggregator.gateway.request import Question
-from aggregator.gateway.views.list_changed import LIST_KINDS, Changes, ListKind, notification
+from aggregator.gateway.request import Request
+from aggregator.gateway.views.list_changed import LIST_KINDS, ListChanges, ListKind, notification
 
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _RESOURCES: Final = "resourceSubscriptions"
 
 
-class Listening:
+class ListenStreams:
     """What can be honoured is acknowledged first; the stream ends when the host goes or we close."""
 
-    def __init__(self, changes: Changes, subscriptions: Subscriptions, offers: Offers, resources: Resources) -> None:
+    def __init__(
+        self, changes: ListChanges, subscriptions: Subscriptions, offers: Offers, resources: Resources
+    ) -> None:
         self._changes = changes
         self._subscriptions = subscriptions
         self._offers = offers
         self._resources = resources
 
-    async def listen(self, question: Question) -> dict[str, Any]:
+    async def listen(self, question: Request) -> dict[str, Any]:
         """The result that ends the stream.
 
         Raises:
@@ -61,7 +63,7 @@ class Listening:
             self._subscriptions.end(subscriber)
         return {"_meta": meta}
 
-    def _found(self, question: Question, wanted: Mapping[str, Any]) -> list[Found]:
+    def _found(self, question: Request, wanted: Mapping[str, Any]) -> list[ResolvedItem]:
         """The resources it may read, of servers that tell of changes as far as is known."""
         view, uris = self._offers.view(question), wanted.get(_RESOURCES)
         placed = [

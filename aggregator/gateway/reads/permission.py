@@ -4,27 +4,27 @@ import logging
 from typing import Any
 
 from aggregator.config.model import ServerConfig
-from aggregator.domain.call import Asked, Resolved
+from aggregator.domain.call import ResolvedCall, ToolCall
 from aggregator.domain.decision import ConfirmBy, Decision
 from aggregator.domain.errors import Blame, CallRefused
 from aggregator.domain.missing import ItemRefused, UnknownPrompt, UnknownResource
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.ask.approval import Consent
+from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.call_log import timed
-from aggregator.gateway.calls.relay import Found
-from aggregator.gateway.request import Question
+from aggregator.gateway.calls.relay import ResolvedItem
+from aggregator.gateway.request import Request
 from aggregator.gateway.views.views import View
 
 log = logging.getLogger(__name__)
 
 
-class Permission:
+class ItemPermission:
     """Asked before every read, get and completion."""
 
-    def __init__(self, consent: Consent) -> None:
+    def __init__(self, consent: ApprovalStep) -> None:
         self._consent = consent
 
-    def check(self, found: Found, view: View) -> Decision:
+    def check(self, found: ResolvedItem, view: View) -> Decision:
         """The decision, where it is not a denial.
 
         Raises:
@@ -43,11 +43,11 @@ class Permission:
             raise UnknownPrompt(found.asked, [], blame)
         raise UnknownResource(found.asked, blame=blame)
 
-    def confirms(self, found: Found, view: View) -> ConfirmBy | None:
+    def confirms(self, found: ResolvedItem, view: View) -> ConfirmBy | None:
         """Return who has to agree to it, if anybody has."""
         return view.confirming.by if self.check(found, view).verdict == "confirm" else None
 
-    async def obtain(self, found: Found, view: View, question: Question) -> dict[str, object] | None:
+    async def obtain(self, found: ResolvedItem, view: View, question: Request) -> dict[str, object] | None:
         """None once it may be had; else the interim result that carries the question for a person to the host.
 
         Whether a request that goes on was agreed to is known to whoever carries it (`forward`).
@@ -62,7 +62,7 @@ class Permission:
         assert question.trail is not None, "whatever gets here is on record"
         record = question.trail.record
         record.rule, record.rule_source = decision.rule, decision.source
-        resolved = Resolved(Asked(question.host.principal, question.params, question.spoken), _as_call(found))
+        resolved = ResolvedCall(ToolCall(question.host.principal, question.params, question.spoken), _as_call(found))
         try:
             with timed(record, "confirm"):
                 record.approved_by, interim = await self._consent.obtain(
@@ -77,12 +77,12 @@ class Permission:
         return interim
 
 
-def decided(found: Found, view: View) -> Decision:
+def decided(found: ResolvedItem, view: View) -> Decision:
     """What the rulebook in force says of something that was found."""
     return view.decide(found.kind, found.link.config, found.own, listed=found.listed, also=found.also)
 
 
-def _as_call(found: Found) -> ToolRecord:
+def _as_call(found: ResolvedItem) -> ToolRecord:
     """What a person is asked about, under a name that no tool has."""
     server: ServerConfig = found.link.config
     kind = "prompt" if found.kind == "prompt" else "resource"

@@ -8,10 +8,10 @@ from aggregator.domain.errors import METHOD_NOT_FOUND, UpstreamRpcError
 from aggregator.domain.missing import UnknownPrompt
 from aggregator.domain.names import spellings
 from aggregator.domain.uris.links import in_prompt
-from aggregator.gateway.calls.relay import Found, asks, forward
+from aggregator.gateway.calls.relay import ResolvedItem, asks, forward
 from aggregator.gateway.offers import Offers
-from aggregator.gateway.reads.permission import Permission
-from aggregator.gateway.request import Question
+from aggregator.gateway.reads.permission import ItemPermission
+from aggregator.gateway.request import Request
 from aggregator.gateway.views.views import View
 from aggregator.upstream.supervisor import Supervisor
 
@@ -19,14 +19,14 @@ from aggregator.upstream.supervisor import Supervisor
 class Prompts:
     """Named like tools: every spelling of a name leads to the prompt, and a miss names what looks like it."""
 
-    def __init__(self, supervisor: Supervisor, offers: Offers, permission: Permission) -> None:
+    def __init__(self, supervisor: Supervisor, offers: Offers, permission: ItemPermission) -> None:
         self._supervisor = supervisor
         self._links = supervisor.links
         self._offers = offers
         self._permission = permission
         self._by_prefix = supervisor.by_prefix
 
-    async def get(self, question: Question) -> dict[str, Any]:
+    async def get(self, question: Request) -> dict[str, Any]:
         """The result of `prompts/get`.
 
         Raises:
@@ -52,7 +52,7 @@ class Prompts:
         elsewhere = self._offers.elsewhere(question.host, found.link)
         return await for_each(result.get("messages"), in_prompt, found.link.config.prefix, result, elsewhere)
 
-    async def find(self, view: View, name: str, question: Question) -> Found:
+    async def find(self, view: View, name: str, question: Request) -> ResolvedItem:
         """What a name stands for; a server that is still starting is waited for.
 
         Raises:
@@ -81,18 +81,18 @@ class Prompts:
             # There is one, so that this raises: with the reason, where the agent may know of it.
             question.about(record.server, record.own_name)
             try:
-                self._permission.check(Found("prompt", self._links[record.server], record.own_name, name), view)
+                self._permission.check(ResolvedItem("prompt", self._links[record.server], record.own_name, name), view)
             except UnknownPrompt as hidden:
                 raise UnknownPrompt(name, nearest, hidden.blame) from None
         if link is not None and decision is not None and not link.shown and decision.visible:
             raise link.away()
         raise UnknownPrompt(name, nearest)
 
-    def _seen(self, view: View, name: str) -> Found | None:
+    def _seen(self, view: View, name: str) -> ResolvedItem | None:
         record = next(self._offers.of(view).prompt(name), None)
         if record is None:
             return None
-        return Found("prompt", self._links[record.server], record.own_name, name, _takes(record.definition))
+        return ResolvedItem("prompt", self._links[record.server], record.own_name, name, _takes(record.definition))
 
 
 def _takes(definition: Mapping[str, Any]) -> tuple[str, ...]:

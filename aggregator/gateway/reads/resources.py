@@ -10,27 +10,27 @@ from aggregator.domain.uris.exposed import unwrapped
 from aggregator.domain.uris.links import in_contents
 from aggregator.domain.uris.spellings import canonical, fault, resolved
 from aggregator.domain.versions import era_of
-from aggregator.gateway.calls.relay import Found, asks, forward
+from aggregator.gateway.calls.relay import ResolvedItem, asks, forward
 from aggregator.gateway.host import Host
 from aggregator.gateway.offers import Offers
-from aggregator.gateway.reads.permission import Permission, decided
-from aggregator.gateway.request import Question
+from aggregator.gateway.reads.permission import ItemPermission, decided
+from aggregator.gateway.request import Request
 from aggregator.gateway.views.cache_hints import narrowed
 from aggregator.gateway.views.views import View
 from aggregator.upstream.supervisor import Supervisor
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 
 
 class Resources:
     """A URI of ours says whose it is. Another belongs to whoever lists it, or has a template that it fits (`Offer`)."""
 
-    def __init__(self, supervisor: Supervisor, offers: Offers, permission: Permission) -> None:
+    def __init__(self, supervisor: Supervisor, offers: Offers, permission: ItemPermission) -> None:
         self._links = supervisor.links
         self._offers = offers
         self._permission = permission
         self._by_prefix = supervisor.by_prefix
 
-    async def read(self, question: Question) -> dict[str, Any]:
+    async def read(self, question: Request) -> dict[str, Any]:
         """The result of `resources/read`.
 
         Raises:
@@ -63,7 +63,7 @@ class Resources:
         fresh = Freshness(0) if asked else narrowed(said(result) or Freshness(0), view)
         return {**result, **fresh.hints()}
 
-    async def permitted(self, question: Question) -> Found:
+    async def permitted(self, question: Request) -> ResolvedItem:
         """What the `uri` of a request stands for, if the agent may read it.
 
         Raises:
@@ -75,7 +75,7 @@ class Resources:
         self._permission.check(found, view)
         return found
 
-    async def find(self, view: View, uri: str) -> Found:
+    async def find(self, view: View, uri: str) -> ResolvedItem:
         """What a URI stands for; servers that are still starting are waited for where it does not say whose it is.
 
         Raises:
@@ -91,7 +91,7 @@ class Resources:
             raise UnknownResource(uri)
         return found
 
-    def place(self, view: View, uri: str) -> Found | None:
+    def place(self, view: View, uri: str) -> ResolvedItem | None:
         """What a URI stands for by what is known now, readable or not.
 
         Raises:
@@ -100,7 +100,7 @@ class Resources:
         offer = self._offers.of(view)
         listed = offer.listed(uri)
         if listed is not None:
-            return Found("resource", self._links[listed.server], listed.own_name, uri, listed=True)
+            return ResolvedItem("resource", self._links[listed.server], listed.own_name, uri, listed=True)
         pair = unwrapped(uri)
         link = self._named(pair[0]) if pair is not None else None
         if pair is not None and link is not None:
@@ -119,7 +119,7 @@ class Resources:
         link = self._links[owner.server] if owner is not None else alone
         return self.known(view, link, sent, uri) if link is not None else None
 
-    def may_read(self, host: Host, link: Link, uri: str) -> bool:
+    def may_read(self, host: Host, link: Upstream, uri: str) -> bool:
         """Whether a host may read a server's resource now, by the server's own URI."""
         view = self._offers.view_of(host)
         try:
@@ -127,14 +127,14 @@ class Resources:
         except OddSpelling:
             return False
 
-    def seen(self, view: View, uri: str) -> Found | None:
+    def seen(self, view: View, uri: str) -> ResolvedItem | None:
         """What a URI stands for by what is known now; None also where its spelling is refused."""
         try:
             return self.place(view, uri)
         except OddSpelling:
             return None
 
-    def known(self, view: View, link: Link, own: str, asked: str) -> Found:
+    def known(self, view: View, link: Upstream, own: str, asked: str) -> ResolvedItem:
         """A server's own URI, spelled as it is sent, with what the rulebook has to know of it.
 
         Raises:
@@ -142,13 +142,13 @@ class Resources:
         """
         server = link.config.id
         if self._offers.of(view).lists(server, own):
-            return Found("resource", link, own, asked, listed=True)
+            return ResolvedItem("resource", link, own, asked, listed=True)
         if view.open:
-            return Found("resource", link, own, asked)
+            return ResolvedItem("resource", link, own, asked)
         own = spelled(view, own, asked)
-        return Found("resource", link, own, asked, also=self._offers.all.spelled_as(server, resolved(own)))
+        return ResolvedItem("resource", link, own, asked, also=self._offers.all.spelled_as(server, resolved(own)))
 
-    def _named(self, prefix: str) -> Link | None:
+    def _named(self, prefix: str) -> Upstream | None:
         """The server of a prefix; hosts that normalise URIs write their authority in lower case."""
         link, folded = self._by_prefix.get(prefix), prefix.lower()
         return link or next((one for name, one in self._by_prefix.items() if name.lower() == folded), None)
@@ -168,12 +168,12 @@ def spelled(view: View, uri: str, asked: str | None = None) -> str:
     return canonical(uri)
 
 
-def _reads(link: Link) -> bool:
+def _reads(link: Upstream) -> bool:
     """Whether the server has resources, as far as is known."""
     return link.greeting is None or "resources" in link.greeting.capabilities
 
 
-def _translated(error: UpstreamRpcError, found: Found, question: Question) -> Exception:
+def _translated(error: UpstreamRpcError, found: ResolvedItem, question: Request) -> Exception:
     """The upstream's error as hosts get it: what it does not find is not found under the host's own URI."""
     spoken = question.trail.record.upstream_version if question.trail is not None else None
     modern = spoken is not None and era_of(spoken) == "modern"

@@ -12,9 +12,9 @@ from typing import Final
 
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, UpstreamError, UpstreamRpcError
 from aggregator.domain.uris.exposed import wrapped
-from aggregator.gateway.calls.relay import Found
+from aggregator.gateway.calls.relay import ResolvedItem
 from aggregator.gateway.host import Host
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
 
@@ -39,16 +39,16 @@ class Subscriber:
 class Subscriptions:
     """`may_read` says whether a host may read a server's resource now."""
 
-    def __init__(self, links: Mapping[str, Link], may_read: Callable[[Host, Link, str], bool]) -> None:
+    def __init__(self, links: Mapping[str, Upstream], may_read: Callable[[Host, Upstream, str], bool]) -> None:
         self._links = links
         self._may_read = may_read
         self._of: dict[tuple[str, str], dict[Subscriber, None]] = {}
         self._hosts: dict[Host, Subscriber] = {}
         # By subscriber and URI as it is told: whose it is, and what it is about.
-        self._due: dict[tuple[Subscriber, str], tuple[Link, str, set[str]]] = {}
+        self._due: dict[tuple[Subscriber, str], tuple[Upstream, str, set[str]]] = {}
         self._timer: asyncio.TimerHandle | None = None
         # Those that we hear of: what they are wanted to tell goes with a server that is connected anew.
-        self._heard: dict[str, Link] = {}
+        self._heard: dict[str, Upstream] = {}
         self.reconfigure()
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class Subscriptions:
 
     # -- handshake eras
 
-    async def subscribe(self, host: Host, found: Found) -> None:
+    async def subscribe(self, host: Host, found: ResolvedItem) -> None:
         """A host of the handshake eras wants to hear of a resource.
 
         Raises:
@@ -96,7 +96,7 @@ class Subscriptions:
             self._drop(subscriber, (found.link.config.id, found.own))
             raise
 
-    def unsubscribe(self, host: Host, uri: str, found: Found | None) -> None:
+    def unsubscribe(self, host: Host, uri: str, found: ResolvedItem | None) -> None:
         """It no longer does; `found` is what the URI stands for by now, if anything."""
         subscriber = self._hosts.get(host)
         if subscriber is None:
@@ -115,7 +115,7 @@ class Subscriptions:
 
     # -- all
 
-    def add(self, subscriber: Subscriber, found: Found) -> bool:
+    def add(self, subscriber: Subscriber, found: ResolvedItem) -> bool:
         """From now on it is told; False when it has too many."""
         key = found.link.config.id, found.own
         if key not in subscriber.spelled:
@@ -126,7 +126,7 @@ class Subscriptions:
         subscriber.spelled[key] = found.asked
         return True
 
-    async def agreed(self, subscriber: Subscriber, wanted: Iterable[Found]) -> list[Found]:
+    async def agreed(self, subscriber: Subscriber, wanted: Iterable[ResolvedItem]) -> list[ResolvedItem]:
         """Add what is wanted; what is left of it once the upstreams have had a moment to refuse."""
         found = [one for one in wanted if self.add(subscriber, one)]
         answers = await asyncio.gather(*(self._agrees(one) for one in found))
@@ -135,7 +135,7 @@ class Subscriptions:
                 self._drop(subscriber, (one.link.config.id, one.own))
         return [one for one, agrees in zip(found, answers, strict=True) if agrees]
 
-    async def _agrees(self, found: Found) -> bool:
+    async def _agrees(self, found: ResolvedItem) -> bool:
         """False when the upstream refuses; one that is away is asked when it is back."""
         try:
             await found.link.agrees_to_tell(found.own, _PATIENCE)
@@ -185,7 +185,7 @@ def _nobody(watched: list[str], uri: str) -> None:
     """Whoever was told hears of it from another link now."""
 
 
-def can_tell(link: Link) -> bool:
+def can_tell(link: Upstream) -> bool:
     """Whether a server tells of changes of single resources, as far as is known."""
     if link.greeting is None:
         return True

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 V = TypeVar("V")
 
 
-class Kept(Generic[V]):
+class SnapshotCache(Generic[V]):
     """The `most` that were last used."""
 
     def __init__(self, most: int) -> None:

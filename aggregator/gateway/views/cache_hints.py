@@ -8,17 +8,17 @@ from typing import Any, Final
 from aggregator.domain.freshness import Freshness, least
 from aggregator.gateway.views.views import View
 from aggregator.upstream.list_kinds import Kind
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 
 # What is ours in a list, the rules, may change at any time: hosts that listen are told, others ask again soon.
 OURS: Final = Freshness(5_000, public=True)
 _OURS_FOR_ONE: Final = replace(OURS, public=False)
 
 
-class Hints:
+class CacheHints:
     """Of merged lists: the servers' own words, as far as they give any, and ours."""
 
-    def __init__(self, links: Mapping[str, Link]) -> None:
+    def __init__(self, links: Mapping[str, Upstream]) -> None:
         self._links = links
 
     def of(self, view: View, *kinds: Kind, alike: bool = True) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from aggregator.catalog.catalog import Catalog, Part, part_steps
+from aggregator.catalog.catalog import Catalog, ServerTools, part_steps
 from aggregator.catalog.items import NAMED_BY, item_steps
-from aggregator.catalog.resources import Offer, offer_steps
+from aggregator.catalog.resources import ItemCatalog, offer_steps
 from aggregator.catalog.validate import vet_steps
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
@@ -20,7 +20,7 @@ from aggregator.domain.names import reads_as_anothers, shadowed
 from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
 from aggregator.domain.uris.exposed import unwrapped
 from aggregator.upstream.list_kinds import WAYS, Kind
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 from aggregator.wire.codec import encode_sorted
 
 log = logging.getLogger(__name__)
@@ -45,14 +45,14 @@ def _naming(prefixes: Iterable[str], limit: int) -> _Naming:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Looked:
+class _CheckedList:
     """One list of a server, looked over; `part` is what a list of tools makes of a catalog."""
 
     definitions: list[Any]
     config: ServerConfig
     naming: _Naming
     found: tuple[Any, ...]
-    part: Part
+    part: ServerTools
     warnings: tuple[str, ...]
 
     def holds(self, definitions: list[Any], config: ServerConfig, naming: _Naming) -> bool:
@@ -60,7 +60,7 @@ class _Looked:
         return self.definitions is definitions and self.config is config and self.naming == naming
 
 
-class Shelf:
+class CatalogBuilder:
     """`stock` and `offer` make what is shown now. `reserved` are names that no tool without a prefix may have.
 
     `covered`: whether a tool can be called though its server is away.
@@ -68,7 +68,7 @@ class Shelf:
 
     def __init__(
         self,
-        links: Mapping[str, Link],
+        links: Mapping[str, Upstream],
         prefixes: Iterable[str],
         name_limit: int,
         reserved: Collection[str] = (),
@@ -80,14 +80,14 @@ class Shelf:
         self._covered = covered
         self._slices = slices or Slices()
         self._naming = _naming(prefixes, name_limit)
-        self._looked: dict[tuple[str, Kind], _Looked] = {}
-        self._ahead: dict[tuple[str, Kind], _Looked] = {}
+        self._looked: dict[tuple[str, Kind], _CheckedList] = {}
+        self._ahead: dict[tuple[str, Kind], _CheckedList] = {}
         self._told: dict[tuple[str, str], frozenset[str]] = {}
-        self._offered: tuple[tuple[Items, ...], Offer] = ((), Offer())
+        self._offered: tuple[tuple[Items, ...], ItemCatalog] = ((), ItemCatalog())
 
     # -- ahead of need
 
-    async def look_over(self, link: Link, kind: Kind, definitions: list[Any]) -> None:
+    async def look_over(self, link: Upstream, kind: Kind, definitions: list[Any]) -> None:
         """Go through a list that the server is about to have, in pieces."""
         while not self._is_looked_over(link.config, kind, definitions, self._naming):
             steps = self._steps(link.config, kind, definitions, self._naming)
@@ -124,11 +124,11 @@ class Shelf:
         """The tools of every server that is shown, and those of others that are `covered`."""
         return Catalog(parts=[part for link in self._links.values() if (part := self._part(link)).tools])
 
-    def _part(self, link: Link) -> Part:
+    def _part(self, link: Upstream) -> ServerTools:
         part = self._look(link, "tool").part
         return part if link.shown else at_once(part_steps(tool for tool in part.tools if self._covered(tool)))
 
-    def offer(self) -> Offer | None:
+    def offer(self) -> ItemCatalog | None:
         """The resources, templates and prompts of every server that is shown; the same object while these are.
 
         None: there are many, and `make_offer` has not gone through them.
@@ -139,7 +139,7 @@ class Shelf:
             return offer
         if sum(map(len, parts)) > _AT_ONCE:
             return None
-        self._offered = parts, Offer(chain.from_iterable(parts))
+        self._offered = parts, ItemCatalog(chain.from_iterable(parts))
         return self._offered[1]
 
     async def make_offer(self) -> None:
@@ -151,15 +151,15 @@ class Shelf:
         parts = (self.items_of(link, kind) for link in self._links.values() if link.shown for kind in NAMED_BY)
         return tuple(part for part in parts if part)
 
-    def tools_of(self, link: Link) -> tuple[ToolRecord, ...]:
+    def tools_of(self, link: Upstream) -> tuple[ToolRecord, ...]:
         """The tools of one server that can be shown, whether or not it is shown."""
         return self._look(link, "tool").part.tools
 
-    def items_of(self, link: Link, kind: ItemKind) -> Items:
+    def items_of(self, link: Upstream, kind: ItemKind) -> Items:
         """The same for its resources, templates or prompts."""
         return self._look(link, kind).found
 
-    def _look(self, link: Link, kind: Kind) -> _Looked:
+    def _look(self, link: Upstream, kind: Kind) -> _CheckedList:
         key, asked = (link.config.id, kind), (link.lists[kind], link.config, self._naming)
         known = self._looked.get(key)
         if known is None or not known.holds(*asked):
@@ -172,7 +172,7 @@ class Shelf:
             self._tell(link, kind, known.warnings)
         return known
 
-    def _steps(self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming) -> Steps[_Looked]:
+    def _steps(self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming) -> Steps[_CheckedList]:
         """Look over one list, a definition in a step. Records that say what they said before stay the same objects."""
         ambiguous = config.prefix in naming.shadowed
         found: tuple[Any, ...]
@@ -198,9 +198,9 @@ class Shelf:
                 own = record.own_name
                 warnings.append(f"{config.id}: {kind} {own!r:.80} is left out: without a prefix {problem}")
         part = yield from part_steps(kept if kind == "tool" else ())
-        return _Looked(definitions, config, naming, tuple(kept), part, tuple(warnings))
+        return _CheckedList(definitions, config, naming, tuple(kept), part, tuple(warnings))
 
-    def _tell(self, link: Link, kind: str, warnings: Collection[str]) -> None:
+    def _tell(self, link: Upstream, kind: str, warnings: Collection[str]) -> None:
         """Log what was not said of this list the last time."""
         known = self._told.get((link.config.id, kind), ())
         for warning in warnings:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
-from aggregator.catalog.resources import Offer
+from aggregator.catalog.resources import ItemCatalog
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.servers.names import source_of
 from aggregator.domain.bounds.slices import Slices
@@ -23,13 +23,13 @@ from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.health.health import Health
 from aggregator.upstream.lifecycle.states import State
-from aggregator.upstream.upstream import Link
+from aggregator.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
-    from aggregator.catalog.intent.intent import Intents, Match
-    from aggregator.catalog.search.index import Index
-    from aggregator.catalog.search.rank import Sight
-    from aggregator.catalog.search.semantic import Meanings
+    from aggregator.catalog.intent.intent import IntentMatcher, Match
+    from aggregator.catalog.search.index import SearchIndex
+    from aggregator.catalog.search.semantic import SemanticIndex
+    from aggregator.catalog.search.visible import VisibleTools
 
 log = logging.getLogger(__name__)
 
@@ -74,10 +74,10 @@ class ServerSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sighted:
-    index: "Index"
+class _VisibleServer:
+    index: "SearchIndex"
     listing: Listing
-    sight: "Sight"
+    sight: "VisibleTools"
     by_name: Mapping[str, ToolRecord]
 
 
@@ -88,7 +88,7 @@ class Finder:
     def __init__(
         self,
         config: Config,
-        links: Mapping[str, Link],
+        links: Mapping[str, Upstream],
         views: Views,
         answering: Callable[[str], Iterable[str]],
         slices: Slices,
@@ -99,14 +99,14 @@ class Finder:
         self._views = views
         self._slices = slices
         self._catalog = Catalog()
-        self.offer = Offer()
-        self._index: Index | None = None
+        self.offer = ItemCatalog()
+        self._index: SearchIndex | None = None
         self._indexed: dict[str, tuple[str, tuple[ToolRecord, ...]]] = {}
         self._stale = asyncio.Event()
         self._fresh = asyncio.Event()
-        self._sights: OrderedDict[str, _Sighted] = OrderedDict()
-        self._intents: Intents | None = None
-        self._meanings: Meanings | None = None
+        self._sights: OrderedDict[str, _VisibleServer] = OrderedDict()
+        self._intents: IntentMatcher | None = None
+        self._meanings: SemanticIndex | None = None
         check_search(config)
 
     def reconfigure(self, config: Config) -> None:
@@ -217,7 +217,7 @@ class Finder:
             return 0
         return max(0, len(self._catalog) - (len(self._index) if self._index is not None else 0))
 
-    async def _sighted(self, view: View) -> _Sighted | None:
+    async def _sighted(self, view: View) -> _VisibleServer | None:
         """What can be found now; None before the first part of the first index."""
         if not self._fresh.is_set():
             try:
@@ -232,7 +232,7 @@ class Finder:
         agent = view.principal.agent_id
         known = self._sights.get(agent)
         if known is None or known.index is not self._index or known.listing is not listing:
-            known = self._sights[agent] = _Sighted(self._index, listing, self._index.sight(by_name), by_name)
+            known = self._sights[agent] = _VisibleServer(self._index, listing, self._index.sight(by_name), by_name)
             while len(self._sights) > _SIGHTS_KEPT:
                 self._sights.popitem(last=False)
         self._sights.move_to_end(agent)
@@ -254,7 +254,7 @@ class Finder:
             self._meanings = meanings
         else:
             self._meanings = None
-        index: Index = self._index if self._index is not None else resolve_name(f"{_SEARCH}:Index")()
+        index: SearchIndex = self._index if self._index is not None else resolve_name(f"{_SEARCH}:Index")()
         for server in self._indexed.keys() - now.keys():
             index = index.without_server(server)
         for server, known in now.items():
@@ -262,7 +262,7 @@ class Finder:
                 index = self._grown(index, server, *known)
         self._index, self._indexed = index, now
 
-    def _grown(self, index: "Index", server: str, text: str, tools: tuple[ToolRecord, ...]) -> "Index":
+    def _grown(self, index: "SearchIndex", server: str, text: str, tools: tuple[ToolRecord, ...]) -> "SearchIndex":
         """With these tools of a server; those of one that is new can be found part by part."""
         index, start = index.without_server(server), 0
         while start < len(tools):
@@ -272,9 +272,9 @@ class Finder:
                 self._index = index
         return index
 
-    def _read_intents(self) -> "Intents":
+    def _read_intents(self) -> "IntentMatcher":
         words = resolve_name(f"{_INTENT}:ServerWords")
-        made: Intents = resolve_name(f"{_INTENT}:Intents")(
+        made: IntentMatcher = resolve_name(f"{_INTENT}:Intents")(
             words(server.id, server.prefix, server.description, server.trigger_keywords)
             for server in self._config.servers
         )
@@ -295,7 +295,7 @@ def check_search(config: Config) -> None:
         resolve_name(f"{_SEMANTIC}:where_vectors_are")()
 
 
-def _seen(link: Link, *counts: int) -> ServerSeen:
+def _seen(link: Upstream, *counts: int) -> ServerSeen:
     greeting = link.greeting
     version, said = (greeting.version, greeting.instructions or "") if greeting is not None else (None, "")
     tools, resources, templates, prompts = counts
@@ -314,6 +314,6 @@ def _seen(link: Link, *counts: int) -> ServerSeen:
     )
 
 
-def _ranked(sighted: _Sighted, sight: "Sight", query: str, limit: int) -> list[ToolRecord]:
+def _ranked(sighted: _VisibleServer, sight: "VisibleTools", query: str, limit: int) -> list[ToolRecord]:
     """The hits, with the schemas that the agent is held to."""
     return [sighted.by_name[hit.tool.name] for hit in resolve_name(f"{_SEARCH}:search")(sight, query, limit)]

@@ -20,7 +20,7 @@ Seen = Mapping[ListKind, object]
 """The lists as a host sees them: whatever differs when one of them does."""
 
 
-class Lists(Protocol):
+class ListSnapshot(Protocol):
     """What hosts are shown; `seen_by` may take long unless `is_ready`, which `prepare` sees to."""
 
     def is_ready(self, host: Host) -> bool: ...
@@ -53,13 +53,13 @@ class _Listener:
                     self.tell(kind)
 
 
-class Changes:
+class ListChanges:
     """Handshake-era hosts hear on their session, 2026-07-28 ones on the `subscriptions/listen` they opened.
 
     `left` hears of every host that is gone.
     """
 
-    def __init__(self, lists: Lists, left: Callable[[Host], None] = lambda host: None) -> None:
+    def __init__(self, lists: ListSnapshot, left: Callable[[Host], None] = lambda host: None) -> None:
         self._lists = lists
         self._left = left
         self._hosts: dict[Host, _Listener] = {}

@@ -6,9 +6,9 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
-from aggregator.catalog.catalog import Catalog, Part
+from aggregator.catalog.catalog import Catalog, ServerTools
 from aggregator.catalog.listing import Listing
-from aggregator.catalog.resources import Offer, offer_steps
+from aggregator.catalog.resources import ItemCatalog, offer_steps
 from aggregator.config.model import ServerConfig
 from aggregator.config.settings import Expose
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
@@ -17,10 +17,10 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
 from aggregator.domain.schema_walk import positions
-from aggregator.gateway.views.cache import Kept
+from aggregator.gateway.views.cache import SnapshotCache
 from aggregator.policy.annotations import claimed
 from aggregator.policy.limits import Limits
-from aggregator.policy.live import Live
+from aggregator.policy.live import LivePolicies
 from aggregator.policy.open_mode import OPEN
 from aggregator.policy.rulebook import Rulebook, Ruling, Tightening, unknown_agent
 from aggregator.wire.codec import encode
@@ -33,7 +33,7 @@ _REMEMBERED: Final = 50_000
 _AT_ONCE: Final = 200
 
 
-class Confirming(NamedTuple):
+class ConfirmRule(NamedTuple):
     """How the agreement of a person is had: who says yes, and what is done where the host cannot ask."""
 
     by: ConfirmBy = "host"
@@ -55,10 +55,10 @@ class View:
         return self.book is None
 
     @property
-    def confirming(self) -> Confirming:
+    def confirming(self) -> ConfirmRule:
         """How the agreement of a person to a call of this agent is had."""
         rules = self._rules
-        return Confirming(rules.confirm_by, rules.confirm_fallback) if rules is not None else Confirming()
+        return ConfirmRule(rules.confirm_by, rules.confirm_fallback) if rules is not None else ConfirmRule()
 
     def style(self, door: Style) -> Style:
         """How names are listed for this agent at a door."""
@@ -129,13 +129,13 @@ class Views:
     `trusted` says so of servers by id; it is swapped whole, together with the catalog.
     """
 
-    def __init__(self, live: Live | None, trusted: Mapping[str, bool]) -> None:
+    def __init__(self, live: LivePolicies | None, trusted: Mapping[str, bool]) -> None:
         self._live = live
         self.trusted = trusted
-        self._listings: Kept[Listing] = Kept(_KEPT)
-        self._offers: Kept[Offer] = Kept(_KEPT)
-        self._shown: Kept[dict[tuple[ItemKind, str, str], bool]] = Kept(_KEPT)
-        self._parts: Kept[dict[Part, tuple[ToolRecord, ...]]] = Kept(_KEPT)
+        self._listings: SnapshotCache[Listing] = SnapshotCache(_KEPT)
+        self._offers: SnapshotCache[ItemCatalog] = SnapshotCache(_KEPT)
+        self._shown: SnapshotCache[dict[tuple[ItemKind, str, str], bool]] = SnapshotCache(_KEPT)
+        self._parts: SnapshotCache[dict[ServerTools, tuple[ToolRecord, ...]]] = SnapshotCache(_KEPT)
 
     @property
     def rulebook(self) -> Rulebook | None:
@@ -153,19 +153,19 @@ class Views:
         made_of = catalog, view.book
         return self._listings.get(view.principal.agent_id, made_of, lambda: at_once(self._listing(view, catalog)))
 
-    def offer(self, view: View, offer: Offer) -> Offer:
+    def offer(self, view: View, offer: ItemCatalog) -> ItemCatalog:
         """What this agent may read and get."""
         if view.open:
             return offer
         made_of = offer, view.book
         return self._offers.get(view.principal.agent_id, made_of, lambda: at_once(self._offer(view, offer)))
 
-    def knows(self, view: View, catalog: Catalog, offer: Offer) -> bool:
+    def knows(self, view: View, catalog: Catalog, offer: ItemCatalog) -> bool:
         """Whether `listing` and `offer` take but a moment for this agent."""
         known = len(catalog) <= _AT_ONCE or self._listings.has(view.principal.agent_id, (catalog, view.book))
         return view.open or (known and self.knows_offer(view, offer))
 
-    def knows_offer(self, view: View, offer: Offer) -> bool:
+    def knows_offer(self, view: View, offer: ItemCatalog) -> bool:
         """Whether `offer` takes but a moment for this agent."""
         known = len(offer.items) <= _AT_ONCE or self._offers.has(view.principal.agent_id, (offer, view.book))
         return view.open or known
@@ -177,7 +177,7 @@ class Views:
             self._listings.put(agent, made_of, await slices.run(self._listing(view, catalog)))
         return self.listing(view, catalog)
 
-    async def offered(self, view: View, offer: Offer, slices: Slices) -> Offer:
+    async def offered(self, view: View, offer: ItemCatalog, slices: Slices) -> ItemCatalog:
         """Return what `offer` returns, worked out in pieces."""
         agent, made_of = view.principal.agent_id, (offer, view.book)
         if not view.open and not self._offers.has(agent, made_of):
@@ -187,7 +187,7 @@ class Views:
     def _listing(self, view: View, catalog: Catalog) -> Steps[Listing]:
         """Decide about each tool; about those of servers that did not change it is decided already."""
         known = self._parts.get(view.principal.agent_id, (view.book, view.trusted), dict)
-        now: dict[Part, tuple[ToolRecord, ...]] = {}
+        now: dict[ServerTools, tuple[ToolRecord, ...]] = {}
         for part in catalog.parts:
             shown = known.get(part)
             if shown is None:
@@ -203,7 +203,7 @@ class Views:
             known.pop(part, None)
         return Listing(chain.from_iterable(now.values()))
 
-    def _offer(self, view: View, offer: Offer) -> Steps[Offer]:
+    def _offer(self, view: View, offer: ItemCatalog) -> Steps[ItemCatalog]:
         """Decide about each item; a list that grows by one entry is not all decided about again."""
         known = self._shown.get(view.principal.agent_id, (view.book,), dict)
         if len(known) > _REMEMBERED:

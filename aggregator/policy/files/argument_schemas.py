@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from aggregator.config.files.report import nearest
-from aggregator.policy.files.wording import Complaint, kind
+from aggregator.policy.files.wording import PolicyComplaint, kind
 from aggregator.policy.files.yamltree import Path
 
 _DEEPEST: Final = 30
@@ -31,15 +31,17 @@ _OTHER: Final = frozenset(
 KEYWORDS: Final = _ONE | _MANY | _NAMED | _COUNTS | _NUMBERS | _DATA | _OTHER
 
 
-def look_over(schema: Any, path: Path, depth: int = 0) -> Iterator[Complaint]:
+def look_over(schema: Any, path: Path, depth: int = 0) -> Iterator[PolicyComplaint]:
     """What is wrong with a schema that stands at `path`."""
     if isinstance(schema, bool):
         return
     if not isinstance(schema, Mapping):
-        yield Complaint(path, f"Expected a JSON Schema, got {kind(schema)}.", "Write an object, or true or false.")
+        yield PolicyComplaint(
+            path, f"Expected a JSON Schema, got {kind(schema)}.", "Write an object, or true or false."
+        )
         return
     if depth > _DEEPEST:
-        yield Complaint(path, f"The schema is nested more than {_DEEPEST} levels deep.", "Make it flatter.")
+        yield PolicyComplaint(path, f"The schema is nested more than {_DEEPEST} levels deep.", "Make it flatter.")
         return
     for keyword, value in schema.items():
         here = (*path, keyword)
@@ -54,19 +56,19 @@ def look_over(schema: Any, path: Path, depth: int = 0) -> Iterator[Complaint]:
                 yield from look_over(part, (*here, name), depth + 1)
 
 
-def _keyword(keyword: str, value: Any, here: Path, schema: Mapping[str, Any]) -> Iterator[Complaint]:
+def _keyword(keyword: str, value: Any, here: Path, schema: Mapping[str, Any]) -> Iterator[PolicyComplaint]:
     if keyword not in KEYWORDS:
         meant = nearest(keyword, KEYWORDS)
         fix = f"Did you mean `{meant}`?" if meant else "Names of arguments go under `properties`."
-        yield Complaint(here, f"JSON Schema has no keyword `{keyword}`: it would have no effect.", fix)
+        yield PolicyComplaint(here, f"JSON Schema has no keyword `{keyword}`: it would have no effect.", fix)
     elif (keyword in _MANY or keyword == "enum") and not (isinstance(value, list) and value):
-        yield Complaint(here, f"Expected a list with something in it, got {kind(value)}.", "Correct the value.")
+        yield PolicyComplaint(here, f"Expected a list with something in it, got {kind(value)}.", "Correct the value.")
     elif keyword in _NAMED and not isinstance(value, Mapping):
-        yield Complaint(here, f"Expected an object with keys, got {kind(value)}.", "Write a schema per name.")
+        yield PolicyComplaint(here, f"Expected an object with keys, got {kind(value)}.", "Write a schema per name.")
     elif keyword in _COUNTS and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        yield Complaint(here, f"Expected a whole number from 0 up, got {kind(value)}.", "Correct the value.")
+        yield PolicyComplaint(here, f"Expected a whole number from 0 up, got {kind(value)}.", "Correct the value.")
     elif keyword in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float)):
-        yield Complaint(here, f"Expected a number, got {kind(value)}.", "Correct the value.")
+        yield PolicyComplaint(here, f"Expected a number, got {kind(value)}.", "Correct the value.")
     elif keyword == "type":
         yield from _type(value, here)
     elif keyword == "required":
@@ -77,27 +79,29 @@ def _keyword(keyword: str, value: Any, here: Path, schema: Mapping[str, Any]) ->
         for name in value:
             yield from _pattern(name, (*here, name))
     elif keyword == "$ref" and not (isinstance(value, str) and value.startswith("#")):
-        yield Complaint(here, "A schema here refers only into itself.", "Write #/$defs/NAME, or copy what is meant.")
+        yield PolicyComplaint(
+            here, "A schema here refers only into itself.", "Write #/$defs/NAME, or copy what is meant."
+        )
 
 
-def _type(value: Any, here: Path) -> Iterator[Complaint]:
+def _type(value: Any, here: Path) -> Iterator[PolicyComplaint]:
     for one in value if isinstance(value, list) else [value]:
         if one not in _TYPES:
             meant = nearest(one, _TYPES) if isinstance(one, str) else None
             fix = f"Did you mean `{meant}`?" if meant else f"The types are {', '.join(_TYPES)}."
-            yield Complaint(here, f"There is no type {kind(one)}.", fix)
+            yield PolicyComplaint(here, f"There is no type {kind(one)}.", fix)
 
 
-def _required(value: Any, here: Path) -> Iterator[Complaint]:
+def _required(value: Any, here: Path) -> Iterator[PolicyComplaint]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        yield Complaint(here, f"Expected a list of names, got {kind(value)}.", "Write the names of arguments.")
+        yield PolicyComplaint(here, f"Expected a list of names, got {kind(value)}.", "Write the names of arguments.")
 
 
-def _pattern(value: Any, here: Path) -> Iterator[Complaint]:
+def _pattern(value: Any, here: Path) -> Iterator[PolicyComplaint]:
     if not isinstance(value, str):
-        yield Complaint(here, f"Expected a regular expression, got {kind(value)}.", "Put it in quotes.")
+        yield PolicyComplaint(here, f"Expected a regular expression, got {kind(value)}.", "Put it in quotes.")
         return
     try:
         re.compile(value)
     except (re.error, RecursionError, OverflowError):
-        yield Complaint(here, "This is not a regular expression.", "Correct it; put it in single quotes.")
+        yield PolicyComplaint(here, "This is not a regular expression.", "Correct it; put it in single quotes.")

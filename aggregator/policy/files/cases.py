@@ -14,7 +14,7 @@ from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.diff import Trusted, is_trusted
 from aggregator.policy.explain import explain
-from aggregator.policy.files.documents import Part
+from aggregator.policy.files.documents import PolicyModel
 from aggregator.policy.files.folder import read_folder
 from aggregator.policy.full_names import thing_named
 from aggregator.policy.rulebook import Rulebook, Tightening
@@ -26,7 +26,7 @@ Expected = Literal["allow", "deny", "confirm", "invalid"]
 CheckArguments = Callable[[Iterable[Mapping[str, Any]], Mapping[str, Any]], str | None]
 
 
-class Case(Part):
+class PolicyCase(PolicyModel):
     """One line of the table: what an agent asks for, and what must come of it."""
 
     agent: str = Field(min_length=1, description="The agent's id.", examples=["shop"])
@@ -55,17 +55,17 @@ class Case(Part):
     )
 
 
-class CasesFile(Part):
+class CasesFile(PolicyModel):
     """One file of `policies/cases/`."""
 
-    cases: list[Case] = Field(description="The table, in any order.")
+    cases: list[PolicyCase] = Field(description="The table, in any order.")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """What came of one case. `reason` explains what was decided, `by` says who would have to say yes."""
 
-    case: Case
+    case: PolicyCase
     place: str
     got: Expected
     reason: str
@@ -87,10 +87,10 @@ class Outcome:
         return f"FAILED: {what}: expected {case.expect}{by}{why}, got {got}: {self.reason}"
 
 
-def read_cases(folder: Path) -> tuple[list[tuple[Case, str]], list[Problem]]:
+def read_cases(folder: Path) -> tuple[list[tuple[PolicyCase, str]], list[Problem]]:
     """The cases in a folder, each with its place, and what is wrong with its files."""
     sources, problems = read_folder(folder)
-    found: list[tuple[Case, str]] = []
+    found: list[tuple[PolicyCase, str]] = []
     for source in sources:
         read = resolve_name("aggregator.policy.files.checking:read_model")(CasesFile, source, problems)
         if read is not None:
@@ -100,19 +100,19 @@ def read_cases(folder: Path) -> tuple[list[tuple[Case, str]], list[Problem]]:
 
 
 def run_case(
-    case: Case,
+    case: PolicyCase,
     place: str,
     book: Rulebook,
     servers: Mapping[str, str],
     tools: Iterable[ToolRecord] = (),
     trusted: Trusted = None,
     check_arguments: CheckArguments | None = None,
-) -> Outcome:
+) -> CaseOutcome:
     """What comes of one case. `servers`: ids by prefix; `tools`: those there are, others are judged by name alone."""
     try:
         thing = thing_named(case.tool, servers, tools)
     except OperatorError as error:
-        return Outcome(case, place, "invalid", str(error))
+        return CaseOutcome(case, place, "invalid", str(error))
     known = is_trusted(trusted, thing.server)
     decided = explain(book, case.agent, thing, trusted=known).decision
     reason = _reason(decided)
@@ -122,9 +122,9 @@ def run_case(
         tightening = rules.tightening(thing)
         fault = _fault(thing, tightening, asked, check_arguments)
         if fault is not None:
-            return Outcome(case, place, "invalid", fault)
+            return CaseOutcome(case, place, "invalid", fault)
     by = rules.confirm_by if rules is not None and decided.verdict == "confirm" else None
-    return Outcome(case, place, decided.verdict, reason, by)
+    return CaseOutcome(case, place, decided.verdict, reason, by)
 
 
 def _reason(decided: Decision) -> str:

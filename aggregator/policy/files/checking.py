@@ -9,22 +9,22 @@ from aggregator.config.files.report import dotted
 from aggregator.domain.problems import Problem
 from aggregator.policy.files.argument_schemas import look_over
 from aggregator.policy.files.documents import PolicyFile
-from aggregator.policy.files.folder import CheckSchema, Source, revision
-from aggregator.policy.files.merge import Part, merge
-from aggregator.policy.files.wording import Complaint, complaints, kind
+from aggregator.policy.files.folder import CheckSchema, PolicySource, revision
+from aggregator.policy.files.merge import CheckedFile, merge
+from aggregator.policy.files.wording import PolicyComplaint, complaints, kind
 from aggregator.policy.files.yamltree import Path, Tree, YamlError, parse
 from aggregator.policy.rules import Documents
 
 _M = TypeVar("_M", bound=BaseModel)
 
 
-def documents_of(sources: list[Source], problems: list[Problem], check_schema: CheckSchema | None) -> Documents:
+def documents_of(sources: list[PolicySource], problems: list[Problem], check_schema: CheckSchema | None) -> Documents:
     """The files together. What is wrong goes to `problems`; with an error among them the documents are not whole."""
     parts = [part for source in sources if (part := _part(source, problems, check_schema)) is not None]
     return merge(parts, revision(sources), problems, tuple(source.file for source in sources))
 
 
-def read_model(model: type[_M], source: Source, problems: list[Problem]) -> tuple[_M, Tree] | None:
+def read_model(model: type[_M], source: PolicySource, problems: list[Problem]) -> tuple[_M, Tree] | None:
     """One file as its model, with the lines; None and problems where it is not one, None alone where it is empty."""
     try:
         tree = parse(source.text)
@@ -43,12 +43,12 @@ def read_model(model: type[_M], source: Source, problems: list[Problem]) -> tupl
     return None
 
 
-def problem_at(file: str, tree: Tree, fault: Complaint) -> Problem:
+def problem_at(file: str, tree: Tree, fault: PolicyComplaint) -> Problem:
     """A complaint with its file and line."""
     return Problem(f"{file}:{tree.line(fault.path)}", dotted(fault.path), fault.message, fault.fix, "error")
 
 
-def _part(source: Source, problems: list[Problem], check_schema: CheckSchema | None) -> Part | None:
+def _part(source: PolicySource, problems: list[Problem], check_schema: CheckSchema | None) -> CheckedFile | None:
     before = len(problems)
     read = read_model(PolicyFile, source, problems)
     if read is None:
@@ -60,14 +60,14 @@ def _part(source: Source, problems: list[Problem], check_schema: CheckSchema | N
     for path, schema in _schemas(tree.value):
         faults = list(look_over(schema, path))
         if not faults and check_schema is not None and (fault := check_schema(schema)):
-            faults = [Complaint(path, fault, "Correct the schema.")]
+            faults = [PolicyComplaint(path, fault, "Correct the schema.")]
         problems += [problem_at(source.file, tree, fault) for fault in faults]
-    return Part(source.file, file, tree)
+    return CheckedFile(source.file, file, tree)
 
 
-def _no_object(value: object, model: type[BaseModel]) -> Complaint:
+def _no_object(value: object, model: type[BaseModel]) -> PolicyComplaint:
     keys = ", ".join(f"`{name}:`" for name in model.model_fields)
-    return Complaint((), f"Expected an object with keys, got {kind(value)}.", f"Begin with one of {keys}.")
+    return PolicyComplaint((), f"Expected an object with keys, got {kind(value)}.", f"Begin with one of {keys}.")
 
 
 def _schemas(value: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:

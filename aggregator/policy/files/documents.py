@@ -38,13 +38,13 @@ Names = Annotated[list[Name], BeforeValidator(_no_list)]
 Servers = Annotated[list[Server], BeforeValidator(_no_list)]
 
 
-class Part(BaseModel):
+class PolicyModel(BaseModel):
     """A piece of a policy file. Nothing is converted, nothing unknown is let through, no value is shown in errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True, defer_build=True)
 
 
-class LimitsPart(Part):
+class LimitsPart(PolicyModel):
     """How much an agent may use of what a pattern matches, all matching tools counted together."""
 
     per_minute: Count | None = Field(
@@ -73,7 +73,7 @@ class LimitsPart(Part):
     )
 
 
-class AnnotationsPart(Part):
+class AnnotationsPart(PolicyModel):
     """What becomes of allowed tools by their nature. These rules only tighten: `allow` here grants nothing.
 
     What a tool's annotations say counts only for servers that the configuration trusts, and what `read_only` and
@@ -95,7 +95,7 @@ class AnnotationsPart(Part):
     )
 
 
-class DefaultsPart(Part):
+class DefaultsPart(PolicyModel):
     """What every agent has, as if each had this role. Unknown agents have nothing."""
 
     allow: Patterns = Field(
@@ -215,7 +215,7 @@ class AgentPart(RolePart):
     )
 
 
-class TenantPart(Part):
+class TenantPart(PolicyModel):
     """A group that others cannot see into."""
 
     servers: Servers = Field(
@@ -226,7 +226,7 @@ class TenantPart(Part):
     )
 
 
-class PolicyFile(Part):
+class PolicyFile(PolicyModel):
     """One file of `policies/`. All files count together, in no order."""
 
     agents: Annotated[Mapping[Name, AgentPart | None], BeforeValidator(_none_is_empty)] = Field(

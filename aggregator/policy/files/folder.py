@@ -22,7 +22,7 @@ CheckSchema = Callable[[Mapping[str, Any]], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PolicySource:
     """One policy file as it was read. `file` is what messages call it."""
 
     file: str
@@ -30,7 +30,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedPolicies:
     """What came of the files. `found`: there is at least one, whether or not it can be used."""
 
     documents: Documents | None
@@ -38,10 +38,10 @@ class Checked:
     found: bool
 
 
-def read_folder(folder: Path) -> tuple[list[Source], list[Problem]]:
+def read_folder(folder: Path) -> tuple[list[PolicySource], list[Problem]]:
     """The `*.yaml` and `*.yml` files right in a folder, as they were at one moment. No folder is an empty one."""
     problems: list[Problem] = []
-    sources: list[Source] = []
+    sources: list[PolicySource] = []
     for _ in range(_ATTEMPTS):  # again, if an editor was writing meanwhile
         problems.clear()
         before = _listed(folder, problems)
@@ -52,21 +52,21 @@ def read_folder(folder: Path) -> tuple[list[Source], list[Problem]]:
 
 
 def check(
-    sources: Iterable[Source], problems: Iterable[Problem] = (), check_schema: CheckSchema | None = None
-) -> Checked:
+    sources: Iterable[PolicySource], problems: Iterable[Problem] = (), check_schema: CheckSchema | None = None
+) -> CheckedPolicies:
     """The documents that the files make together; the order of the files changes nothing."""
     found = list(problems)
     ordered = sorted(sources, key=lambda source: source.file)
     if not ordered:
-        return Checked(None, tuple(found), bool(found))
+        return CheckedPolicies(None, tuple(found), bool(found))
     # PyYAML is loaded only when there is a file to read.
     documents: Documents = resolve_name("aggregator.policy.files.checking:documents_of")(ordered, found, check_schema)
     found.sort(key=_by_place)
     broken = any(problem.severity == "error" for problem in found)
-    return Checked(None if broken else documents, tuple(found), True)
+    return CheckedPolicies(None if broken else documents, tuple(found), True)
 
 
-def revision(sources: Iterable[Source]) -> str:
+def revision(sources: Iterable[PolicySource]) -> str:
     """A digest of the names and contents of the files, in no order."""
     digest = hashlib.sha256()
     for source in sorted(sources, key=lambda source: source.file):
@@ -98,14 +98,14 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
-def _read(path: Path, problems: list[Problem]) -> Source | None:
+def _read(path: Path, problems: list[Problem]) -> PolicySource | None:
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
             problems.append(_whole(path, "The file is larger than 1 MiB.", "Split it; all files count together."))
             return None
-        return Source(str(path), content.decode("utf-8-sig"))
+        return PolicySource(str(path), content.decode("utf-8-sig"))
     except OSError as error:
         problems.append(_whole(path, f"The file cannot be read: {error.strerror}.", "Correct its permissions."))
     except ValueError:

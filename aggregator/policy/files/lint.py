@@ -18,7 +18,7 @@ from aggregator.policy.rules import Body, Place, Rule
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownNames:
     """What there is to compare with: the ids of servers by prefix, and tools, or None where nobody has asked."""
 
     servers: Mapping[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Known:
         return frozenset(tool.prefix for tool in self.tools or ())
 
 
-def lint(book: Rulebook, known: Known) -> list[Problem]:
+def lint(book: Rulebook, known: KnownNames) -> list[Problem]:
     """Every warning, by place."""
     reached = _reached(book)
     found = [*_idle(book, reached)]
@@ -82,7 +82,7 @@ def _idle(book: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[P
             yield _warning(role.place, role, None, "No agent has this role.", "Name it under `roles:` of an agent.")
 
 
-def _unmatched(pattern: Pattern, known: Known) -> tuple[str, str] | None:
+def _unmatched(pattern: Pattern, known: KnownNames) -> tuple[str, str] | None:
     """That nothing there is matches a pattern, and what was perhaps meant."""
     if pattern.kind == "server":
         servers = {id: prefix for prefix, id in known.servers.items()}
@@ -110,7 +110,7 @@ def _meant(pattern: Pattern, found: str | None, shape: str) -> str:
     return f'Did you mean "{shape.format(found)}"?'
 
 
-def _never(rule: Rule, holders: list[AgentRules], known: Known) -> str | None:
+def _never(rule: Rule, holders: list[AgentRules], known: KnownNames) -> str | None:
     """That a rule can count for none of the agents it is for, because all it speaks of is denied to them."""
     if rule.field not in ("allow", "confirm", "arguments", "limits") or not holders:
         return None
@@ -146,7 +146,7 @@ def _place(rule: Rule | None) -> str:
     return str(rule.place) if rule is not None else ""
 
 
-def _bindings(book: Rulebook, reached: Mapping[str, list[AgentRules]], known: Known) -> Iterator[Problem]:
+def _bindings(book: Rulebook, reached: Mapping[str, list[AgentRules]], known: KnownNames) -> Iterator[Problem]:
     for body in _bodies(book):
         for plain_name, bound in body.bindings.items():
             fault = _binding(plain_name, bound.value, reached.get(body.owner, []), known)
@@ -154,7 +154,7 @@ def _bindings(book: Rulebook, reached: Mapping[str, list[AgentRules]], known: Kn
                 yield _warning(bound.place, body, "bindings", *fault)
 
 
-def _binding(plain_name: str, server: str, holders: list[AgentRules], known: Known) -> tuple[str, str] | None:
+def _binding(plain_name: str, server: str, holders: list[AgentRules], known: KnownNames) -> tuple[str, str] | None:
     if known.servers and server not in known.ids:
         meant = nearest(server, known.ids)
         return f"There is no server {server}.", f"Did you mean `{meant}`?" if meant else "Correct the name."
@@ -194,7 +194,7 @@ def _waits(rules: AgentRules) -> bool:
     )
 
 
-def _tenants(book: Rulebook, known: Known) -> Iterator[Problem]:
+def _tenants(book: Rulebook, known: KnownNames) -> Iterator[Problem]:
     for name, servers in book.documents.tenants.items():
         for server, place in servers.items():
             if known.servers and server not in known.ids:

@@ -21,7 +21,7 @@ _SCALARS = ("confirm_by", "confirm_fallback", "denials", "names", "expose", "ten
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CheckedFile:
     """One file that is right for itself."""
 
     file: str
@@ -59,7 +59,9 @@ class _Draft:
         )
 
 
-def merge(parts: Iterable[Part], revision: str, problems: list[Problem], files: tuple[str, ...] = ()) -> Documents:
+def merge(
+    parts: Iterable[CheckedFile], revision: str, problems: list[Problem], files: tuple[str, ...] = ()
+) -> Documents:
     """The documents; what does not go together, in one file or between two, goes to `problems`."""
     merging = _Merging(problems)
     for part in sorted(parts, key=lambda part: part.file):
@@ -86,9 +88,9 @@ class _Merging:
         self.defaults: _Draft | None = None
         self.tenants: dict[str, dict[str, Place]] = {}
 
-    def take(self, part: Part) -> None:
+    def take(self, part: CheckedFile) -> None:
         """All of one file."""
-        content, here = part.content, _Here(part)
+        content, here = part.content, _Position(part)
         for name, agent in content.agents.items():
             draft = self._draft(self.agents, "agent", name, here.place("agents", name))
             self._body(draft, agent or AgentPart(), here, ("agents", name))
@@ -107,7 +109,7 @@ class _Merging:
     def _draft(self, drafts: dict[str, _Draft], kind: BodyKind, name: str, place: Place) -> _Draft:
         return drafts.setdefault(name, _Draft(kind, name, place))
 
-    def _body(self, draft: _Draft, body: DefaultsPart, here: "_Here", path: Path) -> None:
+    def _body(self, draft: _Draft, body: DefaultsPart, here: "_Position", path: Path) -> None:
         for rule_field in RULE_FIELDS:
             self._rules(draft, rule_field, getattr(body, rule_field), here, (*path, rule_field))
         for plain_name, server in body.bindings.items():
@@ -131,7 +133,12 @@ class _Merging:
                 draft.keys.setdefault(hashed, Key(key_id, rest, here.place(*path, "keys", at)))
 
     def _rules(
-        self, draft: _Draft, name: RuleField, written: "Iterable[str] | Mapping[str, Any]", here: "_Here", path: Path
+        self,
+        draft: _Draft,
+        name: RuleField,
+        written: "Iterable[str] | Mapping[str, Any]",
+        here: "_Position",
+        path: Path,
     ) -> None:
         for at, text in enumerate(written):
             where = (*path, text if isinstance(written, Mapping) else at)
@@ -147,7 +154,7 @@ class _Merging:
             if known.value != value:
                 self._differ(here, where, known.place)
 
-    def _limits(self, draft: _Draft, rule: Rule, value: LimitsPart, here: "_Here", path: Path) -> None:
+    def _limits(self, draft: _Draft, rule: Rule, value: LimitsPart, here: "_Position", path: Path) -> None:
         known = draft.rules.get(("limits", rule.pattern.text))
         bounds: dict[str, Setting] = dict(known.value) if known is not None else {}
         for name in type(value).model_fields:
@@ -157,13 +164,13 @@ class _Merging:
         draft.rules["limits", rule.pattern.text] = Rule("limits", rule.pattern, rule.owner, place, bounds)
 
     def _set(
-        self, draft: _Draft, settings: dict[str, Setting], name: str, value: Any, here: "_Here", path: Path
+        self, draft: _Draft, settings: dict[str, Setting], name: str, value: Any, here: "_Position", path: Path
     ) -> None:
         known = settings.setdefault(name, Setting(value, draft.owner, here.place(*path)))
         if known.value != value:
             self._differ(here, path, known.place)
 
-    def _pattern(self, name: RuleField, text: str, here: "_Here", path: Path) -> Pattern | None:
+    def _pattern(self, name: RuleField, text: str, here: "_Position", path: Path) -> Pattern | None:
         try:
             pattern = parse(text)
         except PatternError as error:
@@ -174,16 +181,16 @@ class _Merging:
             return None
         return pattern
 
-    def _differ(self, here: "_Here", path: Path, first: Place) -> None:
+    def _differ(self, here: "_Position", path: Path, first: Place) -> None:
         self._error(here, path, f"This differs from what {first} says.", "Say it in one place, or the same in both.")
 
-    def _error(self, here: "_Here", path: Path, message: str, fix: str) -> None:
+    def _error(self, here: "_Position", path: Path, message: str, fix: str) -> None:
         self.problems.append(Problem(str(here.place(*path)), dotted(path), message, fix, "error"))
 
 
 @dataclass(frozen=True, slots=True)
-class _Here:
-    part: Part
+class _Position:
+    part: CheckedFile
 
     def place(self, *path: str | int) -> Place:
         return Place(self.part.file, self.part.tree.line(path))

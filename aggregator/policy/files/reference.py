@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from aggregator.config.fields import Bytes
-from aggregator.policy.files.cases import Case
+from aggregator.policy.files.cases import PolicyCase
 from aggregator.policy.files.documents import AgentPart, AnnotationsPart, DefaultsPart, LimitsPart, RolePart, TenantPart
 
 BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
@@ -39,7 +39,7 @@ def fields() -> dict[str, tuple[FieldInfo, str]]:
     for name in ("tenant", "keys"):
         found[name] = AgentPart.model_fields[name], "agents"
     found["servers"] = TenantPart.model_fields["servers"], "tenants"
-    for name, field in Case.model_fields.items():
+    for name, field in PolicyCase.model_fields.items():
         found[f"cases.{name}"] = field, "cases"
     return found
 

@@ -40,7 +40,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
 }
 
 
-class Complaint(NamedTuple):
+class PolicyComplaint(NamedTuple):
     """What is wrong at one place."""
 
     path: Path
@@ -48,12 +48,12 @@ class Complaint(NamedTuple):
     fix: str
 
 
-def complaints(error: ValidationError, written: object, root: type[BaseModel] = PolicyFile) -> list[Complaint]:
+def complaints(error: ValidationError, written: object, root: type[BaseModel] = PolicyFile) -> list[PolicyComplaint]:
     """One complaint per place; `written` is the whole file as plain values, `root` the model it was checked with."""
-    made: dict[Path, Complaint] = {}
+    made: dict[Path, PolicyComplaint] = {}
     for detail in error.errors(include_url=False, include_input=False):
         path = tuple(step for step in detail["loc"] if step != "[key]")
-        made.setdefault(path, Complaint(path, *_sentences(detail, path, written, root)))
+        made.setdefault(path, PolicyComplaint(path, *_sentences(detail, path, written, root)))
     return list(made.values())
 
 

@@ -20,7 +20,7 @@ from aggregator.schemas.structure.dialect import (
     Schema,
     subschemas,
 )
-from aggregator.schemas.structure.index import Index
+from aggregator.schemas.structure.index import SchemaIndex
 
 _CEILING: Final = 10**12
 # What comparing one value took in the engine, in steps, at the worst (measured): members of an `enum` that are objects
@@ -36,14 +36,14 @@ _IN_PLACE: Final = frozenset({*IN_PLACE_ONE, *IN_PLACE_LIST, *IN_PLACE_MAP})
 _NOT_APPLIED: Final = frozenset({*KEPT_APART, "contentSchema"})
 
 
-class Load(NamedTuple):
+class WorkLoad(NamedTuple):
     """For one place of a value: schema objects and members compared, and the weight of the patterns."""
 
     steps: int
     weight: int
 
 
-_NOTHING: Final = Load(0, 0)
+_NOTHING: Final = WorkLoad(0, 0)
 
 
 class Edges(NamedTuple):
@@ -60,7 +60,7 @@ class Cost:
     `again` is how often `unevaluated...` may run everything at its place once more.
     """
 
-    def __init__(self, index: Index, weights: Mapping[str, int], again: int = 1) -> None:
+    def __init__(self, index: SchemaIndex, weights: Mapping[str, int], again: int = 1) -> None:
         self._index = index
         self._weights = weights
         self._edges = {key: _edges(node, index) for key, node in index.nodes.items()}
@@ -72,11 +72,11 @@ class Cost:
             for key, node in index.nodes.items()
         }
         self._order = self._inside_first()
-        self._levels: list[dict[int, Load]] = []
+        self._levels: list[dict[int, WorkLoad]] = []
         self._lock = Lock()
         self.recursive = self._comes_round()
 
-    def at(self, level: int) -> Load:
+    def at(self, level: int) -> WorkLoad:
         """The most that can be applied to one place `level` steps below the root."""
         if isinstance(self._index.root, bool):
             return _NOTHING
@@ -85,9 +85,9 @@ class Cost:
                 self._levels.append(self._next())
             return self._levels[level][id(self._index.root)]
 
-    def _next(self) -> dict[int, Load]:
+    def _next(self) -> dict[int, WorkLoad]:
         above = self._levels[-1] if self._levels else None
-        loads: dict[int, Load] = {}
+        loads: dict[int, WorkLoad] = {}
         for key in self._order:
             parts = [loads[part] for part in self._here[key]]
             if above is None:
@@ -96,10 +96,10 @@ class Cost:
                 parts += [above[part] for part in self._any_child[key]]
                 if self._index.nodes[key].get("uniqueItems") is True:
                     # What the items hold is compared too, on every level below.
-                    parts.append(Load(_UNIQUE, 0))
+                    parts.append(WorkLoad(_UNIQUE, 0))
                 named = [above[part] for part in self._named[key]]
                 if named:
-                    parts.append(Load(max(n.steps for n in named), max(n.weight for n in named)))
+                    parts.append(WorkLoad(max(n.steps for n in named), max(n.weight for n in named)))
             loads[key] = _sum(parts, self._times[key]) if parts else _NOTHING
         return loads
 
@@ -147,7 +147,7 @@ class Cost:
         return False
 
 
-def _edges(node: Mapping[str, Any], index: Index) -> Edges:
+def _edges(node: Mapping[str, Any], index: SchemaIndex) -> Edges:
     here = [target for keyword in REFERENCES for target in index.targets.get((id(node), keyword), ())]
     if here and index.dialect <= Dialect.DRAFT_07:
         return Edges(_objects(here), {}, ())
@@ -168,7 +168,7 @@ def _objects(parts: list[Any]) -> tuple[Mapping[str, Any], ...]:
     return tuple(part for part in parts if isinstance(part, dict))
 
 
-def _own(node: Mapping[str, Any], weights: Mapping[str, int]) -> Load:
+def _own(node: Mapping[str, Any], weights: Mapping[str, int]) -> WorkLoad:
     steps = 1
     for keyword, value in node.items():
         if keyword == "required":
@@ -186,7 +186,7 @@ def _own(node: Mapping[str, Any], weights: Mapping[str, int]) -> Load:
     patterns = list(node["patternProperties"]) if isinstance(node.get("patternProperties"), dict) else []
     if isinstance(node.get("pattern"), str):
         patterns.append(node["pattern"])
-    return Load(steps, sum(weights.get(pattern, 0) for pattern in patterns))
+    return WorkLoad(steps, sum(weights.get(pattern, 0) for pattern in patterns))
 
 
 def _compared(value: Any) -> int:
@@ -206,9 +206,9 @@ def _compared(value: Any) -> int:
     return steps
 
 
-def _sum(loads: list[Load], times: int) -> Load:
+def _sum(loads: list[WorkLoad], times: int) -> WorkLoad:
     steps = weight = 0
     for load in loads:
         steps += load.steps
         weight += load.weight
-    return Load(min(steps * times, _CEILING), min(weight * times, _CEILING)) if steps else _NOTHING
+    return WorkLoad(min(steps * times, _CEILING), min(weight * times, _CEILING)) if steps else _NOTHING

@@ -18,7 +18,7 @@ _HOME: Final = ""
 
 
 @dataclass(slots=True)
-class Index:
+class SchemaIndex:
     """`targets` holds where the references of a schema object lead, by its identity and the keyword.
 
     More than one target: the reference is dynamic, and which one counts depends on how evaluation came there.
@@ -40,7 +40,7 @@ class Index:
         return any(len(found) > 1 for found in self.targets.values())
 
 
-def read(schema: Schema) -> Index:
+def read(schema: Schema) -> SchemaIndex:
     """Reads all of it.
 
     Raises:
@@ -72,7 +72,7 @@ def _measure(schema: Schema) -> None:
 
 class _Reader:
     def __init__(self, schema: Schema) -> None:
-        self.index = Index(schema, dialect_of(schema))
+        self.index = SchemaIndex(schema, dialect_of(schema))
         self._id = "id" if self.index.dialect == Dialect.DRAFT_04 else "$id"
         self._old = self.index.dialect <= Dialect.DRAFT_07
         self._resources: dict[str, Schema] = {_HOME: schema}
@@ -80,7 +80,7 @@ class _Reader:
         self._dynamic: dict[str, list[Mapping[str, Any]]] = {}
         self._bases: dict[int, tuple[str, str]] = {}
 
-    def read(self) -> Index:
+    def read(self) -> SchemaIndex:
         self._walk([(self.index.root, _HOME, "")])
         waiting = list(self.index.nodes.values())
         while waiting:

@@ -16,7 +16,7 @@ class Size(NamedTuple):
     characters: list[int]
 
 
-class TooLarge(ValueError):
+class ValueTooLarge(ValueError):
     """The value is past what is checked; the message says what would have been taken."""
 
 
@@ -36,9 +36,9 @@ def measure(value: Any, *, characters: bool, most: int = VALUES_LIMIT, number: i
         count = len(level)
         total += count
         if total > most:
-            raise TooLarge(f"at most {most:,} values")
+            raise ValueTooLarge(f"at most {most:,} values")
         if len(counts) > DEPTH_LIMIT:
-            raise TooLarge(f"at most {DEPTH_LIMIT} levels of nesting")
+            raise ValueTooLarge(f"at most {DEPTH_LIMIT} levels of nesting")
         counts.append(count)
         if characters:
             texts.append(sum(len(v) if type(v) is str else sum(map(len, v)) if type(v) is dict else 0 for v in level))
@@ -47,13 +47,13 @@ def measure(value: Any, *, characters: bool, most: int = VALUES_LIMIT, number: i
             kind = type(part)
             if kind is dict:
                 if len(part) > most:
-                    raise TooLarge(f"at most {most:,} values")
+                    raise ValueTooLarge(f"at most {most:,} values")
                 inside += part.values()
             elif kind is list:
                 if len(part) > most:
-                    raise TooLarge(f"at most {most:,} values")
+                    raise ValueTooLarge(f"at most {most:,} values")
                 inside += part
             elif (kind is int or kind is float) and not -number < part < number:
-                raise TooLarge("a number of at most 300 digits")
+                raise ValueTooLarge("a number of at most 300 digits")
         level = inside
     return Size(counts, texts)

@@ -22,7 +22,7 @@ class Turn:
     number: int = field(default=0)
 
 
-class Turns:
+class WorkerTurns:
     """`places` is how many checks may run at once. One server, and one agent, has all but one of them at most."""
 
     def __init__(self, places: int) -> None:

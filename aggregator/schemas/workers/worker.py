@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 if sys.platform != "win32":
     import resource
 
-from aggregator.schemas.check import Check, compile_check
+from aggregator.schemas.check import SchemaCheck, compile_check
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.wire.codec import decode, encode
 
@@ -39,7 +39,7 @@ def main() -> None:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     orders, answers = sys.stdin.buffer, sys.stdout.buffer
-    checks: OrderedDict[str, Check | str] = OrderedDict()
+    checks: OrderedDict[str, SchemaCheck | str] = OrderedDict()
     _write(answers, READY)
     while (order := _read(orders)) is not None:
         key, seconds = order
@@ -66,7 +66,7 @@ def _die_in(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def _compiled(schemas: list[Any]) -> Check | str:
+def _compiled(schemas: list[Any]) -> SchemaCheck | str:
     try:
         return compile_check(*schemas)
     except UnusableSchema as problem:

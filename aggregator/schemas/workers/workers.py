@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from aggregator.config.settings import ChecksConfig
 from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.structure.measure import DEPTH_LIMIT
-from aggregator.schemas.workers.turns import NoTurn, Turn, Turns
+from aggregator.schemas.workers.turns import NoTurn, Turn, WorkerTurns
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.pieces import encode_in_pieces
 
@@ -35,7 +35,7 @@ _IDLE: Final = 300.0
 Why = Literal["time", "busy", "failed"]
 
 
-class CutShort(Exception):
+class CheckTimedOut(Exception):
     """A check was not made to its end: it took too long, too many waited, or no process could make it."""
 
     def __init__(self, why: Why, said: str) -> None:
@@ -43,25 +43,25 @@ class CutShort(Exception):
         self.why = why
 
 
-class Schemas(Protocol):
+class SchemaSet(Protocol):
     """What holds the schemas of one check; the object counts as their name."""
 
     @property
     def schemas(self) -> tuple[Mapping[str, Any] | bool, ...]: ...
 
 
-class Workers:
+class CheckWorkers:
     """Started when first needed. `close` ends what is left; a worker whose program is gone ends by itself."""
 
     def __init__(self, config: ChecksConfig | None = None) -> None:
         config = config or ChecksConfig()
         self._limit = config.timeout
-        self._turns = Turns(config.workers)
+        self._turns = WorkerTurns(config.workers)
         self._admitted: dict[Turn, asyncio.Future[None]] = {}
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
         self._closed = False
-        self._keys: WeakKeyDictionary[Schemas, int] = WeakKeyDictionary()
+        self._keys: WeakKeyDictionary[SchemaSet, int] = WeakKeyDictionary()
         self._numbers = count()
         self.started = 0
 
@@ -80,7 +80,7 @@ class Workers:
         self._turns.resize(config.workers)
         self._admit()
 
-    async def faults(self, check: Schemas, value: Any, server: str, agent: str) -> tuple[Fault, ...]:
+    async def faults(self, check: SchemaSet, value: Any, server: str, agent: str) -> tuple[Fault, ...]:
         """Return what is wrong with the value, as `Check.faults` does. `server` has the schema, `agent` asks.
 
         Raises:
@@ -90,7 +90,7 @@ class Workers:
         try:
             turn = self._turns.ask(server, agent)
         except NoTurn:
-            raise CutShort("busy", "too many checks wait for a process of their own") from None
+            raise CheckTimedOut("busy", "too many checks wait for a process of their own") from None
         admitted = self._admitted[turn] = asyncio.get_running_loop().create_future()
         try:
             self._admit()
@@ -112,7 +112,7 @@ class Workers:
             if not self._admitted[turn].done():
                 self._admitted[turn].set_result(None)
 
-    async def _made(self, check: Schemas, value: Any) -> tuple[Fault, ...]:
+    async def _made(self, check: SchemaSet, value: Any) -> tuple[Fault, ...]:
         try:
             data = await asyncio.to_thread(encode_in_pieces, value)
         except (ValueError, TypeError, RecursionError):
@@ -126,12 +126,12 @@ class Workers:
                 answer = await worker.ask(self._key(check), check, data, self._limit)
         except TimeoutError:
             log.warning("a check took more than %g s and was cut short", self._limit)
-            raise CutShort("time", f"checking took more than {self._limit:g} s") from None
+            raise CheckTimedOut("time", f"checking took more than {self._limit:g} s") from None
         except UnusableSchema:
             raise
         except (OSError, EOFError, ValueError) as error:
             log.warning("a process that checks ended in the middle: %r", error)
-            raise CutShort("failed", "the process that made the check ended") from None
+            raise CheckTimedOut("failed", "the process that made the check ended") from None
         else:
             self._idle.append(worker)
             worker.rest(lambda: self._retire(worker))
@@ -144,17 +144,17 @@ class Workers:
 
     async def _start(self) -> "_Worker":
         if self._closed:
-            raise CutShort("failed", "the aggregator is shutting down")
+            raise CheckTimedOut("failed", "the aggregator is shutting down")
         try:
             worker = await _started()
         except (OSError, EOFError, ValueError, TimeoutError) as error:
             log.error("no process can be started to make checks in: %r", error)
-            raise CutShort("failed", "no process could be started to check it in") from None
+            raise CheckTimedOut("failed", "no process could be started to check it in") from None
         self.started += 1
         self._all.add(worker)
         return worker
 
-    def _key(self, check: Schemas) -> int:
+    def _key(self, check: SchemaSet) -> int:
         """The name of a check, which no other ever has."""
         if check not in self._keys:
             self._keys[check] = next(self._numbers)
@@ -183,7 +183,7 @@ class _Worker:
         self._process, self._orders, self._answers = process, process.stdin, process.stdout
         self._resting: asyncio.TimerHandle | None = None
 
-    async def ask(self, key: int, check: Schemas, data: bytes, seconds: float) -> Any:
+    async def ask(self, key: int, check: SchemaSet, data: bytes, seconds: float) -> Any:
         """Send one order and return the answer; `key` is the name of the check. Cancelled in the middle, the worker is
         of no more use."""
         await self._send(encode([key, seconds]), data)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select
 
-from aggregator.storage.audit.chain import BEGUN, CALL, Entry, entry
+from aggregator.storage.audit.chain import BEGUN, CALL, ChainEntry, entry
 from aggregator.storage.tables import audit_events, audit_under_way, mcp_tool_call_log
 
 log = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ _CALLS: Final = frozenset(mcp_tool_call_log.c.keys())
 _END: Final = delete(audit_under_way).where(*(audit_under_way.c[name] == bindparam(f"of_{name}") for name in _PLACE))
 
 
-def under_way(connection: Connection, seq: int, entries: Iterable[Entry], begins: bool) -> bool:
+def under_way(connection: Connection, seq: int, entries: Iterable[ChainEntry], begins: bool) -> bool:
     """Note which calls begin or end with these rows, of which the first is number `seq`.
 
     `begins` says that some were begun before; returns the same for the next rows. Without any, this costs nothing.
@@ -42,7 +42,7 @@ def under_way(connection: Connection, seq: int, entries: Iterable[Entry], begins
     return begins or bool(places)
 
 
-def settle(connection: Connection, gone: Callable[[str], bool]) -> list[Entry]:
+def settle(connection: Connection, gone: Callable[[str], bool]) -> list[ChainEntry]:
     """The rows that close the calls of processes which ended; what is closed already is only forgotten."""
     entries = []
     for row in connection.execute(select(audit_under_way).order_by(audit_under_way.c.seq)).all():
@@ -60,7 +60,7 @@ def _is_closed(connection: Connection, row: Any) -> bool:
     return connection.scalar(select(calls.seq).where(same).limit(1)) is not None
 
 
-def _interrupted(connection: Connection, seq: int) -> Entry | None:
+def _interrupted(connection: Connection, seq: int) -> ChainEntry | None:
     """The row of a call whose end is not known; None where its beginning was removed, or changed."""
     events = audit_events.c
     details = connection.scalar(select(events.details).where(events.seq == seq, events.kind == BEGUN))

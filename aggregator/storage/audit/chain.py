@@ -53,7 +53,7 @@ class ChainKey:
         return self.sign(f"ends\n{head.seq}\n{head.digest}\n{trimmed.seq}\n{trimmed.digest}")
 
 
-class Entry(NamedTuple):
+class ChainEntry(NamedTuple):
     """A row that has no place in the chain yet: `kind` is `call` or that of an event.
 
     `values` are its columns without the empty ones, `content` is their digest and `size` their length in bytes.
@@ -66,18 +66,18 @@ class Entry(NamedTuple):
 
 
 @dataclass(slots=True)
-class Batch:
+class ChainBatch:
     """Rows that are written together. `tried` is where the last of them would have stood, had the last try worked.
 
     `once` names the batch where it may have been written before, by another process.
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[ChainEntry]
     tried: Head | None = None
     once: str | None = None
 
 
-def entry(kind: str, values: Mapping[str, Any]) -> Entry:
+def entry(kind: str, values: Mapping[str, Any]) -> ChainEntry:
     """The row of these columns. Times are floats, all else texts and whole numbers.
 
     Raises:
@@ -85,7 +85,7 @@ def entry(kind: str, values: Mapping[str, Any]) -> Entry:
     """
     given = {name: value for name, value in values.items() if value is not None}
     content, size = digested(kind, given)
-    return Entry(kind, given, content, size)
+    return ChainEntry(kind, given, content, size)
 
 
 def digested(kind: str, values: Mapping[str, Any]) -> tuple[str, int]:
@@ -108,7 +108,7 @@ def link(previous: str, seq: int, content: str, key: ChainKey | None = None) -> 
     return sha256(text.encode()).hexdigest() if key is None else key.sign(text)
 
 
-def trim_entry(removed: int, last: Head, now: float) -> Entry:
+def trim_entry(removed: int, last: Head, now: float) -> ChainEntry:
     """The event that proves a trim: `removed` rows, the newest of which was `last`."""
     summary = f"{removed} rows were removed for their age or the size of the log, up to number {last.seq}."
     details = json.dumps({"seq": last.seq, "digest": last.digest})

@@ -22,9 +22,9 @@ from aggregator.storage.audit.chain import (
     MENDED,
     RECOVERED,
     TRIMMED,
-    Batch,
+    ChainBatch,
+    ChainEntry,
     ChainKey,
-    Entry,
     Head,
     entry,
     link,
@@ -82,12 +82,12 @@ class AuditRows:
         """Whether all who use this database are on this machine."""
         return self._engine.path is not None
 
-    def fits(self, entries: Iterable[Entry]) -> bool:
+    def fits(self, entries: Iterable[ChainEntry]) -> bool:
         """Whether the tables have every column of these rows, which may come from another version of the program."""
         calls, events = set(_CALLS), set(_EVENTS)
         return all(one.values.keys() <= (calls if one.kind == CALL else events) for one in entries)
 
-    async def append(self, batch: Batch) -> tuple[Head, int]:
+    async def append(self, batch: ChainBatch) -> tuple[Head, int]:
         """Write a batch, whole or not at all, and never twice; returns the end of the log and its size in bytes.
 
         Raises:
@@ -160,7 +160,7 @@ class AuditRows:
             stop.set()
         return _DAMAGED.format(path=path, table=table) if table is not None else None
 
-    async def _append(self, batch: Batch, *, by_rows: bool = False) -> tuple[Head, int]:
+    async def _append(self, batch: ChainBatch, *, by_rows: bool = False) -> tuple[Head, int]:
         def work(connection: Connection) -> tuple[Head, int]:
             if self._engine.path is not None and identity(self._engine.path) != self._file:
                 raise _FileGone
@@ -197,7 +197,7 @@ class AuditRows:
             cut = cut or not hmac.compare_digest(str(state.mac), key.sign_ends(end.head, end.trimmed))
         return end._replace(told=(_told_of_mend(end.head),)) if cut else end
 
-    def _write(self, connection: Connection, end: "_End", entries: Sequence[Entry]) -> tuple[Head, int]:
+    def _write(self, connection: Connection, end: "_End", entries: Sequence[ChainEntry]) -> tuple[Head, int]:
         """Add rows behind the end of the log; returns the new one and the size of the log."""
         entries = (*end.told, *entries)
         calls, events, head = _placed(end.head, entries, self._key)
@@ -239,7 +239,7 @@ class _End(NamedTuple):
     head: Head
     size: int
     trimmed: Head
-    told: tuple[Entry, ...] = ()
+    told: tuple[ChainEntry, ...] = ()
 
 
 _Rows = list[tuple[Any, ...]]
@@ -255,7 +255,7 @@ def _columns(end: _End) -> dict[str, Any]:
     }
 
 
-def _placed(head: Head, entries: Iterable[Entry], key: ChainKey | None) -> tuple[_Rows, _Rows, Head]:
+def _placed(head: Head, entries: Iterable[ChainEntry], key: ChainKey | None) -> tuple[_Rows, _Rows, Head]:
     """The rows of both tables in their places behind `head`, and the head after them."""
     calls: _Rows = []
     events: _Rows = []
@@ -294,12 +294,12 @@ def _end_of_rows(connection: Connection) -> _End:
     return _End(last, size, told or Head(0, GENESIS))
 
 
-def _told_of_mend(head: Head) -> Entry:
+def _told_of_mend(head: Head) -> ChainEntry:
     summary = f"The record of the end of the log did not fit; rows behind number {head.seq} may have been cut off."
     return entry(MENDED, {"at": round(time.time(), 6), "summary": summary})
 
 
-def _written_before(connection: Connection, batch: Batch) -> bool:
+def _written_before(connection: Connection, batch: ChainBatch) -> bool:
     if batch.once is not None:
         same = (audit_events.c.kind == RECOVERED) & (audit_events.c.summary == batch.once)
         if connection.scalar(select(audit_events.c.seq).where(same).limit(1)) is not None:

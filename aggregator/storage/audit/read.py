@@ -51,7 +51,7 @@ class LogRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class LogFilter:
     """Which rows; None does not choose. In `tool`, `*` and `?` stand for anything. Times are seconds since 1970.
 
     Where a tool or a status is wanted, only calls have it. That a call begins is told only if `begun` is wanted: the
@@ -68,11 +68,11 @@ class Wanted:
 
 
 _TABLES: Final = (audit_heads, mcp_tool_call_log, audit_events)
-ALL: Final = Wanted(begun=True)
+ALL: Final = LogFilter(begun=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class LogBounds:
     """The record of where the log begins and ends: the newest row, and the newest that was removed for its age.
 
     `key_id` tells which key the chain has, if any; `mac` proves the two rows with it.
@@ -90,7 +90,7 @@ class AuditReader:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def newest(self, wanted: Wanted, limit: int) -> list[LogRow]:
+    async def newest(self, wanted: LogFilter, limit: int) -> list[LogRow]:
         """The last rows, oldest first.
 
         Raises:
@@ -103,7 +103,7 @@ class AuditReader:
                 found += [_row(table, row) for row in await connection.execute(query)]
         return sorted(found, key=_seq)[-limit:]
 
-    async def after(self, seq: int, wanted: Wanted) -> list[LogRow]:
+    async def after(self, seq: int, wanted: LogFilter) -> list[LogRow]:
         """The next rows after number `seq`, in order; none when there are no more."""
         async with self._engine.read() as connection:
             return await next_rows(connection, seq, wanted)
@@ -139,7 +139,7 @@ class AuditReader:
             rows = await connection.execute(select(calls).where(begins).order_by(calls.c.seq).limit(PAGE))
             return [_row(calls, row) for row in rows]
 
-    async def durations(self, wanted: Wanted, by: By | None) -> AsyncIterator[list[tuple[str | None, str, float]]]:
+    async def durations(self, wanted: LogFilter, by: By | None) -> AsyncIterator[list[tuple[str | None, str, float]]]:
         """Of every call its group, status and duration, page by page."""
         calls, last = mcp_tool_call_log, 0
         group = _BY[by] if by is not None else calls.c.status
@@ -196,15 +196,15 @@ def _looked_over(connection: Connection) -> tuple[list[str], set[str]]:
     return missing, set() if heads in missing else {one["name"] for one in found.get_columns(heads)}
 
 
-async def ends(connection: AsyncConnection) -> Ends | None:
+async def ends(connection: AsyncConnection) -> LogBounds | None:
     """The record of both ends; None where it is lost, or nothing that we wrote."""
     row = (await connection.execute(select(audit_heads))).first()
     if row is None or not isinstance(row.seq, int) or not isinstance(row.trimmed_seq, int):
         return None
-    return Ends(Head(row.seq, row.digest), Head(row.trimmed_seq, row.trimmed_digest), row.key_id, row.mac)
+    return LogBounds(Head(row.seq, row.digest), Head(row.trimmed_seq, row.trimmed_digest), row.key_id, row.mac)
 
 
-async def next_rows(connection: AsyncConnection, seq: int, wanted: Wanted = ALL) -> list[LogRow]:
+async def next_rows(connection: AsyncConnection, seq: int, wanted: LogFilter = ALL) -> list[LogRow]:
     """A page of rows after number `seq`."""
     found: list[LogRow] = []
     upto: int | None = None
@@ -222,16 +222,16 @@ async def next_rows(connection: AsyncConnection, seq: int, wanted: Wanted = ALL)
     return found[: PAGE + twice]
 
 
-def _tables(wanted: Wanted) -> tuple[Table, ...]:
+def _tables(wanted: LogFilter) -> tuple[Table, ...]:
     only_calls = wanted.tool is not None or wanted.status is not None
     return (mcp_tool_call_log,) if only_calls else (mcp_tool_call_log, audit_events)
 
 
-def _query(table: Table, wanted: Wanted) -> Select[Any]:
+def _query(table: Table, wanted: LogFilter) -> Select[Any]:
     return select(table).where(*_conditions(table, wanted))
 
 
-def _conditions(table: Table, wanted: Wanted) -> list[ColumnElement[bool]]:
+def _conditions(table: Table, wanted: LogFilter) -> list[ColumnElement[bool]]:
     calls = table is mcp_tool_call_log
     at = table.c.started if calls else table.c.at
     found: list[ColumnElement[bool]] = []

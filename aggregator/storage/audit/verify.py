@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from aggregator.storage.audit.chain import GENESIS, TIMES, TRIMMED, ChainKey, Head, digested, link, trim_told
-from aggregator.storage.audit.read import AuditReader, Ends, LogRow, ends, next_rows
+from aggregator.storage.audit.read import AuditReader, LogBounds, LogRow, ends, next_rows
 from aggregator.storage.errors import StorageError
 
 # More than a person reads; the rest is counted.
@@ -23,7 +23,7 @@ _NO_KEY: Final = (
 )
 
 
-class Fault(NamedTuple):
+class ChainFault(NamedTuple):
     """What is wrong, at which row, or before it, or behind it."""
 
     seq: int
@@ -41,7 +41,7 @@ class Verdict:
     rows: int
     head: Head
     trimmed: Head
-    faults: tuple[Fault, ...]
+    faults: tuple[ChainFault, ...]
     fault_count: int
     keyed_from: int | None = None
     anchors_found: int = 0
@@ -53,7 +53,7 @@ class Verifier:
 
     def __init__(
         self,
-        record: Ends | None,
+        record: LogBounds | None,
         expected: str | None = None,
         anchors: Sequence[Head] = (),
         key: ChainKey | None = None,
@@ -72,7 +72,7 @@ class Verifier:
         self._key = key
         self._keyed_from: int | None = None
         self._rows = 0
-        self._faults: list[Fault] = []
+        self._faults: list[ChainFault] = []
         self._fault_count = 0
 
     def see(self, row: LogRow) -> None:
@@ -147,7 +147,7 @@ class Verifier:
             self._fault(row.seq, "It was made without the key.")
         return False
 
-    def _hold_against_key(self, record: Ends, key: ChainKey) -> None:
+    def _hold_against_key(self, record: LogBounds, key: ChainKey) -> None:
         if self._keyed_from is None:
             self._fault(
                 self._last.seq, "No row was made with the key: the log was made anew, or has had no key so far."
@@ -179,7 +179,7 @@ class Verifier:
     def _fault(self, seq: int, what: str) -> None:
         self._fault_count += 1
         if len(self._faults) < FAULTS_AT_MOST:
-            self._faults.append(Fault(seq, what))
+            self._faults.append(ChainFault(seq, what))
 
 
 async def verify(

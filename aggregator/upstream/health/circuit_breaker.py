@@ -22,7 +22,7 @@ Position = Literal["closed", "open", "trying"]
 STABLE: Final = 60.0
 
 
-class Circuit:
+class CircuitBreaker:
     """`limit` failures open it. Every `now` is of one clock that never goes back, in seconds; `chance` is uniform in
     [0, 1). A request `began` when it was sent.
 

@@ -24,12 +24,12 @@ from aggregator.domain.errors import (
 )
 from aggregator.domain.own_random import roll
 from aggregator.upstream.connection import SessionExpired
-from aggregator.upstream.health.circuit_breaker import Circuit
-from aggregator.upstream.health.latency import WINDOW, Vitals
+from aggregator.upstream.health.circuit_breaker import CircuitBreaker
+from aggregator.upstream.health.latency import WINDOW, LatencyWindow
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lifecycle.states import about
 from aggregator.upstream.lists.lists import Current, Lose
-from aggregator.upstream.sessions.connect import Session
+from aggregator.upstream.sessions.connect import UpstreamSession
 from aggregator.wire.peer import OnProgress, PeerGone
 
 log = logging.getLogger(__name__)
@@ -54,8 +54,8 @@ class Health:
         self._changed = changed
         self._worry = asyncio.Event()
         self._chance = 0.0
-        self.vitals = Vitals()
-        self.circuit = Circuit(config().health.failures)
+        self.vitals = LatencyWindow()
+        self.circuit = CircuitBreaker(config().health.failures)
         self.ping: float | None = None
 
     def __repr__(self) -> str:
@@ -194,7 +194,7 @@ class Health:
             return circuit.unsteady + backoff.delay(circuit.failures, self._chance)
         return circuit.heard + health.interval * (0.75 + self._chance / 2)
 
-    async def _ask(self, session: Session) -> None:
+    async def _ask(self, session: UpstreamSession) -> None:
         began, modern = monotonic(), session.greeting.era == "modern"
         self._chance = roll()
         if self.circuit.due(began):

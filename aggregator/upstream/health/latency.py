@@ -15,7 +15,7 @@ SLOW: Final = 0.2
 QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
-class Figures(NamedTuple):
+class CallFigures(NamedTuple):
     """Of the calls that ended within `WINDOW`: how many, how many of them had no answer, and seconds until they ended,
     by quantile, those without an answer included; no times where there are no calls."""
 
@@ -29,7 +29,7 @@ class Figures(NamedTuple):
         return self.calls >= ENOUGH and self.failed >= SLOW * self.calls
 
 
-class Vitals:
+class LatencyWindow:
     """`took` is called for every call; every `now` is of one clock, in seconds."""
 
     def __init__(self) -> None:
@@ -39,10 +39,10 @@ class Vitals:
         """One call is over."""
         self._ends.append((now, seconds, failed))
 
-    def figures(self, now: float) -> Figures:
+    def figures(self, now: float) -> CallFigures:
         """What they amount to."""
         recent = [(seconds, failed) for at, seconds, failed in self._ends if now - at <= WINDOW]
         times = sorted(seconds for seconds, _ in recent)
         last = len(times) - 1
         quantiles = tuple((name, times[round(last * part)]) for name, part in QUANTILES.items() if times)
-        return Figures(len(times), sum(failed for _, failed in recent), quantiles)
+        return CallFigures(len(times), sum(failed for _, failed in recent), quantiles)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from aggregator.upstream.lifecycle.failures import Setback
+from aggregator.upstream.lifecycle.failures import Failure
 
 FIRST: Final = 0.5
 CAP: Final = 60.0
@@ -32,30 +32,30 @@ def delay(failures: int, chance: float, *, refused: bool = False) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Tries:
+class Attempts:
     """What became of the attempts so far: failures, and early deaths, in a row."""
 
     failures: int = 0
     deaths: int = 0
 
-    def after(self, setback: Setback) -> "Tries":
+    def after(self, setback: Failure) -> "Attempts":
         """The same with one more."""
         deaths = self.deaths + 1 if setback.died and setback.served < MOMENT else 0
-        return Tries(1 if setback.served > STABLE else self.failures + 1, deaths)
+        return Attempts(1 if setback.served > STABLE else self.failures + 1, deaths)
 
     @property
     def crash_loop(self) -> bool:
         """Whether its program cannot stay alive."""
         return self.deaths >= CRASHES
 
-    def pause(self, setback: Setback, chance: float) -> float:
+    def pause(self, setback: Failure, chance: float) -> float:
         """Seconds until the next one; `setback` is the latest, `chance` uniform in [0, 1)."""
         pause = delay(self.failures, chance, refused=setback.lasting or self.crash_loop)
         asked = min(setback.retry_after or 0.0, RETRY_AFTER_CAP)
         # A little later than asked for, so that not everybody comes at once.
         return max(pause, asked * (1 + chance / 10))
 
-    def told(self, setback: Setback) -> str:
+    def told(self, setback: Failure) -> str:
         """The reason, for an operator."""
         if not self.crash_loop:
             return setback.reason

@@ -12,7 +12,7 @@ _NOT_THERE: Final = frozenset({404, 410})
 
 
 @dataclass(frozen=True, slots=True)
-class Setback:
+class Failure:
     """Why it was. `lasting`: an operator has to mend it. `died`: its program ended by itself. `served`: for how many
     seconds it had been ready. `retry_after`: in how many it asked to be tried again.
     """
@@ -24,19 +24,19 @@ class Setback:
     retry_after: float | None = None
 
 
-def failed(server: ServerConfig, error: Exception, obituary: str | None = None) -> Setback:
+def failed(server: ServerConfig, error: Exception, obituary: str | None = None) -> Failure:
     """An attempt to connect that ended with this error; `obituary` is of the program that was launched for it."""
     if obituary is not None:
-        return Setback(gone(obituary), died=True)
+        return Failure(gone(obituary), died=True)
     if isinstance(error, TimeoutError):
         limit = f"{server.connect_timeout:g} s"
-        return Setback(f"it did not answer within {limit} of connecting (`connect_timeout` in its config)")
+        return Failure(f"it did not answer within {limit} of connecting (`connect_timeout` in its config)")
     if isinstance(error, UpstreamError):
         lasting = isinstance(error, UpstreamRefused) or error.details.get("status") in _NOT_THERE
-        return Setback(error.message, lasting, retry_after=error.details.get("retry_after"))
+        return Failure(error.message, lasting, retry_after=error.details.get("retry_after"))
     if isinstance(error, RpcError):
-        return Setback(f"it refused to start: {error.message}")
-    return Setback(str(error), died=isinstance(error, PeerGone) and server.type == "stdio")
+        return Failure(f"it refused to start: {error.message}")
+    return Failure(str(error), died=isinstance(error, PeerGone) and server.type == "stdio")
 
 
 def gone(obituary: str) -> str:

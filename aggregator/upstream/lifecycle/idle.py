@@ -17,7 +17,7 @@ LOOK_UP_WAIT: Final = 2.0
 _AGAIN: Final = 1.0
 
 
-class Rest:
+class IdleStop:
     """`use` counts who needs it, `idle` waits until nobody does. `needed`: somebody did, ever.
 
     Law: between the end of `idle` and the connection being taken away nothing may be awaited, so that no call is lost.

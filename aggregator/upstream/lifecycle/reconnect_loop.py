@@ -6,22 +6,22 @@ from collections.abc import Awaitable, Callable
 from aggregator.config.model import ServerConfig
 from aggregator.domain.own_random import roll
 from aggregator.upstream.lifecycle import idle as rest
-from aggregator.upstream.lifecycle.backoff import Tries
-from aggregator.upstream.lifecycle.failures import Setback
-from aggregator.upstream.lifecycle.idle import Rest
-from aggregator.upstream.lifecycle.state import Life
+from aggregator.upstream.lifecycle.backoff import Attempts
+from aggregator.upstream.lifecycle.failures import Failure
+from aggregator.upstream.lifecycle.idle import IdleStop
+from aggregator.upstream.lifecycle.state import UpstreamState
 
 
-class Course:
+class ReconnectLoop:
     """`once` lives one connection from start to end and says why it ended, or None if it came to rest; `close` closes
     what else belongs to it."""
 
     def __init__(
         self,
         config: Callable[[], ServerConfig],
-        life: Life,
-        rest: Rest,
-        once: Callable[[], Awaitable[Setback | None]],
+        life: UpstreamState,
+        rest: IdleStop,
+        once: Callable[[], Awaitable[Failure | None]],
         close: Callable[[], Awaitable[None]],
     ) -> None:
         self._config = config
@@ -33,7 +33,7 @@ class Course:
     async def run(self) -> None:
         """Connect, and connect again, until cancelled."""
         own_task, life = asyncio.current_task(), self._life
-        tries = Tries()
+        tries = Attempts()
         try:
             if self._config().start != "eager":
                 await self._hold_back()
@@ -46,7 +46,7 @@ class Course:
                     # A library lost the cancellation on its way here.
                     raise asyncio.CancelledError
                 if end is None or life.asleep:
-                    tries = Tries()
+                    tries = Attempts()
                     await self._close()
                 else:
                     tries = tries.after(end)
@@ -75,7 +75,7 @@ class Course:
         except TimeoutError:
             life.wake()
 
-    def _set_back(self, end: Setback, tries: Tries) -> float:
+    def _set_back(self, end: Failure, tries: Attempts) -> float:
         """Take note of an attempt that failed or a connection that ended; the seconds until the next."""
         life, reason = self._life, tries.told(end)
         pause = tries.pause(end, roll())

@@ -9,7 +9,7 @@ from typing import Final
 
 from aggregator.config.durations import format_duration
 from aggregator.domain.errors import UpstreamUnavailable
-from aggregator.upstream.lifecycle.states import SHOWN, SHOWN_IF_KNOWN, Condition, Event, State, after
+from aggregator.upstream.lifecycle.states import SHOWN, SHOWN_IF_KNOWN, Event, State, StateAndReason, after
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _ADVICE: Final[dict[State, str]] = {
 }
 
 
-class Life:
+class UpstreamState:
     """`known`: there is a list of what it had. `tried`: it has come up, failed or been held back once.
 
     `changed` is called after each move, `discreet` takes secrets out of what is told.
@@ -34,7 +34,7 @@ class Life:
     def __init__(
         self,
         server: str,
-        condition: Condition,
+        condition: StateAndReason,
         grace: Callable[[], float],
         changed: Callable[[], None],
         discreet: Callable[[str], str],
@@ -81,11 +81,11 @@ class Life:
         reason = reason.removeprefix(f"{self._server}: ").removeprefix(f"{self._server} ").rstrip(".")
         next_try = now + pause if pause is not None else None
         if state == before.state:
-            self.condition = Condition(state, reason, before.since, next_try)
+            self.condition = StateAndReason(state, reason, before.since, next_try)
             if reason and reason != before.reason:
                 log.info("server %s is still %s: %s", self._server, state, self.condition.told(now))
             return
-        self.condition = Condition(state, reason, now, next_try)
+        self.condition = StateAndReason(state, reason, now, next_try)
         self.tried = True
         self.known |= state == "ready"
         if self._giving_up is not None:
@@ -113,7 +113,7 @@ class Life:
     def trying(self) -> None:
         """The next attempt is being made."""
         now = self.condition
-        self.condition = Condition(now.state, now.reason, now.since)
+        self.condition = StateAndReason(now.state, now.reason, now.since)
 
     def end(self) -> None:
         """Nothing happens to it any more."""

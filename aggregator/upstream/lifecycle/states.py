@@ -55,7 +55,7 @@ SHOWN_IF_KNOWN: Final[frozenset[State]] = frozenset({"starting", "stopped"})
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class StateAndReason:
     """How an upstream is: `reason` without a full stop, `since` and `next_try` in seconds since 1970."""
 
     state: State

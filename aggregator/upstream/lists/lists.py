@@ -16,10 +16,10 @@ from aggregator.domain.own_random import roll
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.list_kinds import LIST_CHANGE_FILTERS, LISTS_CHANGED, WAYS, Kind
-from aggregator.upstream.lists.paging import Drained, drain
-from aggregator.upstream.redaction import Discretion
-from aggregator.upstream.sessions.connect import Session
-from aggregator.upstream.sessions.negotiate import Greeting
+from aggregator.upstream.lists.paging import DrainedList, drain
+from aggregator.upstream.redaction import ServerRedaction
+from aggregator.upstream.sessions.connect import UpstreamSession
+from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.wire.codec import TooDeep, encode_sorted
 from aggregator.wire.peer import PeerGone
 
@@ -30,9 +30,9 @@ REFRESH_PAUSE: Final = 1.0
 # How long a server that has listed its tools is not shown yet, so that the rest comes with them.
 OTHERS_WAIT: Final = 2.0
 
-Current = Callable[[], Session | None]
-Lister = Callable[[], Awaitable[Session | None]]
-Lose = Callable[[Session, str], None]
+Current = Callable[[], UpstreamSession | None]
+Lister = Callable[[], Awaitable[UpstreamSession | None]]
+Lose = Callable[[UpstreamSession, str], None]
 LookOver = Callable[[Kind, list[Any]], Awaitable[None]]
 
 
@@ -40,14 +40,14 @@ async def _nothing_to_do(kind: Kind, items: list[Any]) -> None:
     """Nobody looks a list over before it counts."""
 
 
-class Lists:
+class UpstreamLists:
     """`changed` is called when a list is another one than before. The same one stays the same object. `config` may be
     another one later. `discreet` takes known secrets out of what is listed.
 
     `look_over` is awaited with each list before it counts, so that a long one has been gone through in `slices`.
     """
 
-    def __init__(self, config: ServerConfig, changed: Callable[[], None], discreet: Discretion) -> None:
+    def __init__(self, config: ServerConfig, changed: Callable[[], None], discreet: ServerRedaction) -> None:
         self.config = config
         self._changed = changed
         self._discreet = discreet
@@ -55,12 +55,12 @@ class Lists:
         self.look_over: LookOver = _nothing_to_do
         self._items: dict[Kind, list[Any]] = {kind: [] for kind in WAYS}
         self._fresh: dict[Kind, tuple[Freshness | None, float]] = {}
-        self._greeting: Greeting | None = None
+        self._greeting: Negotiated | None = None
         self._mute = False
         self._stale = {kind: asyncio.Event() for kind in WAYS}
         # One reading of a kind after the other: a later one is of a newer list.
         self._reading = {kind: asyncio.Lock() for kind in WAYS}
-        self._first: Drained | None = None
+        self._first: DrainedList | None = None
         self._unread: set[Kind] = set()
         self._all_read = asyncio.Event()
 
@@ -98,7 +98,7 @@ class Lists:
 
     # -- keeping them
 
-    async def begin(self, session: Session) -> None:
+    async def begin(self, session: UpstreamSession) -> None:
         """Read the tools of a new connection, which count from `others_read` on; the rest is read by `keep`.
 
         Raises:
@@ -157,12 +157,12 @@ class Lists:
             elif again:
                 await asyncio.sleep(REFRESH_PAUSE)
 
-    async def refresh(self, session: Session, kind: Kind, lose: Lose) -> bool:
+    async def refresh(self, session: UpstreamSession, kind: Kind, lose: Lose) -> bool:
         """Read one list; whether there was an answer, of whatever kind."""
         async with self._reading[kind]:
             return await self._refresh(session, kind, lose)
 
-    async def _refresh(self, session: Session, kind: Kind, lose: Lose) -> bool:
+    async def _refresh(self, session: UpstreamSession, kind: Kind, lose: Lose) -> bool:
         try:
             async with asyncio.timeout(self.config.connect_timeout):
                 drained = await self._read(session, kind)
@@ -179,7 +179,7 @@ class Lists:
             self._changed()
         return True
 
-    async def _take(self, kind: Kind, drained: Drained) -> bool:
+    async def _take(self, kind: Kind, drained: DrainedList) -> bool:
         """Whether it is another list than before."""
         self._fresh[kind] = drained.fresh, asyncio.get_running_loop().time()
         if await self.slices.run(_same(drained.items, self._items[kind])):
@@ -188,23 +188,23 @@ class Lists:
         self._items[kind] = drained.items
         return True
 
-    async def _read(self, session: Session, kind: Kind) -> Drained:
+    async def _read(self, session: UpstreamSession, kind: Kind) -> DrainedList:
         way = WAYS[kind]
         if way.capability not in session.greeting.capabilities:
-            return Drained([], None)
+            return DrainedList([], None)
         try:
             drained = await drain(self.config.id, session.connection, way.method, way.field, session.lists())
         except RpcError as error:
             # Many servers with resources know nothing of templates.
             if kind == "tool" or error.code != METHOD_NOT_FOUND:
                 raise
-            return Drained([], None)
+            return DrainedList([], None)
         # A long list takes a while.
         named = kind in ("tool", "prompt")
         items = await asyncio.to_thread(self._discreet.definitions, drained.items, named=named)
         return drained._replace(items=items)
 
-    async def listen(self, session: Session, lose: Lose) -> None:
+    async def listen(self, session: UpstreamSession, lose: Lose) -> None:
         """Hear of changes from a modern upstream (S/basic/patterns/subscriptions), again when the stream ends."""
         offered = session.greeting.capabilities
         wanted = {name: True for capability, name in LIST_CHANGE_FILTERS.items() if _listed(offered.get(capability))}

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any, Final, NamedTuple
 
-from aggregator.domain.bounds.result_memory import Sum, summed
+from aggregator.domain.bounds.result_memory import MemoryTotal, summed
 from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.domain.freshness import Freshness, least, said
 from aggregator.upstream.connection import AnswerTooDeep, Connection
@@ -14,14 +14,14 @@ ITEM_LIMIT: Final = 20_000
 BYTES_LIMIT: Final = 128 * 1024 * 1024
 
 
-class Drained(NamedTuple):
+class DrainedList(NamedTuple):
     """Every item of every page, in the upstream's order; `fresh` is what the pages say of themselves, if they do."""
 
     items: list[Any]
     fresh: Freshness | None
 
 
-async def drain(server: str, connection: Connection, method: str, key: str, meta: dict[str, Any]) -> Drained:
+async def drain(server: str, connection: Connection, method: str, key: str, meta: dict[str, Any]) -> DrainedList:
     """The whole list.
 
     Raises:
@@ -32,8 +32,8 @@ async def drain(server: str, connection: Connection, method: str, key: str, meta
 
 
 async def _drain(
-    server: str, connection: Connection, method: str, key: str, meta: dict[str, Any], total: Sum
-) -> Drained:
+    server: str, connection: Connection, method: str, key: str, meta: dict[str, Any], total: MemoryTotal
+) -> DrainedList:
     items: list[Any] = []
     hints: list[Freshness | None] = []
     params: dict[str, Any] = {"_meta": meta} if meta else {}
@@ -48,7 +48,7 @@ async def _drain(
         cursor = page.get("nextCursor")
         if cursor is None:
             known = [hint for hint in hints if hint is not None]
-            return Drained(items, least(known) if len(known) == len(hints) else None)
+            return DrainedList(items, least(known) if len(known) == len(hints) else None)
         # Some servers count their pages: the number comes back to them as it is.
         if not isinstance(cursor, str | int | float) or isinstance(cursor, bool):
             raise UpstreamBadAnswer(server, f"{server} answered `{method}` with a `nextCursor` that is no text.")

@@ -14,7 +14,7 @@ from aggregator.domain.own_random import roll
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lists.lists import Current, Lose
-from aggregator.upstream.sessions.connect import Session
+from aggregator.upstream.sessions.connect import UpstreamSession
 from aggregator.wire.peer import PeerGone
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ _UPDATED: Final = "notifications/resources/updated"
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
-class Watch:
+class UpstreamSubscriptions:
     """`told` hears of every change: the resources that were asked for, and the URI the upstream gave.
 
     `want` and `unwant` are counted, `asked` waits until the upstream has agreed.
@@ -152,7 +152,7 @@ class Watch:
             if missed:
                 self._tell_all(self._held.intersection(missing))
 
-    async def _subscribe(self, session: Session, uri: str, lose: Lose) -> None:
+    async def _subscribe(self, session: UpstreamSession, uri: str, lose: Lose) -> None:
         problem: Exception | None = None
         try:
             async with asyncio.timeout(_EACH):
@@ -172,7 +172,7 @@ class Watch:
             self._refused[uri] = problem
         self._answer((uri,), problem)
 
-    async def _unsubscribe(self, session: Session, uri: str) -> None:
+    async def _unsubscribe(self, session: UpstreamSession, uri: str) -> None:
         self._held -= {uri}
         try:
             async with asyncio.timeout(_EACH):
@@ -233,7 +233,7 @@ class Watch:
             await asyncio.wait({news, stream}, return_when=asyncio.FIRST_COMPLETED)
             news.cancel()
 
-    async def _listen(self, session: Session, wanted: Iterable[str]) -> Exception | None:
+    async def _listen(self, session: UpstreamSession, wanted: Iterable[str]) -> Exception | None:
         """Why the stream ended, if not as streams do."""
         params = {"notifications": {"resourceSubscriptions": sorted(wanted)}, "_meta": dict(session.envelope)}
         try:

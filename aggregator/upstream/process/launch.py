@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 from aggregator.config.model import ServerConfig
 from aggregator.config.servers.checks import FREE_PORT
-from aggregator.upstream.process.process import Bounds, Child, Warden, running
+from aggregator.upstream.process.process import ChildProcess, ProcessLimits, Reaper, running
 
 
 @asynccontextmanager
-async def launched(server: ServerConfig, warden: Warden) -> AsyncIterator[tuple[ServerConfig, Child | None]]:
+async def launched(server: ServerConfig, warden: Reaper) -> AsyncIterator[tuple[ServerConfig, ChildProcess | None]]:
     """The running program, and the config with the port it was given; None when the config launches nothing.
 
     Raises:
@@ -24,7 +24,7 @@ async def launched(server: ServerConfig, warden: Warden) -> AsyncIterator[tuple[
     args = tuple(arg.replace(FREE_PORT, port) for arg in launch.args)
     env = {name: value.replace(FREE_PORT, port) for name, value in launch.env.items()}
     placed = server.model_copy(update={"url": (server.url or "").replace(FREE_PORT, port)})
-    bounds = Bounds(server.stderr_per_minute, server.memory_limit)
+    bounds = ProcessLimits(server.stderr_per_minute, server.memory_limit)
     async with running(
         server.id, launch.command, args, env, launch.cwd, None, warden, close_grace=0, bounds=bounds
     ) as child:

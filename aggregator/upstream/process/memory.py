@@ -17,7 +17,7 @@ _GOOD_FOR: Final = 0.5
 _PROC: Final = Path("/proc")
 
 
-class Scales:
+class MemoryReader:
     """Memory by process group; one reading serves everybody who asks at that time."""
 
     def __init__(self) -> None:

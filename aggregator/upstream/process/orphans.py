@@ -16,7 +16,7 @@ _POLL: Final = 0.05
 _ROUNDS: Final = 3
 
 
-class Strays:
+class Orphans:
     """The processes with a mark of ours. Once `hurry` is set none is given time to leave."""
 
     def __init__(self, hurry: asyncio.Event) -> None:

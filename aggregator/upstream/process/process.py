@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.bounds.token_bucket import Bucket
+from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import UpstreamRefused, UpstreamUnavailable
 from aggregator.upstream.process.environment import environment
-from aggregator.upstream.process.memory import Scales, can_weigh
-from aggregator.upstream.process.orphans import Strays
+from aggregator.upstream.process.memory import MemoryReader, can_weigh
+from aggregator.upstream.process.orphans import Orphans
 from aggregator.upstream.process.reaper import VARIABLE
-from aggregator.upstream.process.stderr import Stderr
+from aggregator.upstream.process.stderr import StderrLog
 
 log = logging.getLogger(__name__)
 
@@ -40,17 +40,17 @@ _UNHEARD_RATE: Final = 2**20
 _MIB: Final = 2**20
 
 
-class Bounds(NamedTuple):
+class ProcessLimits(NamedTuple):
     """What a child may take: lines of stderr in the log a minute, and bytes of memory, None for any amount."""
 
     stderr_per_minute: int = 600
     memory: int | None = None
 
 
-_ORDINARY: Final = Bounds()
+_ORDINARY: Final = ProcessLimits()
 
 
-class Child(asyncio.SubprocessProtocol):
+class ChildProcess(asyncio.SubprocessProtocol):
     """One running child; `write` and `pause` speak to its pipes. Without `on_stdout` nobody listens to that.
 
     `exited` is done with its exit code, once what it wrote before has been read; `silent` when its stdout has ended
@@ -61,9 +61,9 @@ class Child(asyncio.SubprocessProtocol):
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self.silent: asyncio.Future[None] = self._loop.create_future()
-        self.stderr = Stderr(server, stderr_per_minute)
+        self.stderr = StderrLog(server, stderr_per_minute)
         self._on_stdout = on_stdout
-        self._unheard = Bucket(_UNHEARD_RATE, _UNHEARD_RATE)
+        self._unheard = TokenBucket(_UNHEARD_RATE, _UNHEARD_RATE)
         self._verdict: str | None = None
         self._outbox: list[bytes] = []
         self._outbox_size = 0
@@ -186,7 +186,7 @@ class Child(asyncio.SubprocessProtocol):
         self._transport.close()
 
 
-class Warden:
+class Reaper:
     """Our end of the pipe to `warden.py`; started with the first child, POSIX only.
 
     In a `hurry` nothing is waited for that is to end.
@@ -194,14 +194,14 @@ class Warden:
 
     def __init__(self, hurry: asyncio.Event | None = None) -> None:
         self.hurry = hurry or asyncio.Event()
-        self.strays = Strays(self.hurry)
+        self.strays = Orphans(self.hurry)
         self._ending: asyncio.TimerHandle | None = None
         self._mark = secrets.token_hex(8)
         self._marks = count(1)
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
         self.spawning = asyncio.Lock()
-        self.scales = Scales()
+        self.scales = MemoryReader()
 
     async def mark(self) -> dict[str, str]:
         """The variable that tells one more child, and all that it starts, from everything else. From now on whatever
@@ -267,10 +267,10 @@ async def running(
     env: Mapping[str, str],
     cwd: str | None,
     on_stdout: Callable[[bytes], None] | None,
-    warden: Warden,
+    warden: Reaper,
     close_grace: float = CLOSE_GRACE,
-    bounds: Bounds = _ORDINARY,
-) -> AsyncIterator[Child]:
+    bounds: ProcessLimits = _ORDINARY,
+) -> AsyncIterator[ChildProcess]:
     """Start a program and end it, with all it started, on the way out.
 
     `close_grace` is for programs that end when their stdin does; others need none.
@@ -291,7 +291,7 @@ async def running(
             # Not after it: whoever is cancelled there would leave it behind.
             await asyncio.sleep(0)
             _, child = await loop.subprocess_exec(
-                lambda: Child(server, on_stdout, bounds.stderr_per_minute),
+                lambda: ChildProcess(server, on_stdout, bounds.stderr_per_minute),
                 command,
                 *args,
                 env=env,
@@ -322,7 +322,7 @@ async def running(
         await _finish(child, group, warden, close_grace, mark)
 
 
-async def _hold(server: str, child: Child, limit: int, scales: Scales) -> None:
+async def _hold(server: str, child: ChildProcess, limit: int, scales: MemoryReader) -> None:
     """End a child that takes more memory than it may."""
     if not can_weigh():
         log.warning("%s: this platform does not say what memory processes hold: `memory_limit` has no effect", server)
@@ -333,7 +333,7 @@ async def _hold(server: str, child: Child, limit: int, scales: Scales) -> None:
     )
 
 
-async def _finish(child: Child, group: int, warden: Warden, close_grace: float, mark: Mapping[str, str]) -> None:
+async def _finish(child: ChildProcess, group: int, warden: Reaper, close_grace: float, mark: Mapping[str, str]) -> None:
     async def stop() -> None:
         await child.stop(warden.patience(close_grace), warden.hurry)
         if os.name == "posix":

@@ -6,7 +6,7 @@ from collections import deque
 from math import ceil
 from typing import Final
 
-from aggregator.domain.bounds.token_bucket import Bucket
+from aggregator.domain.bounds.token_bucket import TokenBucket
 
 LINES_KEPT: Final = 20
 LINE_LIMIT: Final = 8192
@@ -20,7 +20,7 @@ _EACH: Final = 32
 _TELL_AFTER: Final = 5.0
 
 
-class Stderr:
+class StderrLog:
     """`per_minute` lines are logged, as many of them at once as may be."""
 
     def __init__(self, server: str, per_minute: int) -> None:
@@ -28,8 +28,8 @@ class Stderr:
         self._loop = asyncio.get_running_loop()
         self._log = logging.getLogger(f"aggregator.server.{server}")
         self._per_minute = per_minute
-        self._lines = Bucket(per_minute / 60, per_minute)
-        self._bytes = Bucket(_READ_RATE, _READ_RATE)
+        self._lines = TokenBucket(per_minute / 60, per_minute)
+        self._bytes = TokenBucket(_READ_RATE, _READ_RATE)
         self._rest = b""
         self._left_out = 0
         self._telling: asyncio.TimerHandle | None = None

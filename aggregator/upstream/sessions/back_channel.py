@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aggregator.domain.abilities import ELICIT, NOTHING, QUESTIONS, Abilities
+from aggregator.domain.abilities import ELICIT, NOTHING, QUESTIONS, HostCapabilities
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.bounds.token_bucket import Bucket
+from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
 from aggregator.redaction.redactor import Redactor
-from aggregator.upstream.caller import Caller, Running
-from aggregator.upstream.redaction import Discretion
+from aggregator.upstream.caller import Caller, RunningCall
+from aggregator.upstream.redaction import ServerRedaction
 from aggregator.wire.pieces import brief
 
 log = logging.getLogger(__name__)
@@ -39,13 +39,13 @@ _SAID: Final = "notifications/message"
 
 
 @dataclass(slots=True)
-class Manner:
+class AskingHabit:
     """How a server behaves: `asks` is set once it has asked something in a way that does not tell for which call."""
 
     asks: bool = False
 
 
-class Callers:
+class BackChannel:
     """Those of one connection. `hear` gets the notifications that are no caller's, `owner` is who else may be asked:
     the only host there can be behind the connection, if there is one. `discreet` takes secrets out of log lines.
     `manner` is what is known of the server, on all its connections."""
@@ -55,22 +55,22 @@ class Callers:
         server: str = "",
         hear: Callable[[str, dict[str, Any]], None] | None = None,
         owner: Callable[[], Caller | None] | None = None,
-        discreet: Discretion | None = None,
-        manner: Manner | None = None,
+        discreet: ServerRedaction | None = None,
+        manner: AskingHabit | None = None,
     ) -> None:
-        self.discreet = discreet or Discretion(Redactor(), Redactor())
-        self.manner = manner or Manner()
+        self.discreet = discreet or ServerRedaction(Redactor(), Redactor())
+        self.manner = manner or AskingHabit()
         self.level: int | None = None
         self.owner = owner
         self._server = server
         self._hear = hear
-        self._running: dict[Running, None] = {}
-        self._gone: OrderedDict[Running, tuple[Hashable, float]] = OrderedDict()
+        self._running: dict[RunningCall, None] = {}
+        self._gone: OrderedDict[RunningCall, tuple[Hashable, float]] = OrderedDict()
         self._pages: OrderedDict[str, Caller] = OrderedDict()
-        self._behind: dict[asyncio.Task[Any], set[Running]] = {}
+        self._behind: dict[asyncio.Task[Any], set[RunningCall]] = {}
         self._tasks = Tasks(f"questions of {server}")
         self._anybody = 0.0
-        self._lines = Bucket(_LINES_A_SECOND, _LINES_AT_ONCE)
+        self._lines = TokenBucket(_LINES_A_SECOND, _LINES_AT_ONCE)
         self._warned = False
 
     def __repr__(self) -> str:
@@ -103,11 +103,11 @@ class Callers:
 
     # -- calls
 
-    def enter(self, running: Running) -> None:
+    def enter(self, running: RunningCall) -> None:
         """A call begins."""
         self._running[running] = None
 
-    async def leave(self, running: Running) -> None:
+    async def leave(self, running: RunningCall) -> None:
         """It is over, and so is what was asked for it alone; the host is told before this returns. May be called twice:
         whoever is cancelled in the first does."""
         self._running.pop(running, None)
@@ -121,7 +121,7 @@ class Callers:
         if over:
             await asyncio.wait(over)
 
-    def gave_up(self, running: Running, memory: float) -> None:
+    def gave_up(self, running: RunningCall, memory: float) -> None:
         """Note that the host of this call no longer waits for it. Whether the server heeds that is not known: until it
         answers the call all the same, or `memory` seconds are over, a question may belong to it."""
         if running.caller is not None and self.owner is None:
@@ -143,7 +143,7 @@ class Callers:
 
     # -- what the server says
 
-    async def asked(self, method: str, params: dict[str, Any], origin: Running | None) -> dict[str, Any]:
+    async def asked(self, method: str, params: dict[str, Any], origin: RunningCall | None) -> dict[str, Any]:
         """The answer to a request of the server; `origin` is the call it came on the stream of, where there is one."""
         if method == "ping":
             return {}
@@ -162,7 +162,9 @@ class Callers:
             self._note_page(params, caller)
         return await self._put(caller, behind, method, params)
 
-    async def _put(self, caller: Caller, behind: set[Running], method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def _put(
+        self, caller: Caller, behind: set[RunningCall], method: str, params: dict[str, Any]
+    ) -> dict[str, Any]:
         question = self._tasks.start(_outcome(caller, self._server, method, params))
         self._behind[question] = behind
         question.add_done_callback(self._answered)
@@ -184,7 +186,7 @@ class Callers:
         for call in self._behind.pop(question, ()):
             call.go_on(question)
 
-    def told(self, method: str, params: dict[str, Any], origin: Running | None) -> None:
+    def told(self, method: str, params: dict[str, Any], origin: RunningCall | None) -> None:
         """A notification of the server; those about requests of ours do not come here."""
         if method == _SAID:
             caller = origin.caller if origin is not None and origin in self._running else self._likely()[0]
@@ -203,7 +205,7 @@ class Callers:
 
     # -- whose it is
 
-    def _whose(self, origin: Running | None) -> tuple[Caller, set[Running]]:
+    def _whose(self, origin: RunningCall | None) -> tuple[Caller, set[RunningCall]]:
         """Whom to ask, and the calls that wait for it.
 
         Raises:
@@ -228,7 +230,7 @@ class Callers:
             log.warning("%s asked something that was refused: %s", self._server, said)
         raise RpcError(INVALID_REQUEST, said)
 
-    def _likely(self) -> tuple[Caller | None, set[Running]]:
+    def _likely(self) -> tuple[Caller | None, set[RunningCall]]:
         """Whose it is by what runs: nobody's unless it can be only one host's. Of several calls of that one the latest
         is its way back."""
         calls = {call: call.caller for call in self._running if call.caller is not None}
@@ -262,11 +264,11 @@ class Callers:
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class ClientSide:
     """What a server gets to see of those behind a connection: `declare`, by transport, what they can be asked, and
     `owner` if there is only one."""
 
-    declare: Callable[[str], Awaitable[Abilities]]
+    declare: Callable[[str], Awaitable[HostCapabilities]]
     owner: Callable[[], Caller | None] | None = None
 
 

@@ -4,9 +4,9 @@ import asyncio
 import logging
 from typing import Final
 
-from aggregator.domain.abilities import EVERYTHING, NOTHING, Abilities
+from aggregator.domain.abilities import EVERYTHING, NOTHING, HostCapabilities
 from aggregator.upstream.caller import Caller
-from aggregator.upstream.sessions.back_channel import Front
+from aggregator.upstream.sessions.back_channel import ClientSide
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ ARRIVAL: Final = 1.0
 _SHARED: Final = frozenset({"stdio", "local"})
 
 
-class Audience:
+class DownstreamClients:
     """Many, until `expect_one` is called; to be called in the running loop, before anything connects."""
 
     def __init__(self) -> None:
@@ -41,11 +41,11 @@ class Audience:
         if self._only is not None and not self._only.done():
             self._only.set_result(caller)
 
-    def front(self) -> Front:
+    def front(self) -> ClientSide:
         """What servers see on a connection for all."""
-        return Front(self._declare, self._owner if self.single else None)
+        return ClientSide(self._declare, self._owner if self.single else None)
 
-    async def _declare(self, transport: str) -> Abilities:
+    async def _declare(self, transport: str) -> HostCapabilities:
         if self._only is not None:
             try:
                 async with asyncio.timeout(ARRIVAL):

@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 from typing import Any, Final
 
 from aggregator.config.model import Protocol, ServerConfig
-from aggregator.domain.abilities import EVERYTHING, NOTHING, Abilities, declared
+from aggregator.domain.abilities import EVERYTHING, NOTHING, HostCapabilities, declared
 from aggregator.domain.errors import (
     RpcError,
     UpstreamBadAnswer,
@@ -20,10 +20,10 @@ from aggregator.domain.errors import (
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_LOG_LEVEL, Era
 from aggregator.upstream.caller import Caller
 from aggregator.upstream.connection import Connection, Inbound, Open, SessionExpired
-from aggregator.upstream.process.process import Child, Warden
-from aggregator.upstream.redaction import Discretion
-from aggregator.upstream.sessions.back_channel import Callers, Front, Manner
-from aggregator.upstream.sessions.negotiate import Greeting, negotiate
+from aggregator.upstream.process.process import ChildProcess, Reaper
+from aggregator.upstream.redaction import ServerRedaction
+from aggregator.upstream.sessions.back_channel import AskingHabit, BackChannel, ClientSide
+from aggregator.upstream.sessions.negotiate import Negotiated, negotiate
 from aggregator.upstream.transports import TRANSPORTS
 from aggregator.wire.peer import PeerGone
 
@@ -43,15 +43,15 @@ CHEAP: Final = frozenset({"http", "sse"})
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class UpstreamSession:
     """An upstream that answers. `declared` is what it was told that can be asked of the hosts behind this session."""
 
     connection: Connection
-    greeting: Greeting
+    greeting: Negotiated
     transport: str
     envelope: Mapping[str, Any]
-    callers: Callers = field(default_factory=Callers)
-    declared: Abilities = NOTHING
+    callers: BackChannel = field(default_factory=BackChannel)
+    declared: HostCapabilities = NOTHING
 
     @property
     def over(self) -> bool:
@@ -88,25 +88,27 @@ class Session:
         """Our `capabilities` in another handshake: as before."""
         return declared(self.declared, alone=self.callers.owner is not None)
 
-    def renewed(self, greeting: Greeting) -> "Session":
+    def renewed(self, greeting: Negotiated) -> "UpstreamSession":
         """The same connection after another handshake."""
         self.callers.level = None
         greeting = greeting.discreetly(self.callers.discreet)
         return replace(self, greeting=greeting, envelope=greeting.envelope())
 
 
-class WayIn:
+class Connector:
     """Enter as often as need be: each time the way that worked is tried first, and a failure makes it forgotten."""
 
-    def __init__(self, config: ServerConfig, warden: Warden, hear: Hear, discreet: Discretion) -> None:
+    def __init__(self, config: ServerConfig, warden: Reaper, hear: Hear, discreet: ServerRedaction) -> None:
         self._config = config
         self._discreet = discreet
         self._warden = warden
         self._hear = hear
-        self.manner = Manner()
+        self.manner = AskingHabit()
         self._known: tuple[str, Protocol] | None = None
 
-    async def enter(self, stack: AsyncExitStack, placed: ServerConfig, child: Child | None, front: Front) -> Session:
+    async def enter(
+        self, stack: AsyncExitStack, placed: ServerConfig, child: ChildProcess | None, front: ClientSide
+    ) -> UpstreamSession:
         """Connect and greet; `stack` closes what was opened. `placed` is the config with its port filled in.
 
         Raises:
@@ -135,9 +137,9 @@ class WayIn:
         placed: ServerConfig,
         transport: str,
         era: Era,
-        front: Front,
+        front: ClientSide,
         hear: Hear,
-    ) -> Session:
+    ) -> UpstreamSession:
         """Connect once more to a server that is connected over this transport, in this era; `stack` closes it.
 
         Raises:
@@ -176,10 +178,10 @@ class WayIn:
         placed: ServerConfig,
         transport: str,
         protocol: Protocol,
-        child: Child | None,
-        front: Front,
+        child: ChildProcess | None,
+        front: ClientSide,
         hear: Hear | None = None,
-    ) -> Session:
+    ) -> UpstreamSession:
         # Loading a transport's libraries takes a while: not on the loop.
         opener: Open = await asyncio.to_thread(resolve_name, TRANSPORTS[transport])
         told = NOTHING
@@ -190,7 +192,7 @@ class WayIn:
             return declared(told, alone=front.owner is not None)
 
         while True:
-            callers = Callers(placed.id, hear or self._hear, front.owner, self._discreet, self.manner)
+            callers = BackChannel(placed.id, hear or self._hear, front.owner, self._discreet, self.manner)
             async with AsyncExitStack() as attempt:
                 try:
                     inbound = Inbound(callers.asked, callers.told)
@@ -206,7 +208,7 @@ class WayIn:
                     raise UpstreamBadAnswer(placed.id, f"{placed.id} forgot its session at once.") from None
                 else:
                     stack.push_async_exit(attempt.pop_all())
-                    return Session(connection, greeting, transport, greeting.envelope(), callers, told)
+                    return UpstreamSession(connection, greeting, transport, greeting.envelope(), callers, told)
             await asyncio.sleep(_LAUNCH_POLL)
 
 

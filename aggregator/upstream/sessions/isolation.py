@@ -15,7 +15,7 @@ from math import inf
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
-from aggregator.domain.abilities import EVERYTHING, NOTHING, Abilities
+from aggregator.domain.abilities import EVERYTHING, NOTHING, HostCapabilities
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import (
     RpcError,
@@ -29,11 +29,11 @@ from aggregator.domain.versions import Era
 from aggregator.upstream.caller import Caller
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.list_kinds import LISTS_CHANGED
-from aggregator.upstream.sessions.back_channel import Front
-from aggregator.upstream.sessions.clients import Audience
-from aggregator.upstream.sessions.connect import CHEAP, Hear, Session, WayIn
+from aggregator.upstream.sessions.back_channel import ClientSide
+from aggregator.upstream.sessions.clients import DownstreamClients
+from aggregator.upstream.sessions.connect import CHEAP, Connector, Hear, UpstreamSession
 from aggregator.upstream.sessions.negotiate import negotiate
-from aggregator.upstream.sessions.side_connection import Side
+from aggregator.upstream.sessions.side_connection import SideConnection
 from aggregator.wire.peer import PeerGone
 
 log = logging.getLogger(__name__)
@@ -52,24 +52,29 @@ LISTER_WAIT: Final = 5.0
 SHORT_LIVED: Final = 60.0
 
 # Who it is for, the era, what was declared of them, and a number where these have several.
-Key = tuple[Hashable, Era, Abilities, int]
+Key = tuple[Hashable, Era, HostCapabilities, int]
 
 
-class Apart:
+class IsolatedSessions:
     """Those of one server, whose `config` may be another one later. `hear` gets what they say on their own account,
     `relist` has the lists read again; `told` is the one that said last that a list changed."""
 
     def __init__(
-        self, config: ServerConfig, way_in: WayIn, audience: Audience, hear: Hear, relist: Callable[[], None]
+        self,
+        config: ServerConfig,
+        way_in: Connector,
+        audience: DownstreamClients,
+        hear: Hear,
+        relist: Callable[[], None],
     ) -> None:
         self.config = config
-        self.told: Side | None = None
+        self.told: SideConnection | None = None
         self._hear = hear
         self._relist = relist
         self._placed = config
         self._way_in = way_in
         self._audience = audience
-        self._sides: dict[Key, Side] = {}
+        self._sides: dict[Key, SideConnection] = {}
         self._tasks = Tasks(f"server {config.id}, apart")
         self._takes_no_more = False
         self._one_era_until = 0.0
@@ -91,7 +96,7 @@ class Apart:
             if side.lists:
                 side.close()
 
-    async def session(self, caller: Caller, base: Session, limit: float) -> Session:
+    async def session(self, caller: Caller, base: UpstreamSession, limit: float) -> UpstreamSession:
         """The session for a caller, within `limit` seconds; `base` is the one that all could share.
 
         Raises:
@@ -117,7 +122,7 @@ class Apart:
             self._takes_no_more = True
             return base
 
-    async def lister(self, base: Session) -> Session:
+    async def lister(self, base: UpstreamSession) -> UpstreamSession:
         """The session to read lists over: what a server has for hosts that can do all is what it has.
 
         Where a session is cheap, it is one that was told so, if the server allows another; of the processes of a server
@@ -128,7 +133,7 @@ class Apart:
             return told or base
         if base.greeting.era == "modern" or self._takes_no_more:
             return base
-        side: Side | None = None
+        side: SideConnection | None = None
         try:
             key: Key = (None, "legacy", EVERYTHING, 0)
             side = self._sides.get(key)
@@ -140,7 +145,7 @@ class Apart:
             self._takes_no_more = True
             return base
 
-    def lose(self, session: Session) -> None:
+    def lose(self, session: UpstreamSession) -> None:
         """One of these is no longer known to the server: lists that were read over it are read over another."""
         side = self._of(session)
         if side is not None:
@@ -149,15 +154,17 @@ class Apart:
             self._takes_no_more |= asyncio.get_running_loop().time() - side.began < SHORT_LIVED
             self._relist()
 
-    def _heard(self, side: Side, alike: bool, method: str, params: dict[str, Any]) -> None:
+    def _heard(self, side: SideConnection, alike: bool, method: str, params: dict[str, Any]) -> None:
         """Take what a server says on one of these; `alike`: all hosts may use it, and it has lists of its own."""
         self._hear(method, params)
         if alike and method in LISTS_CHANGED:
             self.told = side
 
-    async def _of_era(self, era: Era, caller: Caller, base: Session, limit: float, *, together: bool) -> Session | None:
+    async def _of_era(
+        self, era: Era, caller: Caller, base: UpstreamSession, limit: float, *, together: bool
+    ) -> UpstreamSession | None:
         """The session for a caller in the era that `base` does not speak; None where there is none to be had."""
-        side: Side | None = None
+        side: SideConnection | None = None
         try:
             side = self._side(caller, base, era, together=together)
             return await self._opened(side, limit, caller.identity)
@@ -170,7 +177,7 @@ class Apart:
                 self._one_era_until = asyncio.get_running_loop().time() + OTHER_ERA_PAUSE
             return None
 
-    def _era(self, caller: Caller, base: Session) -> Era:
+    def _era(self, caller: Caller, base: UpstreamSession) -> Era:
         """The era of the connection that a call goes over: its host's, where the server speaks both and may ask it."""
         if caller.era == "modern" or base.greeting.era == "legacy" or self._placed.protocol != "auto":
             return base.greeting.era
@@ -178,7 +185,7 @@ class Apart:
             return base.greeting.era
         return "modern" if self._one_era_until > asyncio.get_running_loop().time() else "legacy"
 
-    async def _opened(self, side: Side, limit: float, of: Hashable = None) -> Session:
+    async def _opened(self, side: SideConnection, limit: float, of: Hashable = None) -> UpstreamSession:
         if side.session is not None:
             return side.session
         side.awaited_by.append(of)
@@ -192,7 +199,7 @@ class Apart:
         finally:
             side.awaited_by.remove(of)
 
-    def _side(self, caller: Caller, base: Session, era: Era, *, together: bool) -> Side:
+    def _side(self, caller: Caller, base: UpstreamSession, era: Era, *, together: bool) -> SideConnection:
         scope, owner, alone = self._scope(caller, base, together=together)
         abilities = caller.abilities
         if era == "modern":
@@ -209,13 +216,13 @@ class Apart:
                 return side
         raise AssertionError("unreachable: there is always another number")
 
-    def answered(self, session: Session) -> None:
+    def answered(self, session: UpstreamSession) -> None:
         """A call in one of these was answered."""
         side = self._of(session)
         if side is not None:
             side.silent = 0
 
-    def unanswered(self, session: Session) -> None:
+    def unanswered(self, session: UpstreamSession) -> None:
         """A call in one of these was not; where that goes on, and nothing else is under way, it is given up."""
         side = self._of(session)
         if side is not None:
@@ -224,11 +231,11 @@ class Apart:
                 log.warning("%s: a connection that did not answer %d calls is closed", self.config.id, side.silent)
                 side.close()
 
-    def has(self, session: Session) -> bool:
+    def has(self, session: UpstreamSession) -> bool:
         """Whether it is one of these."""
         return self._of(session) is not None
 
-    async def renew(self, session: Session) -> Session:
+    async def renew(self, session: UpstreamSession) -> UpstreamSession:
         """Its connection, greeted once more.
 
         Raises:
@@ -257,7 +264,7 @@ class Apart:
                 del self._sides[key]
                 side.close()
 
-    def of_host(self, host: Hashable) -> list[Session]:
+    def of_host(self, host: Hashable) -> list[UpstreamSession]:
         """The open sessions that are this host's alone."""
         found = [side.session for side in self._sides.values() if side.owner is not None and side.owner.host == host]
         return [session for session in found if session is not None and not session.over]
@@ -271,10 +278,10 @@ class Apart:
         """End them all."""
         await self._tasks.cancel()
 
-    def _of(self, session: Session) -> Side | None:
+    def _of(self, session: UpstreamSession) -> SideConnection | None:
         return next((s for s in self._sides.values() if s.session and s.session.callers is session.callers), None)
 
-    def _scope(self, caller: Caller, base: Session, *, together: bool) -> tuple[Hashable, Caller | None, bool]:
+    def _scope(self, caller: Caller, base: UpstreamSession, *, together: bool) -> tuple[Hashable, Caller | None, bool]:
         """Who shares a connection, the only host there can be behind it, and whether it takes one call at a time.
 
         A host without a session is a session of its own for each of its calls: what it used before is its agent's, and
@@ -291,7 +298,7 @@ class Apart:
             return ("session", caller.session), caller.standing(), False
         return ("agent", caller.agent), None, True
 
-    def _open(self, key: Key, transport: str, owner: Caller | None, *, lists: bool = False) -> Side:
+    def _open(self, key: Key, transport: str, owner: Caller | None, *, lists: bool = False) -> SideConnection:
         if len(self._sides) >= AT_MOST:
             idle = [known for known, side in self._sides.items() if side.idle and not side.lists]
             if not idle:
@@ -299,18 +306,18 @@ class Apart:
                     self.config.id, f"{self.config.id} has {AT_MOST} connections for different hosts, all in use."
                 )
             self._sides.pop(min(idle, key=lambda known: self._sides[known].used)).close()
-        side = self._sides[key] = Side(owner, lists)
+        side = self._sides[key] = SideConnection(owner, lists)
         self._tasks.start(self._live(key, side, transport))
         return side
 
-    async def _live(self, key: Key, side: Side, transport: str) -> None:
+    async def _live(self, key: Key, side: SideConnection, transport: str) -> None:
         scope, era, abilities, _ = key
 
-        async def declare(transport: str) -> Abilities:
+        async def declare(transport: str) -> HostCapabilities:
             return abilities
 
         owner, why = side.owner, "it is being closed"
-        front = Front(declare, (lambda: owner) if owner is not None else None)
+        front = ClientSide(declare, (lambda: owner) if owner is not None else None)
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self.config.connect_timeout):
@@ -334,14 +341,14 @@ class Apart:
                 # Whoever waited may be gone.
                 side.opened.exception()
 
-    def _forget(self, key: Key, side: Side) -> None:
+    def _forget(self, key: Key, side: SideConnection) -> None:
         if self._sides.get(key) is side:
             del self._sides[key]
         if self.told is side:
             self.told = None
             self._relist()
 
-    async def _end_of(self, side: Side, session: Session) -> None:
+    async def _end_of(self, side: SideConnection, session: UpstreamSession) -> None:
         """Stay until it is over, no longer wanted, or was not used for long."""
         loop = asyncio.get_running_loop()
         ends: set[asyncio.Future[Any]] = {session.connection.ended, side.closing}

@@ -30,7 +30,7 @@ from aggregator.domain.versions import (
     era_of,
 )
 from aggregator.upstream.connection import Connection
-from aggregator.upstream.redaction import Discretion
+from aggregator.upstream.redaction import ServerRedaction
 from aggregator.wire.pieces import brief
 
 # A silent legacy server must not cost the whole connect time-out.
@@ -40,7 +40,7 @@ CLIENT_INFO: Final = {"name": "aggregator", "version": __version__}
 
 
 @dataclass(frozen=True, slots=True)
-class Greeting:
+class Negotiated:
     """What an upstream said of itself."""
 
     version: str
@@ -52,7 +52,7 @@ class Greeting:
     def era(self) -> Era:
         return era_of(self.version)
 
-    def discreetly(self, discreet: Discretion) -> "Greeting":
+    def discreetly(self, discreet: ServerRedaction) -> "Negotiated":
         """Return the same without what no host may see, or could see."""
         return replace(
             self,
@@ -66,7 +66,7 @@ class Greeting:
         return envelope(self.version) if self.era == "modern" else {}
 
 
-def version_of(greeting: Greeting | None) -> str | None:
+def version_of(greeting: Negotiated | None) -> str | None:
     """Return the revision that an upstream speaks, as far as is known."""
     return greeting.version if greeting is not None else None
 
@@ -84,7 +84,7 @@ async def _none() -> Mapping[str, Any]:
     return {}
 
 
-async def negotiate(server: str, connection: Connection, protocol: Protocol, declare: Declare = _none) -> Greeting:
+async def negotiate(server: str, connection: Connection, protocol: Protocol, declare: Declare = _none) -> Negotiated:
     """Greet an upstream in the era it speaks.
 
     Raises:
@@ -121,7 +121,7 @@ async def negotiate(server: str, connection: Connection, protocol: Protocol, dec
     raise UpstreamRefused(server, f"{server} names a modern revision and then refuses it.")
 
 
-async def _discover(server: str, connection: Connection, version: str, *, bounded: bool) -> Greeting:
+async def _discover(server: str, connection: Connection, version: str, *, bounded: bool) -> Negotiated:
     connection.speak(version)
     # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with the answer.
     async with asyncio.timeout(PROBE_TIMEOUT if bounded else None):
@@ -136,7 +136,7 @@ async def _discover(server: str, connection: Connection, version: str, *, bounde
     return _greeting(shared[-1], info, result)
 
 
-async def _initialize(server: str, connection: Connection, declare: Declare) -> Greeting:
+async def _initialize(server: str, connection: Connection, declare: Declare) -> Negotiated:
     asked = {"protocolVersion": LATEST_LEGACY, "capabilities": await declare(), "clientInfo": CLIENT_INFO}
     result = await connection.request("initialize", asked)
     version = result.get("protocolVersion")
@@ -151,9 +151,9 @@ async def _initialize(server: str, connection: Connection, declare: Declare) -> 
     return _greeting(version, result.get("serverInfo"), result)
 
 
-def _greeting(version: str, info: Any, result: Mapping[str, Any]) -> Greeting:
+def _greeting(version: str, info: Any, result: Mapping[str, Any]) -> Negotiated:
     capabilities, instructions = result.get("capabilities"), result.get("instructions")
-    return Greeting(
+    return Negotiated(
         version,
         info if isinstance(info, dict) else {},
         capabilities if isinstance(capabilities, dict) else {},

@@ -20,10 +20,10 @@ from aggregator.domain.errors import (
     UpstreamUnavailable,
 )
 from aggregator.domain.log_levels import DEFAULT, LEVELS, rank
-from aggregator.upstream.caller import Caller, Running
+from aggregator.upstream.caller import Caller, RunningCall
 from aggregator.upstream.connection import SessionExpired
-from aggregator.upstream.redaction import Discretion
-from aggregator.upstream.sessions.connect import Session
+from aggregator.upstream.redaction import ServerRedaction
+from aggregator.upstream.sessions.connect import UpstreamSession
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.peer import OnProgress, PeerGone
 
@@ -37,7 +37,7 @@ _DEFAULT_RANK: Final = LEVELS.index(DEFAULT)
 
 
 @dataclass(slots=True)
-class Errand:
+class OutgoingRequest:
     """What is to be sent; `params` carries no hop-local `_meta`. `headers` are for HTTP, `caller` is for whom it is."""
 
     method: str
@@ -49,11 +49,11 @@ class Errand:
 
 
 async def run(
-    errand: Errand,
+    errand: OutgoingRequest,
     server: ServerConfig,
-    session: Session,
-    renew: Callable[[Session, float], Awaitable[Session]],
-    discreet: Discretion,
+    session: UpstreamSession,
+    renew: Callable[[UpstreamSession, float], Awaitable[UpstreamSession]],
+    discreet: ServerRedaction,
 ) -> dict[str, Any]:
     """The result. A session that is unknown to the upstream is renewed once: nothing was run in it.
 
@@ -65,10 +65,10 @@ async def run(
         UpstreamError: it is too slow, gone in the middle, or answered nonsense.
     """
     began, limit, caller = time.monotonic(), errand.limit, errand.caller
-    running: Running | None = None
+    running: RunningCall | None = None
     try:
         async with asyncio.timeout(limit) as clock:
-            running, on_progress = Running(caller, clock), errand.on_progress
+            running, on_progress = RunningCall(caller, clock), errand.on_progress
             session.callers.enter(running)
             if on_progress is not None:
                 on_progress = _discreetly(on_progress, discreet)
@@ -122,7 +122,9 @@ async def run(
             await session.callers.leave(running)
 
 
-async def _sent(errand: Errand, session: Session, on_progress: OnProgress | None, running: Running) -> dict[str, Any]:
+async def _sent(
+    errand: OutgoingRequest, session: UpstreamSession, on_progress: OnProgress | None, running: RunningCall
+) -> dict[str, Any]:
     caller = errand.caller
     if caller is not None and caller.level is not None:
         await _loud_enough(session, caller.level)
@@ -130,7 +132,7 @@ async def _sent(errand: Errand, session: Session, on_progress: OnProgress | None
     return await session.connection.request(errand.method, params, on_progress, errand.headers, running)
 
 
-async def _loud_enough(session: Session, level: str) -> None:
+async def _loud_enough(session: UpstreamSession, level: str) -> None:
     """Have a server of the handshake eras log at least what this caller wants: it knows one level for all of them.
 
     It is never told to be quieter again than it is by default, nor than anybody wanted: hosts get what they want.
@@ -147,11 +149,11 @@ async def _loud_enough(session: Session, level: str) -> None:
             log.debug("a log level was refused: %s", error)
 
 
-def _discreetly(on_progress: OnProgress, discreet: Discretion) -> OnProgress:
+def _discreetly(on_progress: OnProgress, discreet: ServerRedaction) -> OnProgress:
     return lambda params: on_progress(discreet.relayed(params))
 
 
-def _extending(running: Running, limit: float, on_progress: OnProgress) -> OnProgress:
+def _extending(running: RunningCall, limit: float, on_progress: OnProgress) -> OnProgress:
     def heard(params: dict[str, Any]) -> None:
         running.extend(limit)
         on_progress(params)

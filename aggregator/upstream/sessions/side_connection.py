@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Hashable
 
 from aggregator.upstream.caller import Caller
-from aggregator.upstream.sessions.connect import Session
+from aggregator.upstream.sessions.connect import UpstreamSession
 
 
-class Side:
+class SideConnection:
     """One connection, from when it is asked for. `lists`: lists are read over it. `refused`: the server would not have
     it; `silent` counts its calls in a row that were not answered."""
 
@@ -16,7 +16,7 @@ class Side:
         self.owner = owner
         self.lists = lists
         self.began = loop.time()
-        self.opened: asyncio.Future[Session] = loop.create_future()
+        self.opened: asyncio.Future[UpstreamSession] = loop.create_future()
         self.closing: asyncio.Future[None] = loop.create_future()
         self.used = loop.time()
         self.awaited_by: list[Hashable] = []
@@ -25,7 +25,7 @@ class Side:
         self.renewing = asyncio.Lock()
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> UpstreamSession | None:
         """Once it is there."""
         opened = self.opened
         return opened.result() if opened.done() and not opened.cancelled() and opened.exception() is None else None

@@ -4,10 +4,12 @@ import asyncio
 from typing import Any
 
 from aggregator.upstream.lifecycle.failures import gone
-from aggregator.upstream.process.process import Child
+from aggregator.upstream.process.process import ChildProcess
 
 
-async def end_of(ended: asyncio.Future[str], lost: asyncio.Future[str | None], child: Child | None) -> str | None:
+async def end_of(
+    ended: asyncio.Future[str], lost: asyncio.Future[str | None], child: ChildProcess | None
+) -> str | None:
     """Wait until a connection ends, however that shows, and return why; None where it came to rest."""
     ends: set[asyncio.Future[Any]] = {ended, lost}
     if child is not None:

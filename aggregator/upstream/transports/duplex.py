@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.upstream.caller import Running
+from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import Inbound
 from aggregator.wire.peer import Channel, OnProgress, Peer, Send
 
@@ -31,7 +31,7 @@ class DuplexConnection:
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
-        origin: Running | None = None,
+        origin: RunningCall | None = None,
     ) -> dict[str, Any]:
         """See `Connection`."""
         return await self.ask(method, params, on_progress, origin=origin)
@@ -42,7 +42,7 @@ class DuplexConnection:
         params: dict[str, Any],
         on_progress: OnProgress | None,
         via: Send | None = None,
-        origin: Running | None = None,
+        origin: RunningCall | None = None,
     ) -> dict[str, Any]:
         """One request through the peer. `initialize` must not be cancelled (L/basic/utilities/cancellation)."""
         late = origin.answer if origin is not None else None

@@ -23,14 +23,14 @@ from aggregator.domain.errors import (
     UpstreamUnavailable,
 )
 from aggregator.domain.versions import MODERN_VERSIONS
-from aggregator.upstream.caller import Running
+from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, SessionExpired, too_many_values
-from aggregator.upstream.process.process import Warden
-from aggregator.upstream.transports.rate_limit import Pace
+from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.upstream.transports.web import (
     NOTICE_TIMEOUT,
     RETRY_DELAY,
-    Requests,
+    HttpRequests,
     asks_for_patience,
     describe,
     read_bounded,
@@ -63,7 +63,7 @@ _OF_THE_REQUEST: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_E
 class HttpConnection:
     """One endpoint: every request is a POST of its own, so any number run side by side."""
 
-    def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks, http: Requests) -> None:
+    def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks, http: HttpRequests) -> None:
         assert server.url is not None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._server = server
@@ -77,7 +77,7 @@ class HttpConnection:
         self._standing: asyncio.Task[None] | None = None
         # What the server asks us, by its id.
         self._asked: dict[str | int | None, asyncio.Task[None]] = {}
-        self.pace = Pace()
+        self.pace = InboundRateLimit()
 
     @property
     def _modern(self) -> bool:
@@ -96,7 +96,7 @@ class HttpConnection:
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
-        origin: Running | None = None,
+        origin: RunningCall | None = None,
     ) -> dict[str, Any]:
         if self.ended.done():
             raise PeerGone(self.ended.result())
@@ -174,7 +174,7 @@ class HttpConnection:
 
     # -- answers
 
-    def hear(self, message: dict[str, Any], origin: Running | None = None) -> None:
+    def hear(self, message: dict[str, Any], origin: RunningCall | None = None) -> None:
         """A request or notification that came on some stream; on that of a request of ours it belongs to that."""
         heard = incoming(message)
         if heard is None:
@@ -191,7 +191,9 @@ class HttpConnection:
             self._asked[request_id] = task = self._tasks.start(self._answer(request_id, method, params, origin))
             task.add_done_callback(lambda _: self._asked.pop(request_id, None))
 
-    async def _answer(self, request_id: str | int, method: str, params: dict[str, Any], origin: Running | None) -> None:
+    async def _answer(
+        self, request_id: str | int, method: str, params: dict[str, Any], origin: RunningCall | None
+    ) -> None:
         try:
             result = await self._inbound.on_request(method, params, origin)
             await self._post({"jsonrpc": "2.0", "id": request_id, "result": result})
@@ -289,7 +291,7 @@ class _Answer:
     """Reads the response to one request, over as many streams as it takes."""
 
     def __init__(
-        self, connection: HttpConnection, request_id: int, on_progress: OnProgress | None, origin: Running | None
+        self, connection: HttpConnection, request_id: int, on_progress: OnProgress | None, origin: RunningCall | None
     ) -> None:
         self._connection = connection
         self._id = request_id
@@ -386,7 +388,7 @@ def _object(data: bytes, server: ServerConfig) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def open_http(server: ServerConfig, inbound: Inbound, warden: Warden) -> AsyncIterator[Connection]:
+async def open_http(server: ServerConfig, inbound: Inbound, warden: Reaper) -> AsyncIterator[Connection]:
     """Talk to a Streamable HTTP endpoint; nothing is sent before the first request."""
     async with requests_to(server) as http, Tasks(f"server {server.id}") as tasks:
         connection = HttpConnection(server, inbound, tasks, http)

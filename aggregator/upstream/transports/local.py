@@ -17,7 +17,7 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamRefused
 from aggregator.upstream.connection import Connection, Inbound
-from aggregator.upstream.process.process import Warden
+from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.wire.codec import decode
 
@@ -25,7 +25,7 @@ _CLOSE_GRACE: Final = 2.0
 
 
 @asynccontextmanager
-async def open_local(server: ServerConfig, inbound: Inbound, warden: Warden) -> AsyncIterator[Connection]:
+async def open_local(server: ServerConfig, inbound: Inbound, warden: Reaper) -> AsyncIterator[Connection]:
     """Run the server object named by `target` in this process.
 
     Raises:

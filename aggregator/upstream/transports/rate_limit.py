@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from aggregator.domain.bounds.token_bucket import Bucket
+from aggregator.domain.bounds.token_bucket import TokenBucket
 
 # Messages a second in the long run, and at once; a large one counts as many.
 RATE: Final = 1_000.0
@@ -13,14 +13,14 @@ _MESSAGE: Final = 4096
 _LINES: Final = 32
 
 
-class Pace:
+class InboundRateLimit:
     """Of one connection."""
 
     __slots__ = ("_bucket", "_loop")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._bucket = Bucket(RATE, BURST)
+        self._bucket = TokenBucket(RATE, BURST)
 
     def charge(self, size: int) -> float:
         """A message of so many bytes came; for how many seconds no more should be read."""

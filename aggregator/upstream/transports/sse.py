@@ -12,12 +12,12 @@ import aiohttp
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
-from aggregator.upstream.caller import Running
+from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, too_many_values
-from aggregator.upstream.process.process import Warden
+from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.transports.duplex import DuplexConnection
-from aggregator.upstream.transports.rate_limit import Pace
-from aggregator.upstream.transports.web import NOTICE_TIMEOUT, Requests, describe, read_slices, refusal, requests_to
+from aggregator.upstream.transports.rate_limit import InboundRateLimit
+from aggregator.upstream.transports.web import NOTICE_TIMEOUT, HttpRequests, describe, read_slices, refusal, requests_to
 from aggregator.wire.codec import TooDeep, decode_heard
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.peer import OnProgress, PeerGone
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 class SseConnection(DuplexConnection):
     """A peer whose messages come as events and go as POSTs to the address the stream named."""
 
-    def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks, http: Requests) -> None:
+    def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks, http: HttpRequests) -> None:
         assert server.url is not None
         super().__init__(inbound, tasks, self._send)
         loop = asyncio.get_running_loop()
@@ -40,7 +40,7 @@ class SseConnection(DuplexConnection):
         self._tasks = tasks
         self._http = http
         self._silent_since = loop.time()
-        self._pace = Pace()
+        self._pace = InboundRateLimit()
         self._warned = False
 
     async def request(
@@ -49,7 +49,7 @@ class SseConnection(DuplexConnection):
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
-        origin: Running | None = None,
+        origin: RunningCall | None = None,
     ) -> dict[str, Any]:
         posts: list[asyncio.Task[None]] = []
 
@@ -183,7 +183,7 @@ class SseConnection(DuplexConnection):
 
 
 @asynccontextmanager
-async def open_sse(server: ServerConfig, inbound: Inbound, warden: Warden) -> AsyncIterator[Connection]:
+async def open_sse(server: ServerConfig, inbound: Inbound, warden: Reaper) -> AsyncIterator[Connection]:
     """Open the event stream and learn where to send.
 
     Raises:

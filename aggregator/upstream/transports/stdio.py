@@ -8,11 +8,11 @@ from typing import Any, Final
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamUnavailable
-from aggregator.upstream.caller import Running
+from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, too_many_values
-from aggregator.upstream.process.process import Bounds, Child, Warden, running
+from aggregator.upstream.process.process import ChildProcess, ProcessLimits, Reaper, running
 from aggregator.upstream.transports.duplex import DuplexConnection
-from aggregator.upstream.transports.rate_limit import Pace
+from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.wire.codec import TooDeep, decode_heard
 from aggregator.wire.lines import WINDOW, LineReader, answered_by
 from aggregator.wire.peer import OnProgress
@@ -37,11 +37,11 @@ class StdioConnection(DuplexConnection, LineReader):
     def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks) -> None:
         DuplexConnection.__init__(self, inbound, tasks, self._send)
         LineReader.__init__(self, server.max_message_bytes)
-        self.child: Child | None = None
+        self.child: ChildProcess | None = None
         self._server = server.id
         self._most_values, self._too_many = server.max_message_values, too_many_values(server)
         self._noise = 0
-        self._pace = Pace()
+        self._pace = InboundRateLimit()
         self._pause = 0.0
 
     async def request(
@@ -50,7 +50,7 @@ class StdioConnection(DuplexConnection, LineReader):
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
-        origin: Running | None = None,
+        origin: RunningCall | None = None,
     ) -> dict[str, Any]:
         if self.child is not None and self.child.unread() > UNREAD_LIMIT:
             raise UpstreamUnavailable(self._server, f"{self._server} does not read what it is sent.")
@@ -135,7 +135,7 @@ class StdioConnection(DuplexConnection, LineReader):
 
 
 @asynccontextmanager
-async def open_stdio(server: ServerConfig, inbound: Inbound, warden: Warden) -> AsyncIterator[Connection]:
+async def open_stdio(server: ServerConfig, inbound: Inbound, warden: Reaper) -> AsyncIterator[Connection]:
     """Start the server's process and talk to it over its pipes.
 
     Raises:
@@ -144,7 +144,7 @@ async def open_stdio(server: ServerConfig, inbound: Inbound, warden: Warden) -> 
     assert server.command is not None
     async with Tasks(f"server {server.id}") as tasks:
         connection = StdioConnection(server, inbound, tasks)
-        bounds = Bounds(server.stderr_per_minute, server.memory_limit)
+        bounds = ProcessLimits(server.stderr_per_minute, server.memory_limit)
         async with running(
             server.id, server.command, server.args, server.env, server.cwd, connection.take, warden, bounds=bounds
         ) as child:

@@ -33,7 +33,7 @@ _SLICE: Final = 8 * 1024
 _TOO_MUCH: Final = frozenset({429, 503})
 
 
-class Requests:
+class HttpRequests:
     """HTTP requests to one server, with the operator's headers and proxy: the only way the transports have to send any.
 
     Rule: no redirect is followed, whatever the verb, since our headers and what we say would go to a stranger.
@@ -76,7 +76,7 @@ class Requests:
 
 
 @asynccontextmanager
-async def requests_to(server: ServerConfig) -> AsyncIterator[Requests]:
+async def requests_to(server: ServerConfig) -> AsyncIterator[HttpRequests]:
     """Requests with the operator's headers; no cookies, no environment (only `proxy` of the config)."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=server.connect_timeout)
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, family=socket.AF_UNSPEC)
@@ -87,7 +87,7 @@ async def requests_to(server: ServerConfig) -> AsyncIterator[Requests]:
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
     ) as session:
-        yield Requests(session, server.proxy)
+        yield HttpRequests(session, server.proxy)
 
 
 async def read_bounded(response: aiohttp.ClientResponse, server: ServerConfig) -> bytes:

@@ -18,7 +18,7 @@ LOOKING: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class PlainWords:
     """`unsaid` and `little`: stems; `said`: Chinese words that only ask."""
 
     unsaid: frozenset[str]
@@ -35,7 +35,7 @@ class Glossary:
 
 
 @cache
-def plain() -> Plain:
+def plain() -> PlainWords:
     """The words that say little."""
     lists: dict[str, list[str]] = {}
     words: list[str] = []
@@ -44,7 +44,9 @@ def plain() -> Plain:
             words = lists.setdefault(line.strip("[]"), [])
         else:
             words += line.split()
-    return Plain(frozenset(map(stem, lists["unsaid"])), frozenset(map(stem, lists["little"])), frozenset(lists["说"]))
+    return PlainWords(
+        frozenset(map(stem, lists["unsaid"])), frozenset(map(stem, lists["little"])), frozenset(lists["说"])
+    )
 
 
 @cache

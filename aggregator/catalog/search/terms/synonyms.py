@@ -20,7 +20,7 @@ _RELATED: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
-class Meanings:
+class Synonyms:
     """`of`: a stem, or a Chinese word, to the marks of its meanings: `*3` for doing the same,
     `=7` for words that stand for each other, `~9` for words of one subject. `shares`: the same with
     how much of each meaning the word says in a tool. `phrases`: two stems in a row that are looked up as one."""
@@ -39,7 +39,7 @@ class Meanings:
 
 
 @cache
-def meanings() -> Meanings:
+def meanings() -> Synonyms:
     """The table of meanings."""
     of: dict[str, tuple[str, ...]] = {}
     phrases: dict[tuple[str, str], str] = {}
@@ -52,11 +52,11 @@ def meanings() -> Meanings:
                     phrases[pair[0], pair[1]] = term = " ".join(pair[:2])
                 if mark not in of.get(term, ()):
                     of[term] = (*of.get(term, ()), mark)
-    return Meanings(of, {term: _shares(marks, 1.0) for term, marks in of.items()}, phrases)
+    return Synonyms(of, {term: _shares(marks, 1.0) for term, marks in of.items()}, phrases)
 
 
 @cache
-def widened() -> Meanings:
+def widened() -> Synonyms:
     """The same with the words that WordNet puts under its lines."""
     table = meanings()
     of, shares = dict(table.of), dict(table.shares)
@@ -66,7 +66,7 @@ def widened() -> Meanings:
         for term in stems.split():
             of[term] = (*of.get(term, ()), by_head[head])
             shares[term] = _shares(of[term], _RELATED)
-    return Meanings(of, shares, table.phrases)
+    return Synonyms(of, shares, table.phrases)
 
 
 def heads() -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.catalog.catalog import Catalog
-from aggregator.catalog.resources import Offer
+from aggregator.catalog.resources import ItemCatalog
 from aggregator.config.model import Config
 from aggregator.domain.abilities import abilities_of
 from aggregator.domain.bounds.tasks import Tasks
@@ -17,37 +17,37 @@ from aggregator.domain.missing import UnknownResource
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, META_CLIENT_INFO, SUPPORTED_VERSIONS, era_of
-from aggregator.gateway.admission import Room
-from aggregator.gateway.ask.approval import Consent
-from aggregator.gateway.ask.input_required import Inquiries
-from aggregator.gateway.ask.upstream_caller import Behind, Standing
-from aggregator.gateway.call_log import Journal, Trail
+from aggregator.gateway.admission import Admission
+from aggregator.gateway.ask.approval import ApprovalStep
+from aggregator.gateway.ask.input_required import InputRequests
+from aggregator.gateway.ask.upstream_caller import RequestCaller, SessionCaller
+from aggregator.gateway.call_log import CallLog, OpenRecord
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.capabilities import CAPABILITIES
 from aggregator.gateway.constant_time import evenly
-from aggregator.gateway.drain import Closing
+from aggregator.gateway.drain import Drain
 from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
 from aggregator.gateway.host import Host
-from aggregator.gateway.host_lists import Exhibit
+from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.meta.registry import META_TOOLS, READ_TOOL, MetaTools
 from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.completion import Completion
-from aggregator.gateway.reads.listen import Listening
-from aggregator.gateway.reads.permission import Permission
+from aggregator.gateway.reads.listen import ListenStreams
+from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.reads.prompts import Prompts
 from aggregator.gateway.reads.resources import Resources
 from aggregator.gateway.reads.subscriptions import Subscriptions
-from aggregator.gateway.request import Question
-from aggregator.gateway.revocation import Admitted
-from aggregator.gateway.views.cache_hints import OURS, Hints
-from aggregator.gateway.views.catalog_builder import Shelf
+from aggregator.gateway.request import Request
+from aggregator.gateway.revocation import AdmittedTasks
+from aggregator.gateway.views.cache_hints import OURS, CacheHints
+from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.gateway.views.finder import Finder, ServerSeen
 from aggregator.gateway.views.instructions import instructions
-from aggregator.gateway.views.list_changed import Changes
+from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.views import Views
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.peer import Channel
@@ -55,32 +55,34 @@ from aggregator.wire.peer import Channel
 if TYPE_CHECKING:
     from aggregator.catalog.intent.intent import Match
 
-Handler = Callable[["Gateway", Question], Awaitable[Mapping[str, Any]]]
+Handler = Callable[["Dispatcher", Request], Awaitable[Mapping[str, Any]]]
 
 
-class Gateway:
+class Dispatcher:
     """One per process; it holds no state of any host."""
 
-    def __init__(self, config: Config, supervisor: Supervisor, views: Views, consent: Consent) -> None:
+    def __init__(self, config: Config, supervisor: Supervisor, views: Views, consent: ApprovalStep) -> None:
         self._config = config
         self._supervisor = supervisor
         reserved = {**META_TOOLS, **(READ_TOOL if config.read_tool else {})}
         prefixes = [server.prefix for server in config.servers]
         self.failover = Failover(supervisor.links)
         slices = supervisor.slices
-        self._shelf = Shelf(supervisor.links, prefixes, config.name_limit, reserved, self.failover.covers, slices)
+        self._shelf = CatalogBuilder(
+            supervisor.links, prefixes, config.name_limit, reserved, self.failover.covers, slices
+        )
         supervisor.look_over = self._shelf.look_over
         self.tools_of = self._shelf.tools_of
         self.views = views
-        self.journal = Journal()
+        self.journal = CallLog()
         http = config.http
-        self.room = Room(
+        self.room = Admission(
             {"sessions": http.max_sessions, "streams": http.max_streams, "pending": http.max_pending}, http.agent_share
         )
-        self.closing = Closing()
+        self.closing = Drain()
         self._resolver = Resolver(supervisor, views, config.startup_wait, self.failover.covers, slices)
-        self.admitted = Admitted()
-        self._inquiries = Inquiries(self.admitted)
+        self.admitted = AdmittedTasks()
+        self._inquiries = InputRequests(self.admitted)
         self._offers = Offers(views, self._settled, supervisor.by_prefix, slices)
         self._pipeline = Pipeline(
             supervisor.links, self._resolver, consent, self.journal, self._inquiries, self.failover, self._offers
@@ -90,23 +92,23 @@ class Gateway:
         self.source = self._finder.source
         self._meta = MetaTools(self._finder, self._resolver, self._pipeline, self.journal, read_tool=config.read_tool)
         self._exposure = Exposure(self._meta, config.pinned, config.expose_budget)
-        hints = Hints(supervisor.links)
-        self._exhibit = Exhibit(config, views, self._resolver, self._offers, self._exposure, hints, slices)
-        permission = Permission(consent)
+        hints = CacheHints(supervisor.links)
+        self._exhibit = HostLists(config, views, self._resolver, self._offers, self._exposure, hints, slices)
+        permission = ItemPermission(consent)
         self._resources = Resources(supervisor, self._offers, permission)
         self._prompts = Prompts(supervisor, self._offers, permission)
         self._completion = Completion(self._offers, self._resources, self._prompts, permission)
         self._subscriptions = Subscriptions(supervisor.links, self._resources.may_read)
-        self.changes = Changes(self._exhibit, self._left)
+        self.changes = ListChanges(self._exhibit, self._left)
         self._many_offered = asyncio.Event()
-        self._listening = Listening(self.changes, self._subscriptions, self._offers, self._resources)
+        self._listening = ListenStreams(self.changes, self._subscriptions, self._offers, self._resources)
 
     @property
     def catalog(self) -> Catalog:
         return self._resolver.catalog
 
     @property
-    def offer(self) -> Offer:
+    def offer(self) -> ItemCatalog:
         """What there is besides tools."""
         return self._offers.all
 
@@ -177,7 +179,7 @@ class Gateway:
         if modern and host.introduce(params["_meta"].get(META_CLIENT_INFO)):
             self.changes.refresh(host)
         if modern and self._supervisor.audience.awaited:
-            self._supervisor.audience.arrived(Behind(host, version, params, channel))
+            self._supervisor.audience.arrived(RequestCaller(host, version, params, channel))
         handler = (_MODERN if modern else _LEGACY).get(method)
         if handler is None:
             raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
@@ -186,7 +188,7 @@ class Gateway:
         began = asyncio.get_running_loop().time()
         try:
             with self.closing:
-                result = await handler(self, Question(host, params, channel, version, self._inquiries))
+                result = await handler(self, Request(host, params, channel, version, self._inquiries))
         except NotServed as missing:
             if self.views.rulebook is not None:
                 await evenly(began)
@@ -245,7 +247,7 @@ class Gateway:
 
     # -- methods
 
-    async def initialize(self, question: Question) -> Mapping[str, Any]:
+    async def initialize(self, question: Request) -> Mapping[str, Any]:
         host, params = question.host, question.params
         asked, capabilities, info = (params.get(key) for key in ("protocolVersion", "capabilities", "clientInfo"))
         if not isinstance(asked, str):
@@ -255,7 +257,7 @@ class Gateway:
         if host.introduce(info):
             self.changes.refresh(host)
         await self._exhibit.prepare(host)
-        self._supervisor.audience.arrived(Standing(host, abilities_of(host.version, host.capabilities)))
+        self._supervisor.audience.arrived(SessionCaller(host, abilities_of(host.version, host.capabilities)))
         return {
             "protocolVersion": host.version,
             "capabilities": CAPABILITIES,
@@ -263,7 +265,7 @@ class Gateway:
             "instructions": self._instructions(question.host),
         }
 
-    async def discover(self, question: Question) -> Mapping[str, Any]:
+    async def discover(self, question: Request) -> Mapping[str, Any]:
         await self._exhibit.prepare(question.host)
         return {
             "supportedVersions": list(reversed(SUPPORTED_VERSIONS)),
@@ -272,57 +274,57 @@ class Gateway:
             **replace(OURS, public=False).hints(),
         }
 
-    async def ping(self, question: Question) -> Mapping[str, Any]:
+    async def ping(self, question: Request) -> Mapping[str, Any]:
         return {}
 
-    async def set_level(self, question: Question) -> Mapping[str, Any]:
+    async def set_level(self, question: Request) -> Mapping[str, Any]:
         level = question.params.get("level")
         if rank(level) is None:
             raise HostError(INVALID_PARAMS, f"`level` must be one of {', '.join(LEVELS)}.")
         question.host.log_level = level
         return {}
 
-    async def list_tools(self, question: Question) -> Mapping[str, Any]:
+    async def list_tools(self, question: Request) -> Mapping[str, Any]:
         await self._settled()
         await self._exhibit.prepare(question.host)
         style, listing = self._exhibit.to(question.host)
         self.changes.told(question.host, "tools", (style, listing.tools))
         return await self._exhibit.page(question, "tools", "tool", listing, style)
 
-    async def list_resources(self, question: Question) -> Mapping[str, Any]:
+    async def list_resources(self, question: Request) -> Mapping[str, Any]:
         await self._settled()
         offer = await self._offer(question)
         return await self._exhibit.page(question, "resources", "resource", offer.resources)
 
-    async def list_templates(self, question: Question) -> Mapping[str, Any]:
+    async def list_templates(self, question: Request) -> Mapping[str, Any]:
         await self._settled()
         offer = await self._offer(question)
         return await self._exhibit.page(question, "resourceTemplates", "template", offer.templates)
 
-    async def list_prompts(self, question: Question) -> Mapping[str, Any]:
+    async def list_prompts(self, question: Request) -> Mapping[str, Any]:
         await self._settled()
         view = self._offers.view(question)
         style, prompts = view.style(question.host.style), (await self._offer(question)).prompts
         self.changes.told(question.host, "prompts", (style, prompts.records))
         return await self._exhibit.page(question, "prompts", "prompt", prompts, style)
 
-    async def _offer(self, question: Question) -> Offer:
+    async def _offer(self, question: Request) -> ItemCatalog:
         await self._offers.ready(question.host)
         return self._offers.of(self._offers.view(question))
 
-    async def read_resource(self, question: Question) -> Mapping[str, Any]:
+    async def read_resource(self, question: Request) -> Mapping[str, Any]:
         return await self._on_record("resources/read", question, self._resources.read)
 
-    async def get_prompt(self, question: Question) -> Mapping[str, Any]:
+    async def get_prompt(self, question: Request) -> Mapping[str, Any]:
         return await self._on_record("prompts/get", question, self._prompts.get)
 
-    async def complete(self, question: Question) -> Mapping[str, Any]:
+    async def complete(self, question: Request) -> Mapping[str, Any]:
         return await self._on_record("completion/complete", question, self._completion.complete)
 
     async def _on_record(
-        self, method: str, question: Question, answer: Callable[[Question], Awaitable[dict[str, Any]]]
+        self, method: str, question: Request, answer: Callable[[Request], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
-        async def travel(trail: Trail) -> dict[str, Any]:
+        async def travel(trail: OpenRecord) -> dict[str, Any]:
             if self.closing.begun:
                 raise self.closing.refusal()
             refuse_look_alikes(question.params)
@@ -331,19 +333,19 @@ class Gateway:
 
         return await self.journal.attend(method, question.asked(), question.host, travel)
 
-    async def subscribe(self, question: Question) -> Mapping[str, Any]:
+    async def subscribe(self, question: Request) -> Mapping[str, Any]:
         await self._offers.ready(question.host)
         found = await self._resources.permitted(question)
         await self._subscriptions.subscribe(question.host, found)
         return {}
 
-    async def unsubscribe(self, question: Question) -> Mapping[str, Any]:
+    async def unsubscribe(self, question: Request) -> Mapping[str, Any]:
         uri = question.text("uri")
         await self._offers.ready(question.host)
         self._subscriptions.unsubscribe(question.host, uri, self._resources.seen(self._offers.view(question), uri))
         return {}
 
-    async def call_tool(self, question: Question) -> Mapping[str, Any]:
+    async def call_tool(self, question: Request) -> Mapping[str, Any]:
         host, params = question.host, question.params
         view = self.views.of(host.principal)
         asked = question.asked(view.style(host.style))
@@ -374,27 +376,27 @@ class Gateway:
 
 
 _COMMON: Final[Mapping[str, Handler]] = {
-    "tools/list": Gateway.list_tools,
-    "tools/call": Gateway.call_tool,
-    "resources/list": Gateway.list_resources,
-    "resources/templates/list": Gateway.list_templates,
-    "resources/read": Gateway.read_resource,
-    "prompts/list": Gateway.list_prompts,
-    "prompts/get": Gateway.get_prompt,
-    "completion/complete": Gateway.complete,
+    "tools/list": Dispatcher.list_tools,
+    "tools/call": Dispatcher.call_tool,
+    "resources/list": Dispatcher.list_resources,
+    "resources/templates/list": Dispatcher.list_templates,
+    "resources/read": Dispatcher.read_resource,
+    "prompts/list": Dispatcher.list_prompts,
+    "prompts/get": Dispatcher.get_prompt,
+    "completion/complete": Dispatcher.complete,
 }
 _LEGACY: Final[Mapping[str, Handler]] = {
     **_COMMON,
-    "initialize": Gateway.initialize,
-    "ping": Gateway.ping,
-    "logging/setLevel": Gateway.set_level,
-    "resources/subscribe": Gateway.subscribe,
-    "resources/unsubscribe": Gateway.unsubscribe,
+    "initialize": Dispatcher.initialize,
+    "ping": Dispatcher.ping,
+    "logging/setLevel": Dispatcher.set_level,
+    "resources/subscribe": Dispatcher.subscribe,
+    "resources/unsubscribe": Dispatcher.unsubscribe,
 }
 # Answered while we are closing: calls by a refusal on record; the list, by which clients check a result they just got.
 _TO_THE_END: Final = frozenset({"ping", "tools/list", *ON_RECORD})
 _MODERN: Final[Mapping[str, Handler]] = {
     **_COMMON,
-    "server/discover": Gateway.discover,
+    "server/discover": Dispatcher.discover,
     "subscriptions/listen": lambda gateway, question: gateway._listening.listen(question),
 }
