@@ -230,7 +230,7 @@ def test_levels_per_component(capsys: pytest.CaptureFixture[str]) -> None:
     told = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
     assert told == [
         "debug upstream.upstream",
-        "warning upstream.link",
+        "warning upstream.upstream",
         "warning gateway.pipeline",
         "warning server.other",
     ]
