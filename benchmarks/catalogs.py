@@ -61,11 +61,11 @@ def measure(folder: Path, catalogs: Path) -> str:
     stdio = _over_stdio(config, len(http.listed))
     notes = _notes(log)
     texts = [str(_table(len(servers), len(originals), http, stdio))]
-    for door, seen in (("HTTP", http), ("stdio", stdio)):
-        texts += _section(f"{door}: calls that failed", seen.failed)
-        texts += _section(f"{door}: names out of order", _misnamed(door, seen))
-        texts += _section(f"{door}: tools without a name of their own", _unlisted(originals, seen, notes))
-        texts += _section(f"{door}: definitions that differ", _different(originals, seen, notes))
+    for frontend, seen in (("HTTP", http), ("stdio", stdio)):
+        texts += _section(f"{frontend}: calls that failed", seen.failed)
+        texts += _section(f"{frontend}: names out of order", _misnamed(frontend, seen))
+        texts += _section(f"{frontend}: tools without a name of their own", _unlisted(originals, seen, notes))
+        texts += _section(f"{frontend}: definitions that differ", _different(originals, seen, notes))
     return "\n".join(texts)
 
 
@@ -181,8 +181,8 @@ def _folded(names: Iterable[str]) -> set[str]:
     return {name.replace(".", "_") for name in names}
 
 
-def _misnamed(door: str, seen: Seen) -> list[str]:
-    allowed = _CANONICAL if door == "HTTP" else _COMPATIBLE
+def _misnamed(frontend: str, seen: Seen) -> list[str]:
+    allowed = _CANONICAL if frontend == "HTTP" else _COMPATIBLE
     return [name for name in seen.listed if not allowed.fullmatch(name)]
 
 

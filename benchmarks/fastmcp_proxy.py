@@ -11,16 +11,16 @@ from fastmcp import FastMCP  # type: ignore[import-not-found, unused-ignore]
 from fastmcp.server import create_proxy  # type: ignore[import-not-found, unused-ignore]
 
 
-def main(config: str, door: str) -> None:
+def main(config: str, frontend: str) -> None:
     """Serve every server of the configuration at one door."""
     gateway = FastMCP("benchmark")
     for name, server in json.loads(Path(config).read_text())["mcpServers"].items():
         gateway.mount(create_proxy({"mcpServers": {name: server}}), namespace=name)
-    if door == "stdio":
+    if frontend == "stdio":
         gateway.run(transport="stdio", show_banner=False)
     else:
         quiet = {"access_log": False, "log_level": "warning"}
-        gateway.run(transport="http", port=int(door), path="/mcp", show_banner=False, uvicorn_config=quiet)
+        gateway.run(transport="http", port=int(frontend), path="/mcp", show_banner=False, uvicorn_config=quiet)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from aggregator.policy.rulebook import Rulebook, Tightening
 from benchmarks.calls import ERAS, compare
 from benchmarks.report import Table
 from benchmarks.systems import System, aggregator_over_http, echo_server, write_config
-from benchmarks.world import ANSWERS, BREAKS, FITS, LOOSE, WRONG, World, make_world
+from benchmarks.workload import ANSWERS, BREAKS, FITS, LOOSE, WRONG, Workload, make_workload
 
 TOOLS: Final = (10, 1_000, 10_000)
 AGENTS: Final = (1, 1_000)
@@ -47,7 +47,7 @@ def measure(folder: Path, rounds: int, seconds: float) -> Iterator[Table]:
 
 
 def _steps(folder: Path, rounds: int) -> Table:
-    benches = [_Bench(make_world(folder, tools, agents)) for tools in TOOLS for agents in AGENTS]
+    benches = [_Bench(make_workload(folder, tools, agents)) for tools in TOOLS for agents in AGENTS]
     gc.collect()
     gc.freeze()
     taken: list[list[Measured]] = [[] for _ in benches]
@@ -67,18 +67,18 @@ def _steps(folder: Path, rounds: int) -> Table:
 class _Bench:
     """One world, and the parts of the aggregator that decide and check in it."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._app = App(world.config, world.policies)
+    def __init__(self, workload: Workload) -> None:
+        self._world = workload
+        self._app = App(workload.config, workload.policies)
         assert self._app.live is not None
         assert self._app.live.rulebook is not None, self._app.live.problems
         self._live = self._app.live
         self._documents = self._app.live.rulebook.documents
         asyncio.run(self._app.learn_keys())
-        agents, tools = world.agents, world.catalog.tools
+        agents, tools = workload.agents, workload.catalog.tools
         # Strides that are prime to the sizes: every agent and every tool has its turn.
         self._pairs = [(agents[at * 7 % len(agents)], tools[at * 37 % len(tools)]) for at in range(_PAIRS)]
-        self._servers = {server.id: server for server in world.config.servers}
+        self._servers = {server.id: server for server in workload.config.servers}
         self._checker = Checker()
 
     def round(self) -> Measured:
@@ -185,14 +185,14 @@ def _calls(folder: Path, rounds: int, seconds: float) -> Iterator[Table]:
     open_folder, strict_folder = folder / "open", folder / "strict"
     open_folder.mkdir()
     strict_folder.mkdir()
-    world = make_world(strict_folder, TOOLS[0], AGENTS[-1])
-    _allow_echo(world)
+    workload = make_workload(strict_folder, TOOLS[0], AGENTS[-1])
+    _allow_echo(workload)
     upstream = echo_server("structured")
     without = write_config(open_folder, {"echo": {**upstream, "output_validation": "off"}})
     with_all = write_config(
         strict_folder,
         {"echo": {**upstream, "output_validation": "enforce"}},
-        policies=str(world.policies),
+        policies=str(workload.policies),
         storage=f"sqlite:///{strict_folder / 'keys.db'}",
     )
     with ExitStack() as stack:
@@ -201,15 +201,15 @@ def _calls(folder: Path, rounds: int, seconds: float) -> Iterator[Table]:
         for era in ERAS:
             systems = [
                 System("without", "echo.echo", era=era, url=url),
-                System("policies, keys, checks", "echo.echo", era=era, url=strict_url, key=world.keys[_CALLER]),
+                System("policies, keys, checks", "echo.echo", era=era, url=strict_url, key=workload.keys[_CALLER]),
             ]
             yield compare(f"Calls with policies, {AGENTS[-1]:,} agents, {era} era", systems, rounds, seconds, "without")
 
 
-def _allow_echo(world: World) -> None:
-    world.policies.joinpath("echo.yaml").write_text(
+def _allow_echo(workload: Workload) -> None:
+    workload.policies.joinpath("echo.yaml").write_text(
         "agents:\n"
-        f"  {world.agents[_CALLER].agent_id}:\n"
+        f"  {workload.agents[_CALLER].agent_id}:\n"
         "    allow: [echo.*]\n"
         "    arguments: { echo.echo: { properties: { text: { maxLength: 1000 } }, required: [text] } }\n"
         "    limits: { 'echo.*': { per_minute: 100000000, concurrent: 1000, result_bytes: 64KiB } }\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.report import Table
-from tests.chaos.storm import Outcome, Storm
+from tests.chaos.chaos_run import ChaosRun, Outcome
 
 # Calls of each worker in one half of a round: a round is some ten seconds.
 CALLS: Final = 40
@@ -20,7 +20,7 @@ def measure(folder: Path, minutes: float, seed: int) -> Iterator[Table]:
     # What goes wrong here is meant to.
     logging.basicConfig(level=logging.CRITICAL)
     until = time.monotonic() + minutes * 60
-    outcome = asyncio.run(Storm(seed, folder, CALLS).run(lambda done: time.monotonic() >= until))
+    outcome = asyncio.run(ChaosRun(seed, folder, CALLS).run(lambda done: time.monotonic() >= until))
     yield _calls(outcome, minutes)
     yield _growth(outcome)
     yield _latency(outcome)

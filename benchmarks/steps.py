@@ -22,9 +22,9 @@ from aggregator.frontends.server import WebServer
 from aggregator.gateway.host import Host
 from aggregator.identity.keys import new_key, policy_line
 from aggregator.telemetry.snapshot import Snapshot
-from benchmarks.kept import OFF, SENT, Kept, receiver
+from benchmarks.fakes import CALL, RESULT, FakeHost, fake_stdio_upstreams
 from benchmarks.messages import ENVELOPE, LEGACY, MODERN, Era
-from benchmarks.played import CALL, RESULT, PlayedHost, take_stage
+from benchmarks.recording import OFF, SENT, Recording, receiver
 from benchmarks.report import Table
 from benchmarks.systems import ROOT, write_config
 
@@ -33,13 +33,13 @@ _CALLS: Final = 1_000
 _FEW: Final = 25
 _ERAS: Final[tuple[Era, ...]] = ("legacy", "modern")
 # In its policy is a limit that each call is charged to.
-LIMITED: Final = Kept("audit, metrics, a limit", "default", True)
-WAYS: Final = (
+LIMITED: Final = Recording("audit, metrics, a limit", "default", True)
+VARIANTS: Final = (
     OFF,
-    Kept("audit", "default"),
-    Kept("audit, metrics", "default", True),
+    Recording("audit", "default"),
+    Recording("audit, metrics", "default", True),
     LIMITED,
-    Kept("audit, metrics, tracing", "default", True, True),
+    Recording("audit, metrics, tracing", "default", True, True),
 )
 
 Call = Callable[[], Awaitable[object]]
@@ -52,7 +52,10 @@ def measure(folder: Path, rounds: int, other: Path | None) -> Iterator[Table]:
     trees = [ROOT] if other is None else [ROOT, other.resolve()]
     with receiver() as url, ExitStack() as stack:
         workers = [
-            [stack.enter_context(_worker(_mixed(folder / f"{at}-{way.folder}", tree), way, url)) for way in WAYS]
+            [
+                stack.enter_context(_worker(_mixed(folder / f"{at}-{variant.folder}", tree), variant, url))
+                for variant in VARIANTS
+            ]
             for at, tree in enumerate(trees)
         ]
         # The first round warms up.
@@ -63,7 +66,7 @@ def measure(folder: Path, rounds: int, other: Path | None) -> Iterator[Table]:
 
 def _table(tree: Path, taken: list[list[Measured]]) -> Table:
     roads = list(taken[0][0])
-    rows = [[way.name] for way in WAYS]
+    rows = [[variant.name] for variant in VARIANTS]
     for row, measured in zip(rows, zip(*taken, strict=True), strict=True):
         for road in roads:
             mine, others = (min(one[road][part] for one in measured) for part in (0, 1))
@@ -81,9 +84,9 @@ def _mixed(place: Path, tree: Path) -> Path:
 
 
 @contextmanager
-def _worker(place: Path, way: Kept, url: str) -> Iterator[Callable[[], Measured]]:
+def _worker(place: Path, variant: Recording, url: str) -> Iterator[Callable[[], Measured]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.steps", way.name, url],
+        [sys.executable, "-m", "benchmarks.steps", variant.name, url],
         cwd=place,
         env={**os.environ, "PYTHONPATH": str(place)},
         stdin=subprocess.PIPE,
@@ -114,11 +117,11 @@ def _worker(place: Path, way: Kept, url: str) -> Iterator[Callable[[], Measured]
 # -- in the worker
 
 
-async def _work(place: Path, way: Kept, url: str) -> None:
+async def _work(place: Path, variant: Recording, url: str) -> None:
     """A round for each line that comes in."""
-    take_stage()
-    async with _running(place, way, url) as (app, web, key):
-        roads = await _roads(app, web, key)
+    fake_stdio_upstreams()
+    async with _running(place, variant, url) as (app, web, key):
+        roads = await _paths(app, web, key)
         # As `aggregator serve` has it.
         gc.collect()
         gc.freeze()
@@ -128,19 +131,19 @@ async def _work(place: Path, way: Kept, url: str) -> None:
 
 
 @asynccontextmanager
-async def _running(place: Path, way: Kept, url: str) -> AsyncIterator[tuple[App, WebServer, str]]:
+async def _running(place: Path, variant: Recording, url: str) -> AsyncIterator[tuple[App, WebServer, str]]:
     policies = place / "policies"
     policies.mkdir()
     key = new_key("shop", now=time.time())
-    limits = ", limits: { '*': { concurrent: 1000 } }" if way is LIMITED else ""
+    limits = ", limits: { '*': { concurrent: 1000 } }" if variant is LIMITED else ""
     rules = f"agents:\n  shop: {{ keys: ['{policy_line(key.record)}'], allow: [echo.*]{limits} }}\n"
     (policies / "main.yaml").write_text(rules)
-    config = load(write_config(place, {"echo": {"command": "played"}}, **way.settings), {}).config
+    config = load(write_config(place, {"echo": {"command": "played"}}, **variant.settings), {}).config
     app = App(config, policies, f"sqlite+aiosqlite:///{place / 'aggregator.db'}", keeps_records=True)
     await app.learn_keys()
-    if way.metrics:
+    if variant.metrics:
         app.observing.count(Snapshot)
-    os.environ.update(way.variables(url))
+    os.environ.update(variant.variables(url))
     try:
         async with app.running():
             await app.supervisor.all_tried()
@@ -151,13 +154,13 @@ async def _running(place: Path, way: Kept, url: str) -> AsyncIterator[tuple[App,
         os.environ.pop(SENT, None)
 
 
-async def _roads(app: App, web: WebServer, key: str) -> Mapping[str, Call]:
+async def _paths(app: App, web: WebServer, key: str) -> Mapping[str, Call]:
     """By name: the gateway alone, from params to result, and the whole way from a post to the bytes of its answer."""
     roads: dict[str, Call] = {}
     for era in _ERAS:
         roads[f"gateway, {era}"] = _gateway(app, era)
     for era in _ERAS:
-        host = PlayedHost(web.app, era, key)
+        host = FakeHost(web.app, era, key)
         await host.open()
         roads[f"door to pipe, {era}"] = host.call
     for call in roads.values():
@@ -167,7 +170,7 @@ async def _roads(app: App, web: WebServer, key: str) -> Mapping[str, Call]:
 
 
 def _gateway(app: App, era: Era) -> Call:
-    link, way = app.links["echo"], _Way()
+    link, variant = app.links["echo"], _BackChannel()
     params: dict[str, Any] = {**CALL, "_meta": ENVELOPE} if era == "modern" else dict(CALL)
     version, session = (MODERN, None) if era == "modern" else (LEGACY, "one")
     host = Host("http", "canonical", Principal("shop"), version, session=session)
@@ -178,7 +181,7 @@ def _gateway(app: App, era: Era) -> Call:
     async def call() -> None:
         link.call = answered  # type: ignore[method-assign, assignment]
         try:
-            answer = await app.gateway.answer(host, "tools/call", params, way)
+            answer = await app.gateway.answer(host, "tools/call", params, variant)
         finally:
             del link.call
         assert "isError" not in answer, answer
@@ -208,7 +211,7 @@ async def _settled(app: App) -> None:
         assert await spans.flush(30.0)
 
 
-class _Way:
+class _BackChannel:
     """The way back of a call that nothing is said on."""
 
     request_id = 1
@@ -221,4 +224,4 @@ class _Way:
 
 
 if __name__ == "__main__":
-    asyncio.run(_work(Path.cwd(), next(way for way in WAYS if way.name == sys.argv[1]), sys.argv[2]))
+    asyncio.run(_work(Path.cwd(), next(variant for variant in VARIANTS if variant.name == sys.argv[1]), sys.argv[2]))

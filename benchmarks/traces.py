@@ -7,36 +7,36 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.calls import ERAS, compare
-from benchmarks.kept import OFF, Kept, receiver
+from benchmarks.recording import OFF, Recording, receiver
 from benchmarks.report import Table
 from benchmarks.systems import AGGREGATOR, System, echo_server, free_port, started, write_config
 
-WAYS: Final = (
+VARIANTS: Final = (
     OFF,
-    Kept("audit", "default"),
-    Kept("audit, metrics", "default", True),
-    Kept("audit, tracing", "default", tracing=True),
-    Kept("audit strict", "strict"),
+    Recording("audit", "default"),
+    Recording("audit, metrics", "default", True),
+    Recording("audit, tracing", "default", tracing=True),
+    Recording("audit strict", "strict"),
 )
 
 
 def measure(folder: Path, rounds: int, seconds: float) -> Iterator[Table]:
     """Both eras, each way beside the others."""
     with receiver() as url, ExitStack() as stack:
-        urls = {way.name: stack.enter_context(_serving(folder, way, url)) for way in WAYS}
+        urls = {variant.name: stack.enter_context(_serving(folder, variant, url)) for variant in VARIANTS}
         for era in ERAS:
-            systems = [System(way.name, "echo.echo", era=era, url=urls[way.name]) for way in WAYS]
+            systems = [System(variant.name, "echo.echo", era=era, url=urls[variant.name]) for variant in VARIANTS]
             yield compare(f"Calls and what is kept of them, {era} era", systems, rounds, seconds, OFF.name)
 
 
 @contextmanager
-def _serving(folder: Path, way: Kept, url: str) -> Iterator[str]:
+def _serving(folder: Path, variant: Recording, url: str) -> Iterator[str]:
     """`aggregator serve` that keeps so much of its calls."""
-    place = folder / way.folder
+    place = folder / variant.folder
     place.mkdir()
-    config = write_config(place, {"echo": echo_server()}, **way.settings)
+    config = write_config(place, {"echo": echo_server()}, **variant.settings)
     port = free_port()
-    program = AGGREGATOR if way.metrics else (sys.executable, "-m", "benchmarks.uncounted")
-    variables = [f"{name}={value}" for name, value in way.variables(url).items()]
+    program = AGGREGATOR if variant.metrics else (sys.executable, "-m", "benchmarks.without_metrics")
+    variables = [f"{name}={value}" for name, value in variant.variables(url).items()]
     with started(["env", *variables, *program, "serve", "--config", str(config), "--port", str(port)], port):
         yield f"http://127.0.0.1:{port}/mcp"

@@ -36,31 +36,46 @@ class Area:
 
 
 AREAS: Final = {
-    "policy": Area(("aggregator/policy/**/*.py",), ("tests/policy", "tests/access", "tests/passing")),
+    "policy": Area(("aggregator/policy/**/*.py",), ("tests/policy", "tests/access", "tests/passthrough")),
     "identity": Area(("aggregator/identity/*.py",), ("tests/identity", "tests/access", "tests/storage")),
     "gateway": Area(
         ("aggregator/gateway/**/*.py",),
         (
             "tests/access",
-            "tests/questions",
-            "tests/passing",
+            "tests/server_requests",
+            "tests/passthrough",
             "tests/meta",
             "tests/failover",
-            "tests/traces",
+            "tests/observability",
             "tests/faults",
         ),
     ),
     "frontends": Area(
         ("aggregator/frontends/**/*.py",),
-        ("tests/unit", "tests/v1", "tests/journeys", "tests/bounds", "tests/access", "tests/faults", "tests/passing"),
+        (
+            "tests/unit",
+            "tests/v1",
+            "tests/end_to_end",
+            "tests/bounds",
+            "tests/access",
+            "tests/faults",
+            "tests/passthrough",
+        ),
     ),
     "upstream": Area(
         ("aggregator/upstream/**/*.py",),
-        ("tests/supervision", "tests/faults", "tests/failover", "tests/questions", "tests/operating", "tests/passing"),
+        (
+            "tests/supervision",
+            "tests/faults",
+            "tests/failover",
+            "tests/server_requests",
+            "tests/operating",
+            "tests/passthrough",
+        ),
     ),
     "redaction": Area(
         ("aggregator/redaction/*.py", "aggregator/audit/capture.py"),
-        ("tests/unit", "tests/telemetry", "tests/audit", "tests/traces", "tests/faults/test_secrets.py"),
+        ("tests/unit", "tests/telemetry", "tests/audit", "tests/observability", "tests/faults/test_secrets.py"),
     ),
 }
 

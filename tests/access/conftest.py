@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from aggregator.config.model import Config
-from tests.access.desk import configured
-from tests.access.rooms import OpenRoom, Room
-from tests.peers.serving import Background
+from tests.access.gateway_harness import make_config
+from tests.access.secured_harness import OpenHarness, SecuredHarness
+from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
 
-Configured = Callable[..., Config]
+MakeConfig = Callable[..., Config]
 
 
 @pytest.fixture(autouse=True)
@@ -24,24 +24,24 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def open_room(tmp_path: Path) -> Iterator[OpenRoom]:
+def open_harness(tmp_path: Path) -> Iterator[OpenHarness]:
     """Opens a room for one test, in a background of its own."""
-    with Background() as running:
+    with BackgroundLoop() as running:
 
         def opened(
             servers: Mapping[str, Json], policies: object, agents: Iterable[str] = ("one", "two"), **more: Any
-        ) -> Room:
-            return Room(running, tmp_path, servers, policies, agents, **more)
+        ) -> SecuredHarness:
+            return SecuredHarness(running, tmp_path, servers, policies, agents, **more)
 
         yield opened
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Configured:
+def config(tmp_path: Path) -> MakeConfig:
     """A configuration for a desk: servers by name, with fields of their own."""
 
     def made(*names: str, **fields: Any) -> Config:
-        return configured(tmp_path, {name: {"command": "played", **fields} for name in names}, startup_wait=0.1)
+        return make_config(tmp_path, {name: {"command": "played", **fields} for name in names}, startup_wait=0.1)
 
     return made
 

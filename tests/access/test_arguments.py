@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from aggregator.catalog.validate import vet
-from tests.access.conftest import Configured
-from tests.access.desk import FORMS, LEGACY, MODERN, Desk, Way, of_kind, tool
-from tests.access.loops import desk_for
-from tests.access.played import Box
-from tests.access.rooms import WAYS, OpenRoom
-from tests.peers.toolbox import Json, as_it_came
+from tests.access.conftest import MakeConfig
+from tests.access.gateway_harness import FORMS, LEGACY, MODERN, FakeBackChannel, GatewayHarness, error_data, tool
+from tests.access.recording_toolbox import RecordingToolbox
+from tests.access.secured_harness import HOST_KINDS, OpenHarness
+from tests.access.sync_gateway import sync_gateway
+from tests.peers.toolbox import Json, without_provenance
 
 ORDERS: Final = tool(
     "orders",
@@ -25,28 +25,30 @@ RULE: Final[Json] = {"properties": {"limit": {"maximum": 50}}, "required": ["lim
 POLICIES: Final = {"agents": {"one": {"allow": ["crm.*"], "arguments": {"crm.orders": RULE}}, "two": {"allow": ["*"]}}}
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_an_agent_is_shown_its_schema_and_held_to_it(open_room: OpenRoom, way: tuple[str, str]) -> None:
+@pytest.mark.parametrize("host_kind", HOST_KINDS)
+async def test_an_agent_is_shown_its_schema_and_held_to_it(
+    open_harness: OpenHarness, host_kind: tuple[str, str]
+) -> None:
     """D6, C13, F3: the other agent is neither shown nor held to it."""
-    box = Box([ORDERS])
-    room = open_room({"crm": box.upstream()}, POLICIES)
-    async with room.guest(way, "one") as one, room.guest(way, "two") as two:
+    toolbox = RecordingToolbox([ORDERS])
+    harness = open_harness({"crm": toolbox.config_entry()}, POLICIES)
+    async with harness.connect_as(host_kind, "one") as one, harness.connect_as(host_kind, "two") as two:
         (shown,), (plain,) = await one.list(), await two.list()
         assert plain["inputSchema"] == ORDERS["inputSchema"]
         assert {**plain, "inputSchema": None} == {**shown, "inputSchema": None}
         held, free = Draft202012Validator(shown["inputSchema"]), Draft202012Validator(plain["inputSchema"])
         for arguments in ({"limit": 50}, {"limit": 51}, {}, {"limit": "5"}, {"limit": 5, "deep": {}}):
             for host, check in ((one, held), (two, free)):
-                box.calls.clear()
+                toolbox.calls.clear()
                 result = await host.call("crm.orders", arguments).result()
-                assert ("isError" not in result) is check.is_valid(arguments) is bool(box.calls), arguments
+                assert ("isError" not in result) is check.is_valid(arguments) is bool(toolbox.calls), arguments
 
 
-async def test_a_refusal_names_what_is_wrong(config: Configured) -> None:
+async def test_a_refusal_names_what_is_wrong(config: MakeConfig) -> None:
     """D6, C13: pointer, expected and got of each problem, the missing fields by name, in data and in words."""
-    desk = Desk(config("crm"), {"crm": [ORDERS]}, POLICIES)
-    answer = await desk.call(desk.host("one"), "crm.orders", {"city": 5, "deep": {}})
-    error = of_kind(answer)
+    harness = GatewayHarness(config("crm"), {"crm": [ORDERS]}, POLICIES)
+    answer = await harness.call(harness.host("one"), "crm.orders", {"city": 5, "deep": {}})
+    error = error_data(answer)
     assert (error["code"], error["status"], error["tool"], error["retryable"]) == (
         "invalid_arguments", 400, "crm.orders", True,
     )  # fmt: skip
@@ -57,28 +59,31 @@ async def test_a_refusal_names_what_is_wrong(config: Configured) -> None:
     assert "5" in problems["/city"]["got"]
     text = answer["result"]["content"][0]["text"]
     assert all(word in text for word in ("limit", "city", "required", "Correct the arguments"))
-    above = of_kind(await desk.call(desk.host("one"), "crm.orders", {"limit": 51}))["problems"]
+    above = error_data(await harness.call(harness.host("one"), "crm.orders", {"limit": 51}))["problems"]
     assert [(p["pointer"], "50" in p["expected"], "51" in p["got"]) for p in above] == [("/limit", True, True)]
-    assert desk.sent == []
+    assert harness.sent == []
 
 
 @pytest.mark.parametrize("arguments", [5, "x", [], [1], True])
-async def test_arguments_that_are_no_object(config: Configured, arguments: Any) -> None:
+async def test_arguments_that_are_no_object(config: MakeConfig, arguments: Any) -> None:
     """Proves: C13, D6."""
-    desk = Desk(config("crm"), {"crm": [ORDERS]}, POLICIES)
-    answer = await desk.ask(desk.host("two"), "tools/call", {"name": "crm.orders", "arguments": arguments})
+    harness = GatewayHarness(config("crm"), {"crm": [ORDERS]}, POLICIES)
+    answer = await harness.ask(harness.host("two"), "tools/call", {"name": "crm.orders", "arguments": arguments})
     assert answer["error"]["code"] == -32602
-    assert desk.sent == []
+    assert harness.sent == []
 
 
-async def test_forms_are_put_right_only_where_the_server_says_so(config: Configured) -> None:
+async def test_forms_are_put_right_only_where_the_server_says_so(config: MakeConfig) -> None:
     """D6: and the policy is held against what is sent, not against what came."""
     for coerce in (True, False):
-        desk = Desk(config("crm", coerce=coerce), {"crm": [ORDERS]}, POLICIES)
-        answer = await desk.call(desk.host("one"), "crm.orders", {"limit": "5"})
+        harness = GatewayHarness(config("crm", coerce=coerce), {"crm": [ORDERS]}, POLICIES)
+        answer = await harness.call(harness.host("one"), "crm.orders", {"limit": "5"})
         assert ("isError" in answer["result"]) is not coerce
-        assert [call["arguments"] for call in desk.played["crm"].calls] == ([{"limit": 5}] if coerce else [])
-        assert of_kind(await desk.call(desk.host("one"), "crm.orders", {"limit": "51"}))["code"] == "invalid_arguments"
+        assert [call["arguments"] for call in harness.fake_upstreams["crm"].calls] == ([{"limit": 5}] if coerce else [])
+        assert (
+            error_data(await harness.call(harness.host("one"), "crm.orders", {"limit": "51"}))["code"]
+            == "invalid_arguments"
+        )
 
 
 SCHEMAS: Final[dict[str, Json]] = {
@@ -95,19 +100,19 @@ SCHEMAS: Final[dict[str, Json]] = {
 
 @pytest.mark.parametrize("name", SCHEMAS)
 @pytest.mark.parametrize("agent", ["one", "two"])
-async def test_an_unusable_schema_costs_its_tool_only(config: Configured, name: str, agent: str) -> None:
+async def test_an_unusable_schema_costs_its_tool_only(config: MakeConfig, name: str, agent: str) -> None:
     """D6, C13: the others are listed and called; what cannot be checked is not sent, and says why."""
     rules = {"agents": {"one": {"allow": ["crm.*"], "arguments": {"crm.*": RULE}}, "two": {"allow": ["crm.*"]}}}
     made = config("crm")
     definitions = [{"name": "odd", "inputSchema": SCHEMAS[name]}, ORDERS]
     kept = [record.own_name for record in vet(made.servers[0], definitions, ambiguous=False, name_limit=47)[0]]
-    desk = Desk(made, {"crm": definitions}, rules)
-    listed = await desk.listed(desk.host(agent))
+    harness = GatewayHarness(made, {"crm": definitions}, rules)
+    listed = await harness.listed(harness.host(agent))
     assert [one["name"] for one in listed] == [f"crm.{own}" for own in kept]
-    assert "isError" not in (await desk.call(desk.host(agent), "crm.orders", {"limit": 5}))["result"]
+    assert "isError" not in (await harness.call(harness.host(agent), "crm.orders", {"limit": 5}))["result"]
     if "odd" in kept:
-        assert of_kind(await desk.call(desk.host(agent), "crm.odd", {"limit": 5}))["code"] == "schema_unusable"
-    assert desk.sent == [("crm", "orders")]
+        assert error_data(await harness.call(harness.host(agent), "crm.odd", {"limit": 5}))["code"] == "schema_unusable"
+    assert harness.sent == [("crm", "orders")]
 
 
 ROUND: Final[Json] = {
@@ -117,14 +122,14 @@ ROUND: Final[Json] = {
 
 
 @pytest.mark.parametrize("own", [{}, {"$defs": {"city": {"type": "integer"}}}])
-async def test_a_rule_with_references_is_shown_as_it_is_enforced(config: Configured, own: Json) -> None:
+async def test_a_rule_with_references_is_shown_as_it_is_enforced(config: MakeConfig, own: Json) -> None:
     """D6: a reference in the policy's schema means the policy's definition, whatever the tool has."""
     definition = {"name": "go", "inputSchema": {"type": "object", **own}}
     rules = {"agents": {"one": {"allow": ["crm.*"], "arguments": {"crm.*": ROUND}}}}
-    desk = Desk(config("crm"), {"crm": [definition]}, rules)
-    (shown,) = await desk.listed(desk.host("one"))
+    harness = GatewayHarness(config("crm"), {"crm": [definition]}, rules)
+    (shown,) = await harness.listed(harness.host("one"))
     for arguments in ({"city": "Rome"}, {"city": "Bonn"}, {"city": 5}, {}):
-        result = (await desk.call(desk.host("one"), "crm.go", arguments))["result"]
+        result = (await harness.call(harness.host("one"), "crm.go", arguments))["result"]
         assert Draft202012Validator(shown["inputSchema"]).is_valid(arguments) is ("isError" not in result), arguments
 
 
@@ -153,7 +158,7 @@ rules = st.fixed_dictionaries(
 )
 def test_what_is_shown_is_what_is_enforced(own: Json, policy: list[Json], tried: list[Json]) -> None:
     """Proves: D6."""
-    with desk_for([{"name": "go", "inputSchema": {**own, "type": "object"}}], policy) as ask:
+    with sync_gateway([{"name": "go", "inputSchema": {**own, "type": "object"}}], policy) as ask:
         (shown,) = ask("tools/list", {})["tools"]
         check = Draft202012Validator(shown["inputSchema"])
         for arguments in tried:
@@ -161,15 +166,15 @@ def test_what_is_shown_is_what_is_enforced(own: Json, policy: list[Json], tried:
             assert ("isError" not in result) is check.is_valid(arguments), arguments
 
 
-async def test_arguments_are_checked_before_a_person_is_asked(config: Configured) -> None:
+async def test_arguments_are_checked_before_a_person_is_asked(config: MakeConfig) -> None:
     """D6, B6: nobody is bothered with a call that could not be made; and no limit is charged."""
     body = {"allow": ["crm.*"], "confirm": ["crm.*"], "arguments": {"crm.*": RULE}, "limits": {"*": {"per_minute": 1}}}
-    desk = Desk(config("crm"), {"crm": [ORDERS]}, {"agents": {"one": body}})
-    asked = Way()
+    harness = GatewayHarness(config("crm"), {"crm": [ORDERS]}, {"agents": {"one": body}})
+    asked = FakeBackChannel()
     for version in ("2025-11-25", MODERN):
-        host = desk.host("one", version, FORMS)
+        host = harness.host("one", version, FORMS)
         host.capabilities = FORMS
-        error = of_kind(await desk.call(host, "crm.orders", {"limit": 99}, asked))
+        error = error_data(await harness.call(host, "crm.orders", {"limit": 99}, asked))
         assert error["code"] == "invalid_arguments"
     assert asked.asked == []
 
@@ -181,19 +186,19 @@ MEASURE: Final = tool(
 
 @pytest.mark.parametrize(("mode", "passes"), [("enforce", False), ("warn", True), ("off", True), (None, True)])
 async def test_results_against_the_output_schema(
-    config: Configured, caplog: pytest.LogCaptureFixture, mode: str | None, passes: bool
+    config: MakeConfig, caplog: pytest.LogCaptureFixture, mode: str | None, passes: bool
 ) -> None:
     """D6: enforced, only logged, or not looked at; warn is the default."""
-    desk = Desk(config("crm", **({"output_validation": mode} if mode else {})), {"crm": [MEASURE]})
+    harness = GatewayHarness(config("crm", **({"output_validation": mode} if mode else {})), {"crm": [MEASURE]})
 
     async def sloppy(params: Json) -> Json:
         return {"content": [{"type": "text", "text": "far"}], "structuredContent": {"metres": "many"}}
 
-    desk.played["crm"].answer = sloppy
+    harness.fake_upstreams["crm"].answer = sloppy
     for _ in range(2):
-        result = (await desk.call(desk.host("local"), "crm.measure"))["result"]
+        result = (await harness.call(harness.host("local"), "crm.measure"))["result"]
         if passes:
-            assert as_it_came(result) == await sloppy({})
+            assert without_provenance(result) == await sloppy({})
             continue
         error = result["_meta"]["aggregator/error"]
         assert (error["code"], error["status"], error["retryable"]) == ("invalid_output", 502, False)
@@ -206,9 +211,9 @@ async def test_results_against_the_output_schema(
 
 
 @pytest.mark.parametrize("mode", ["enforce", "warn", "off"])
-async def test_results_that_need_not_fit(config: Configured, mode: str) -> None:
+async def test_results_that_need_not_fit(config: MakeConfig, mode: str) -> None:
     """D6: what fits and what says that it failed goes through as it came, in every mode."""
-    desk = Desk(config("crm", output_validation=mode), {"crm": [MEASURE, tool("plain")]})
+    harness = GatewayHarness(config("crm", output_validation=mode), {"crm": [MEASURE, tool("plain")]})
     answers: list[Json] = [
         {"content": [], "structuredContent": {"metres": 1, "more": [None]}},
         {"content": [{"type": "text", "text": "failed"}], "isError": True},
@@ -218,15 +223,15 @@ async def test_results_that_need_not_fit(config: Configured, mode: str) -> None:
         async def given_answer(params: Json, answer: Json = answer) -> Json:
             return answer
 
-        desk.played["crm"].answer = given_answer
-        assert as_it_came((await desk.call(desk.host("local"), "crm.measure"))["result"]) == answer
-        assert as_it_came((await desk.call(desk.host("local"), "crm.plain"))["result"]) == answer
+        harness.fake_upstreams["crm"].answer = given_answer
+        assert without_provenance((await harness.call(harness.host("local"), "crm.measure"))["result"]) == answer
+        assert without_provenance((await harness.call(harness.host("local"), "crm.plain"))["result"]) == answer
 
 
-async def test_a_result_without_structure_where_it_is_promised(config: Configured) -> None:
+async def test_a_result_without_structure_where_it_is_promised(config: MakeConfig) -> None:
     """D6: under `enforce` it is an error that keeps what was said."""
-    desk = Desk(config("crm", output_validation="enforce"), {"crm": [MEASURE]})
-    result = (await desk.call(desk.host("local"), "crm.measure"))["result"]
+    harness = GatewayHarness(config("crm", output_validation="enforce"), {"crm": [MEASURE]})
+    result = (await harness.call(harness.host("local"), "crm.measure"))["result"]
     assert result["_meta"]["aggregator/error"]["code"] == "invalid_output"
     assert "did measure" in json.dumps(result["content"])
 
@@ -235,32 +240,32 @@ async def test_a_result_without_structure_where_it_is_promised(config: Configure
 @pytest.mark.parametrize(
     "name", ["Limit", "LIMIT", "l_imit", "li-mit", "l\u0131mit", "lim\u0130t", "limit_"], ids=ascii
 )
-async def test_another_spelling_of_a_tightened_name(config: Configured, version: str, name: str) -> None:
+async def test_another_spelling_of_a_tightened_name(config: MakeConfig, version: str, name: str) -> None:
     """Servers that read names in any case, or `maxItems` for `max_items`, would get past the rule.
 
     Proves: F3
     """
-    desk = Desk(config("crm"), {"crm": [ORDERS]}, POLICIES)
+    harness = GatewayHarness(config("crm"), {"crm": [ORDERS]}, POLICIES)
     for arguments in ({"limit": 5, name: 500}, {"limit": 5, "city": "x", "more": [{"deep": {name: 500}}]}):
-        error = of_kind(await desk.call(desk.host("one", version), "crm.orders", arguments))
+        error = error_data(await harness.call(harness.host("one", version), "crm.orders", arguments))
         assert error["code"] == "invalid_arguments"
         (problem,) = error["problems"]
         assert problem["pointer"].endswith(f"/{name}")
         assert problem["expected"] == "the name 'limit'"
-    assert desk.sent == []
-    assert "isError" not in (await desk.call(desk.host("two", version), "crm.orders", {name: 500}))["result"]
+    assert harness.sent == []
+    assert "isError" not in (await harness.call(harness.host("two", version), "crm.orders", {name: 500}))["result"]
 
 
-async def test_a_name_that_the_tool_itself_declares_is_its_own(config: Configured) -> None:
+async def test_a_name_that_the_tool_itself_declares_is_its_own(config: MakeConfig) -> None:
     """A tool may tell `limit` from `LIMIT`; large arguments are looked through all the same.
 
     Proves: D6
     """
     orders = tool("orders", {"limit": {"type": "integer"}, "LIMIT": {"type": "integer"}, "ids": {"type": "array"}})
-    desk = Desk(config("crm"), {"crm": [orders]}, POLICIES)
-    host = desk.host("one")
-    assert "isError" not in (await desk.call(host, "crm.orders", {"limit": 5, "LIMIT": 500}))["result"]
+    harness = GatewayHarness(config("crm"), {"crm": [orders]}, POLICIES)
+    host = harness.host("one")
+    assert "isError" not in (await harness.call(host, "crm.orders", {"limit": 5, "LIMIT": 500}))["result"]
     many = [{"id": at} for at in range(2_000)]
-    assert "isError" not in (await desk.call(host, "crm.orders", {"limit": 5, "ids": many}))["result"]
-    refused = await desk.call(host, "crm.orders", {"limit": 5, "ids": [*many, {"Limit": 7}]})
-    assert of_kind(refused)["problems"][0]["pointer"] == "/ids/2000/Limit"
+    assert "isError" not in (await harness.call(host, "crm.orders", {"limit": 5, "ids": many}))["result"]
+    refused = await harness.call(host, "crm.orders", {"limit": 5, "ids": [*many, {"Limit": 7}]})
+    assert error_data(refused)["problems"][0]["pointer"] == "/ids/2000/Limit"

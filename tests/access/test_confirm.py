@@ -16,12 +16,12 @@ from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.storage.approvals import Approvals
 from aggregator.storage.errors import StorageBusy
 from aggregator.wire.peer import PeerGone
-from tests.access.conftest import Configured
-from tests.access.desk import FORMS, LEGACY, MODERN, Desk, Way, of_kind, tool
-from tests.access.played import Box
-from tests.access.rooms import WAYS, OpenRoom
+from tests.access.conftest import MakeConfig
+from tests.access.gateway_harness import FORMS, LEGACY, MODERN, FakeBackChannel, GatewayHarness, error_data, tool
+from tests.access.recording_toolbox import RecordingToolbox
+from tests.access.secured_harness import HOST_KINDS, OpenHarness
 from tests.access.waiting import until
-from tests.journeys.hosts import Host
+from tests.end_to_end.scripted_host import ScriptedHost
 from tests.peers.toolbox import Json
 
 TOOLS: Final = [tool("pay", {"n": {"type": "integer"}}), tool("get"), tool("send")]
@@ -47,25 +47,25 @@ NOES: Final[list[Json]] = [
     {"content": {"allow": True}},
     {},
 ]
-OLDER: Final = [way for way in WAYS if way[1] == LEGACY]
-NEWER: Final = [way for way in WAYS if way[1] == MODERN]
+OLDER: Final = [host_kind for host_kind in HOST_KINDS if host_kind[1] == LEGACY]
+NEWER: Final = [host_kind for host_kind in HOST_KINDS if host_kind[1] == MODERN]
 
 
-async def question(host: Host, count: int = 1) -> Json:
+async def question(host: ScriptedHost, count: int = 1) -> Json:
     """What the host was asked last."""
     return (await host.inbox.named("elicitation/create", count))[-1]
 
 
-async def reply(host: Host, asked: Json, result: Json) -> None:
+async def reply(host: ScriptedHost, asked: Json, result: Json) -> None:
     await host.wire.notify({"jsonrpc": "2.0", "id": asked["id"], "result": result})
 
 
-@pytest.mark.parametrize("way", OLDER)
-async def test_the_host_is_asked_while_its_call_waits(open_room: OpenRoom, way: tuple[str, str]) -> None:
+@pytest.mark.parametrize("host_kind", OLDER)
+async def test_the_host_is_asked_while_its_call_waits(open_harness: OpenHarness, host_kind: tuple[str, str]) -> None:
     """B6: a yes lets the call through once, a no says who said it; nothing is called before."""
-    box = Box(TOOLS)
-    room = open_room({"crm": box.upstream()}, POLICIES)
-    async with room.guest(way, "one", FORMS) as host:
+    toolbox = RecordingToolbox(TOOLS)
+    harness = open_harness({"crm": toolbox.config_entry()}, POLICIES)
+    async with harness.connect_as(host_kind, "one", FORMS) as host:
         call = host.call("crm.pay", {"n": 7})
         asked = await question(host)
         params = asked["params"]
@@ -73,7 +73,7 @@ async def test_the_host_is_asked_while_its_call_waits(open_room: OpenRoom, way: 
         assert params["requestedSchema"]["required"] == ["allow"]
         for part in ("one", "pay", "crm", '"n": 7'):
             assert part in params["message"]
-        assert not box.calls
+        assert not toolbox.calls
         assert not call.done
         await reply(host, asked, YES)
         assert "isError" not in await call.result()
@@ -82,15 +82,15 @@ async def test_the_host_is_asked_while_its_call_waits(open_room: OpenRoom, way: 
         error = (await call.result())["_meta"]["aggregator/error"]
         assert (error["code"], error["status"]) == ("not_confirmed", 403)
         assert "declined" in error["message"]
-    assert len(box.calls) == 1
+    assert len(toolbox.calls) == 1
 
 
-@pytest.mark.parametrize("way", OLDER)
-async def test_two_hosts_are_not_crossed(open_room: OpenRoom, way: tuple[str, str]) -> None:
+@pytest.mark.parametrize("host_kind", OLDER)
+async def test_two_hosts_are_not_crossed(open_harness: OpenHarness, host_kind: tuple[str, str]) -> None:
     """B6: each question goes to the host whose call it is, and only its answer counts."""
-    box = Box(TOOLS)
-    room = open_room({"crm": box.upstream()}, POLICIES)
-    async with room.guest(way, "one", FORMS) as one, room.guest(way, "two", FORMS) as two:
+    toolbox = RecordingToolbox(TOOLS)
+    harness = open_harness({"crm": toolbox.config_entry()}, POLICIES)
+    async with harness.connect_as(host_kind, "one", FORMS) as one, harness.connect_as(host_kind, "two", FORMS) as two:
         calls = [one.call("crm.pay", {"n": 1}), two.call("crm.pay", {"n": 2}), one.call("crm.pay", {"n": 3})]
         await question(one, 2)
         of_two = await question(two)
@@ -108,15 +108,15 @@ async def test_two_hosts_are_not_crossed(open_room: OpenRoom, way: tuple[str, st
             await reply(one, asked, YES if '"n": 3' in asked["params"]["message"] else {"action": "cancel"})
         assert (await calls[0].result())["isError"] is True
         assert "isError" not in await calls[2].result()
-    assert [call["arguments"] for call in box.calls] == [{"n": 3}]
+    assert [call["arguments"] for call in toolbox.calls] == [{"n": 3}]
 
 
-@pytest.mark.parametrize("way", OLDER)
-async def test_a_call_that_is_given_up_asks_no_longer(open_room: OpenRoom, way: tuple[str, str]) -> None:
+@pytest.mark.parametrize("host_kind", OLDER)
+async def test_a_call_that_is_given_up_asks_no_longer(open_harness: OpenHarness, host_kind: tuple[str, str]) -> None:
     """B6, C9: the question is taken back, and a late yes does nothing."""
-    box = Box(TOOLS)
-    room = open_room({"crm": box.upstream()}, POLICIES)
-    async with room.guest(way, "one", FORMS) as host:
+    toolbox = RecordingToolbox(TOOLS)
+    harness = open_harness({"crm": toolbox.config_entry()}, POLICIES)
+    async with harness.connect_as(host_kind, "one", FORMS) as host:
         call = host.call("crm.pay", {"n": 1})
         asked = await question(host)
         await host.wire.cancel(call)
@@ -128,49 +128,51 @@ async def test_a_call_that_is_given_up_asks_no_longer(open_room: OpenRoom, way: 
         await reply(host, asked, YES)
         assert "isError" not in await host.call("crm.get").result()
         call.drop()
-    assert [call["name"] for call in box.calls] == ["get"]
+    assert [call["name"] for call in toolbox.calls] == ["get"]
 
 
 @pytest.mark.parametrize("no", NOES, ids=json.dumps)
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
-async def test_only_yes_is_yes(config: Configured, no: Json, version: str) -> None:
+async def test_only_yes_is_yes(config: MakeConfig, no: Json, version: str) -> None:
     """B6: everything else a host may send is a no."""
-    desk = Desk(config("crm"), {"crm": TOOLS}, POLICIES)
-    host = desk.host("one", version, FORMS)
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, POLICIES)
+    host = harness.host("one", version, FORMS)
     host.capabilities = FORMS
 
     async def person(params: Json) -> Json:
         return no
 
-    answer = await desk.call(host, "crm.pay", way=Way(person))
+    answer = await harness.call(host, "crm.pay", host_kind=FakeBackChannel(person))
     if version == MODERN:
         state = answer["result"]["requestState"]
-        answer = await desk.call(host, "crm.pay", inputResponses={"confirm": no}, requestState=state)
-    assert of_kind(answer)["code"] == "not_confirmed"
-    assert desk.sent == []
+        answer = await harness.call(host, "crm.pay", inputResponses={"confirm": no}, requestState=state)
+    assert error_data(answer)["code"] == "not_confirmed"
+    assert harness.sent == []
 
 
-async def test_nobody_answers(config: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_answers(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """B6: after a while that is a no, and is said."""
     monkeypatch.setattr(ask, "PATIENCE", 0.02)
-    desk = Desk(config("crm"), {"crm": TOOLS}, POLICIES)
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, POLICIES)
 
     async def person(params: Json) -> Json:
         await asyncio.Event().wait()
         return YES
 
-    error = of_kind(await desk.call(desk.host("one", capabilities=FORMS), "crm.pay", way=Way(person)))
+    error = error_data(
+        await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", host_kind=FakeBackChannel(person))
+    )
     assert error["code"] == "not_confirmed"
     assert "nobody answered" in error["message"]
-    assert desk.sent == []
+    assert harness.sent == []
 
 
-@pytest.mark.parametrize("way", NEWER)
-async def test_a_modern_host_comes_back_with_the_answer(open_room: OpenRoom, way: tuple[str, str]) -> None:
+@pytest.mark.parametrize("host_kind", NEWER)
+async def test_a_modern_host_comes_back_with_the_answer(open_harness: OpenHarness, host_kind: tuple[str, str]) -> None:
     """B6: the result carries the question; the same call with the answer goes through exactly once."""
-    box = Box(TOOLS)
-    room = open_room({"crm": box.upstream()}, POLICIES)
-    async with room.guest(way, "one", FORMS) as host:
+    toolbox = RecordingToolbox(TOOLS)
+    harness = open_harness({"crm": toolbox.config_entry()}, POLICIES)
+    async with harness.connect_as(host_kind, "one", FORMS) as host:
         first = await host.call("crm.pay", {"n": 7}).result()
         assert first["resultType"] == "input_required"
         (form,) = first["inputRequests"].values()
@@ -181,69 +183,69 @@ async def test_a_modern_host_comes_back_with_the_answer(open_room: OpenRoom, way
             "name": "crm.pay", "arguments": {"n": 7},
             "inputResponses": {name: YES}, "requestState": first["requestState"],
         }  # fmt: skip
-        assert not box.calls
+        assert not toolbox.calls
         done = await host.ask("tools/call", again).result()
         assert done["resultType"] == "complete"
         assert "isError" not in done
         replayed = await host.ask("tools/call", again).result()
         assert replayed["resultType"] == "input_required"
-    (call,) = box.calls
+    (call,) = toolbox.calls
     assert call["arguments"] == {"n": 7}
     assert "inputResponses" not in call
     assert "requestState" not in call
 
 
-Change = Callable[[Desk, Json], Awaitable[Json]]
+Change = Callable[[GatewayHarness, Json], Awaitable[Json]]
 
 
-async def of_another_agent(desk: Desk, params: Json) -> Json:
-    return await _again(desk, "two", params)
+async def of_another_agent(harness: GatewayHarness, params: Json) -> Json:
+    return await _again(harness, "two", params)
 
 
-async def with_other_arguments(desk: Desk, params: Json) -> Json:
-    return await _again(desk, "one", {**params, "arguments": {"n": 8}})
+async def with_other_arguments(harness: GatewayHarness, params: Json) -> Json:
+    return await _again(harness, "one", {**params, "arguments": {"n": 8}})
 
 
-async def for_another_tool(desk: Desk, params: Json) -> Json:
-    return await _again(desk, "one", {**params, "name": "crm.send"})
+async def for_another_tool(harness: GatewayHarness, params: Json) -> Json:
+    return await _again(harness, "one", {**params, "name": "crm.send"})
 
 
-async def tampered(desk: Desk, params: Json) -> Json:
+async def tampered(harness: GatewayHarness, params: Json) -> Json:
     state = params["requestState"]
     at = len(state) // 2
-    return await _again(desk, "one", {**params, "requestState": state[:at] + "AAAA" + state[at + 4 :]})
+    return await _again(harness, "one", {**params, "requestState": state[:at] + "AAAA" + state[at + 4 :]})
 
 
-async def of_another_process(desk: Desk, params: Json) -> Json:
-    return await _again(desk, "one", {**params, "requestState": StateSealer().seal({"agent": "one"}, 1e12)})
+async def of_another_process(harness: GatewayHarness, params: Json) -> Json:
+    return await _again(harness, "one", {**params, "requestState": StateSealer().seal({"agent": "one"}, 1e12)})
 
 
-async def without_state(desk: Desk, params: Json) -> Json:
-    return await _again(desk, "one", {key: value for key, value in params.items() if key != "requestState"})
+async def without_state(harness: GatewayHarness, params: Json) -> Json:
+    return await _again(harness, "one", {key: value for key, value in params.items() if key != "requestState"})
 
 
-async def nonsense(desk: Desk, params: Json) -> Json:
+async def nonsense(harness: GatewayHarness, params: Json) -> Json:
     states: list[Any] = [5, None, "", "x", "é", "\ud800", "=" * 100, [], {}, "A" * 100_000]
     for state in states:
-        answer = await _again(desk, "one", {**params, "requestState": state})
+        answer = await _again(harness, "one", {**params, "requestState": state})
         assert answer["result"]["resultType"] == "input_required", state
     return answer
 
 
-async def expired(desk: Desk, params: Json) -> Json:
+async def expired(harness: GatewayHarness, params: Json) -> Json:
     loop = asyncio.get_running_loop()
     real = loop.time
     loop.time = lambda: real() + ask.PATIENCE + 1  # type: ignore[method-assign]
     try:
-        return await _again(desk, "one", params)
+        return await _again(harness, "one", params)
     finally:
         loop.time = real  # type: ignore[method-assign]
 
 
-async def _again(desk: Desk, agent: str, params: Json) -> Json:
-    host = desk.host(agent, MODERN)
+async def _again(harness: GatewayHarness, agent: str, params: Json) -> Json:
+    host = harness.host(agent, MODERN)
     host.capabilities = FORMS
-    return await desk.ask(host, "tools/call", params)
+    return await harness.ask(host, "tools/call", params)
 
 
 @pytest.mark.parametrize(
@@ -251,27 +253,27 @@ async def _again(desk: Desk, agent: str, params: Json) -> Json:
     [of_another_agent, with_other_arguments, for_another_tool, tampered, of_another_process, without_state, nonsense,
      expired],
 )  # fmt: skip
-async def test_an_answer_is_good_for_its_own_call_only(config: Configured, change: Change) -> None:
+async def test_an_answer_is_good_for_its_own_call_only(config: MakeConfig, change: Change) -> None:
     """B6: else the person is asked again."""
-    desk = Desk(config("crm"), {"crm": TOOLS}, POLICIES)
-    asked = await _again(desk, "one", {"name": "crm.pay", "arguments": {"n": 7}})
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, POLICIES)
+    asked = await _again(harness, "one", {"name": "crm.pay", "arguments": {"n": 7}})
     params = {
         "name": "crm.pay", "arguments": {"n": 7},
         "inputResponses": {"confirm": YES}, "requestState": asked["result"]["requestState"],
     }  # fmt: skip
-    assert (await change(desk, params))["result"]["resultType"] == "input_required"
-    assert desk.sent == []
+    assert (await change(harness, params))["result"]["resultType"] == "input_required"
+    assert harness.sent == []
 
 
-async def test_the_same_arguments_in_another_order_are_the_same(config: Configured) -> None:
+async def test_the_same_arguments_in_another_order_are_the_same(config: MakeConfig) -> None:
     """B6: what the answer is bound to is the meaning, not the spelling."""
-    desk = Desk(config("crm"), {"crm": TOOLS}, POLICIES)
-    asked = await _again(desk, "one", {"name": "crm.pay", "arguments": {"n": 7, "m": [1, {"a": 1, "b": 2.0}]}})
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, POLICIES)
+    asked = await _again(harness, "one", {"name": "crm.pay", "arguments": {"n": 7, "m": [1, {"a": 1, "b": 2.0}]}})
     again = {
         "name": "crm__pay", "arguments": {"m": [1, {"b": 2, "a": 1}], "n": 7},
         "inputResponses": {"confirm": YES}, "requestState": asked["result"]["requestState"],
     }  # fmt: skip
-    assert (await _again(desk, "one", again))["result"]["resultType"] == "complete"
+    assert (await _again(harness, "one", again))["result"]["resultType"] == "complete"
 
 
 async def test_used_answers_take_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,73 +299,78 @@ CANNOT: Final[list[tuple[str, Json]]] = [
 
 
 @pytest.mark.parametrize(("version", "capabilities"), CANNOT)
-async def test_a_host_that_cannot_ask(config: Configured, version: str, capabilities: Json) -> None:
+async def test_a_host_that_cannot_ask(config: MakeConfig, version: str, capabilities: Json) -> None:
     """B6: is refused, and told why; its own claim of an answer does not help."""
-    desk = Desk(config("crm"), {"crm": TOOLS}, POLICIES)
-    host = desk.host("one", MODERN if version == MODERN else LEGACY, capabilities)
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, POLICIES)
+    host = harness.host("one", MODERN if version == MODERN else LEGACY, capabilities)
     host.capabilities = capabilities
     host.version = None if version == MODERN else version
-    way = Way(None)
-    answer = await desk.call(host, "crm.pay", way=way, inputResponses={"confirm": YES}, requestState="x")
-    assert of_kind(answer)["code"] == "not_confirmed"
-    assert "cannot ask" in of_kind(answer)["message"]
-    assert way.asked == []
-    assert desk.sent == []
+    host_kind = FakeBackChannel(None)
+    answer = await harness.call(host, "crm.pay", host_kind=host_kind, inputResponses={"confirm": YES}, requestState="x")
+    assert error_data(answer)["code"] == "not_confirmed"
+    assert "cannot ask" in error_data(answer)["message"]
+    assert host_kind.asked == []
+    assert harness.sent == []
 
 
 @pytest.mark.parametrize("fault", [RpcError(-32601, "Method not found"), PeerGone("gone"), None])
-async def test_a_host_that_could_not_ask_after_all(config: Configured, storage: str, fault: Exception | None) -> None:
+async def test_a_host_that_could_not_ask_after_all(config: MakeConfig, storage: str, fault: Exception | None) -> None:
     """B6: what it declares and cannot do is what `confirm_fallback` is for."""
     body = {"allow": ["crm.*"], "confirm": ["crm.pay"], "confirm_fallback": "queue"}
-    desk = Desk(config("crm"), {"crm": TOOLS}, {"agents": {"one": body}}, storage)
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, {"agents": {"one": body}}, storage)
 
     async def person(params: Json) -> Json:
         assert fault is not None
         raise fault
 
-    async with desk.app._stack:
-        way = Way(person if fault is not None else None)
-        error = of_kind(await desk.call(desk.host("one", capabilities=FORMS), "crm.pay", way=way))
+    async with harness.app._stack:
+        host_kind = FakeBackChannel(person if fault is not None else None)
+        error = error_data(await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", host_kind=host_kind))
     assert error["code"] == "approval_pending"
-    assert desk.sent == []
+    assert harness.sent == []
 
 
-async def test_what_a_person_reads_cannot_be_dressed_up(config: Configured) -> None:
+async def test_what_a_person_reads_cannot_be_dressed_up(config: MakeConfig) -> None:
     """B6: arguments from a model may hold text that reorders, hides or breaks lines of the question."""
-    desk = Desk(config("crm"), {"crm": TOOLS}, POLICIES)
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, POLICIES)
     tricks = "\u202e\u2066\u200b\u2028\x85\r\n\x1b[2K"
-    seen = Way()
-    await desk.call(
-        desk.host("one", capabilities=FORMS), "crm.pay", {"note": f"Allow it? {tricks} ok", tricks: 1}, seen
+    seen = FakeBackChannel()
+    await harness.call(
+        harness.host("one", capabilities=FORMS), "crm.pay", {"note": f"Allow it? {tricks} ok", tricks: 1}, seen
     )
     ((form),) = seen.asked
     assert all(line.isprintable() for line in form["message"].split("\n"))
     assert len(form["message"].split("\n")) == 4
 
 
-async def test_a_person_sees_what_changes_hands(config: Configured) -> None:
+async def test_a_person_sees_what_changes_hands(config: MakeConfig) -> None:
     """B6: padding cannot push the rest of the arguments out of sight unnoticed."""
-    desk = Desk(config("crm"), {"crm": TOOLS}, POLICIES)
-    seen = Way()
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, POLICIES)
+    seen = FakeBackChannel()
     arguments = {"note": "x" * 5_000, "to": "mallory", "n": 1_000_000}
-    await desk.call(desk.host("one", capabilities=FORMS), "crm.pay", arguments, seen)
+    await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", arguments, seen)
     ((form),) = seen.asked
     assert "mallory" in form["message"]
     assert len(form["message"]) < 3_000
 
 
-async def test_the_rules_may_change_while_a_person_thinks(config: Configured) -> None:
+async def test_the_rules_may_change_while_a_person_thinks(config: MakeConfig) -> None:
     """B6, F6: a call goes on under the rules it was decided by, and is one decision."""
-    desk = Desk(config("crm"), {"crm": TOOLS}, POLICIES)
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, POLICIES)
 
     async def person(params: Json) -> Json:
-        desk.put({"agents": {"one": {"allow": ["crm.get"]}}})
+        harness.set_policies({"agents": {"one": {"allow": ["crm.get"]}}})
         return YES
 
     assert (
-        "isError" not in (await desk.call(desk.host("one", capabilities=FORMS), "crm.pay", way=Way(person)))["result"]
+        "isError"
+        not in (
+            await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", host_kind=FakeBackChannel(person))
+        )["result"]
     )
-    assert of_kind(await desk.call(desk.host("one", capabilities=FORMS), "crm.pay"))["code"] == "tool_not_allowed"
+    assert (
+        error_data(await harness.call(harness.host("one", capabilities=FORMS), "crm.pay"))["code"] == "tool_not_allowed"
+    )
 
 
 def queued(**more: Any) -> Json:
@@ -375,16 +382,16 @@ def queued(**more: Any) -> Json:
     }
 
 
-async def test_a_queued_yes_is_good_for_one_call(config: Configured, storage: str) -> None:
+async def test_a_queued_yes_is_good_for_one_call(config: MakeConfig, storage: str) -> None:
     """B6: of this agent, this tool and these arguments; the next asks again."""
-    desk = Desk(config("crm"), {"crm": TOOLS}, queued(), storage)
-    async with desk.app._stack:
-        one = desk.host("one")
-        error = of_kind(await desk.call(one, "crm.pay", {"n": 7}))
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, queued(), storage)
+    async with harness.app._stack:
+        one = harness.host("one")
+        error = error_data(await harness.call(one, "crm.pay", {"n": 7}))
         assert (error["code"], error["status"]) == ("approval_pending", 202)
-        again = of_kind(await desk.call(one, "crm__pay", {"n": 7}))
+        again = error_data(await harness.call(one, "crm__pay", {"n": 7}))
         assert again["approval"] == error["approval"]
-        approvals = await desk.app._approvals()
+        approvals = await harness.app._approvals()
         assert approvals is not None
         await approvals.grant(error["approval"], "a test", now=time.time())
         for agent, name, arguments in (
@@ -393,44 +400,46 @@ async def test_a_queued_yes_is_good_for_one_call(config: Configured, storage: st
             ("two", "crm.pay", {"n": 7}),
             ("one", "crm.pay", {"n": 7, "m": None}),
         ):
-            assert of_kind(await desk.call(desk.host(agent), name, arguments))["code"] == "approval_pending"
-        assert desk.sent == []
-        assert "isError" not in (await desk.call(one, "crm/pay", {"n": 7}))["result"]
-        third = of_kind(await desk.call(one, "crm.pay", {"n": 7}))
+            assert error_data(await harness.call(harness.host(agent), name, arguments))["code"] == "approval_pending"
+        assert harness.sent == []
+        assert "isError" not in (await harness.call(one, "crm/pay", {"n": 7}))["result"]
+        third = error_data(await harness.call(one, "crm.pay", {"n": 7}))
         assert third["code"] == "approval_pending"
         assert third["approval"] != error["approval"]
-    assert desk.sent == [("crm", "pay")]
+    assert harness.sent == [("crm", "pay")]
 
 
-async def test_one_yes_and_many_calls_at_once(config: Configured, storage: str) -> None:
+async def test_one_yes_and_many_calls_at_once(config: MakeConfig, storage: str) -> None:
     """B6: exactly one of them goes through."""
-    desk = Desk(config("crm"), {"crm": TOOLS}, queued(), storage)
-    async with desk.app._stack:
-        one = desk.host("one")
-        waiting = of_kind(await desk.call(one, "crm.pay"))["approval"]
-        approvals = await desk.app._approvals()
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, queued(), storage)
+    async with harness.app._stack:
+        one = harness.host("one")
+        waiting = error_data(await harness.call(one, "crm.pay"))["approval"]
+        approvals = await harness.app._approvals()
         assert approvals is not None
         await approvals.grant(waiting, "a test", now=time.time())
-        answers = await asyncio.gather(*(desk.call(one, "crm.pay") for _ in range(8)))
+        answers = await asyncio.gather(*(harness.call(one, "crm.pay") for _ in range(8)))
     assert sorted("isError" in answer["result"] for answer in answers) == [False] + [True] * 7
-    assert desk.sent == [("crm", "pay")]
+    assert harness.sent == [("crm", "pay")]
 
 
-async def test_a_full_queue_is_a_refusal(config: Configured, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_queue_is_a_refusal(config: MakeConfig, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """B6: in words and with a code, not an error of ours; the other agent still has room."""
     monkeypatch.setattr("aggregator.storage.approvals.PENDING_AT_MOST", 2)
-    desk = Desk(config("crm"), {"crm": TOOLS}, queued(), storage)
-    async with desk.app._stack:
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, queued(), storage)
+    async with harness.app._stack:
         for at in range(2):
-            assert of_kind(await desk.call(desk.host("one"), "crm.pay", {"n": at}))["code"] == "approval_pending"
-        assert of_kind(await desk.call(desk.host("two"), "crm.pay", {"n": 1}))["code"] == "approval_pending"
-        error = of_kind(await desk.call(desk.host("one"), "crm.pay", {"n": 3}))
+            assert (
+                error_data(await harness.call(harness.host("one"), "crm.pay", {"n": at}))["code"] == "approval_pending"
+            )
+        assert error_data(await harness.call(harness.host("two"), "crm.pay", {"n": 1}))["code"] == "approval_pending"
+        error = error_data(await harness.call(harness.host("one"), "crm.pay", {"n": 3}))
         assert error["status"] in (403, 429, 503)
-    assert desk.sent == []
+    assert harness.sent == []
 
 
 async def test_a_database_that_fails_lets_nothing_through(
-    config: Configured, storage: str, monkeypatch: pytest.MonkeyPatch
+    config: MakeConfig, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B6: closed, never open, and said in words."""
 
@@ -438,26 +447,26 @@ async def test_a_database_that_fails_lets_nothing_through(
         raise StorageBusy("The database is locked.")
 
     for step in ("find_answer", "ask"):
-        desk = Desk(config("crm"), {"crm": TOOLS}, queued(), storage)
-        async with desk.app._stack:
+        harness = GatewayHarness(config("crm"), {"crm": TOOLS}, queued(), storage)
+        async with harness.app._stack:
             with monkeypatch.context() as patched:
                 patched.setattr(Approvals, step, busy)
-                assert of_kind(await desk.call(desk.host("one"), "crm.pay"))["status"] in (403, 503)
-        assert desk.sent == []
+                assert error_data(await harness.call(harness.host("one"), "crm.pay"))["status"] in (403, 503)
+        assert harness.sent == []
 
 
-async def test_without_a_database_nothing_is_queued(config: Configured) -> None:
+async def test_without_a_database_nothing_is_queued(config: MakeConfig) -> None:
     """B6: then `queue` is a no."""
-    desk = Desk(config("crm"), {"crm": TOOLS}, queued())
-    assert of_kind(await desk.call(desk.host("one"), "crm.pay"))["code"] == "not_confirmed"
-    assert desk.sent == []
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, queued())
+    assert error_data(await harness.call(harness.host("one"), "crm.pay"))["code"] == "not_confirmed"
+    assert harness.sent == []
 
 
-async def test_the_queue_is_answered_by_another_process(open_room: OpenRoom, storage: str) -> None:
+async def test_the_queue_is_answered_by_another_process(open_harness: OpenHarness, storage: str) -> None:
     """B6: over HTTP, with the command line's own function; granted, then gone through once."""
-    box = Box(TOOLS)
-    room = open_room({"crm": box.upstream()}, queued(), storage=storage)
-    async with room.guest(("http", LEGACY), "one") as host:
+    toolbox = RecordingToolbox(TOOLS)
+    harness = open_harness({"crm": toolbox.config_entry()}, queued(), storage=storage)
+    async with harness.connect_as(("http", LEGACY), "one") as host:
 
         async def error() -> Json:
             found: Json = (await host.call("crm.pay", {"n": 7}).result())["_meta"]["aggregator/error"]
@@ -471,4 +480,4 @@ async def test_the_queue_is_answered_by_another_process(open_room: OpenRoom, sto
 
         await until(through)
         assert (await error())["code"] == "approval_pending"
-    assert len(box.calls) == 1
+    assert len(toolbox.calls) == 1

@@ -16,12 +16,12 @@ from aggregator.gateway import access
 from aggregator.gateway.revocation import REVIEW_EVERY, AdmittedTasks, RevocableTask
 from aggregator.identity.keyring import FOLLOW_EVERY, Keyring
 from aggregator.identity.keys import NewKey
-from tests.access.desk import tool
-from tests.access.played import Box
-from tests.access.rooms import OpenRoom, Room, write
+from tests.access.gateway_harness import tool
+from tests.access.recording_toolbox import RecordingToolbox
+from tests.access.secured_harness import OpenHarness, SecuredHarness, write_policies
 from tests.access.test_keys import HELLO, database, made, noticed
 from tests.access.waiting import until
-from tests.journeys.hosts import ACCEPT, ENVELOPE, MODERN, client_for
+from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, MODERN, http_client
 from tests.peers.toolbox import Json
 
 BOUND: Final = 20.0
@@ -40,18 +40,18 @@ def modern(method: str, name: str | None = None) -> dict[str, str]:
     return {**ACCEPT, "mcp-protocol-version": MODERN, "mcp-method": method, **named}
 
 
-class Guest:
+class BusyHost:
     """A host that has something going on in every way there is; `ended` says how each way ended."""
 
-    def __init__(self, room: Room, box: Box, key: str, name: str) -> None:
-        self._box, self._name = box, name
-        self._client = client_for(room.url, key)
+    def __init__(self, harness: SecuredHarness, toolbox: RecordingToolbox, key: str, name: str) -> None:
+        self._box, self._name = toolbox, name
+        self._client = http_client(harness.url, key)
         self.ended: dict[str, str] = {}
         self._going: list[asyncio.Task[None]] = []
 
     @property
     def held(self) -> list[str]:
-        return [f"{self._name}-{way}" for way in ("modern", "legacy", "left", "sse", "v1", "batch")]
+        return [f"{self._name}-{host_kind}" for host_kind in ("modern", "legacy", "left", "sse", "v1", "batch")]
 
     @asynccontextmanager
     async def here(self) -> AsyncIterator[None]:
@@ -71,7 +71,7 @@ class Guest:
                 self._stream("POST", {**hold(f"{self._name}-left"), "id": 8}, {**ACCEPT, **session})
             )
             await self._client.post(endpoint, json=hold(f"{self._name}-sse"))
-            await until(lambda: all(f"started {key}" in self._box.journal.entries for key in self.held))
+            await until(lambda: all(f"started {key}" in self._box.event_log.entries for key in self.held))
             # In the handshake eras a call goes on although its connection was closed.
             leaving.cancel()
             try:
@@ -88,22 +88,22 @@ class Guest:
 
     @property
     def goes_on(self) -> bool:
-        said = self._box.journal.entries
+        said = self._box.event_log.entries
         return not self.ended and not any(f"cancelled {key}" in said for key in self.held)
 
     async def release(self) -> None:
         """Let the calls come to their end; to be run where the server is."""
         for key in self.held:
-            self._box.journal.note(f"released {key}")
+            self._box.event_log.note(f"released {key}")
 
     @property
     def let_go(self) -> bool:
         """Whether the server was told of every call that nobody waits for it."""
-        return all(f"cancelled {key}" in self._box.journal.entries for key in self.held)
+        return all(f"cancelled {key}" in self._box.event_log.entries for key in self.held)
 
-    def _go(self, way: str, work: Awaitable[str]) -> None:
+    def _go(self, host_kind: str, work: Awaitable[str]) -> None:
         async def go() -> None:
-            self.ended[way] = await work
+            self.ended[host_kind] = await work
 
         self._going.append(asyncio.create_task(go()))
 
@@ -147,36 +147,36 @@ class Guest:
         return f"{response.status_code}"
 
 
-async def revoked(room: Room, storage: str, key: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
+async def revoked(harness: SecuredHarness, storage: str, key: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
     async with database(storage) as opened:
         await opened.keys.revoke(key.record.key_id, now=time.time())
 
 
-async def expired(room: Room, storage: str, key: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
+async def expired(harness: SecuredHarness, storage: str, key: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock has reached its end; nobody has changed anything."""
     monkeypatch.setattr(access, "time", SimpleNamespace(time=lambda: time.time() + 7200))
 
 
-async def made_to_expire(room: Room, storage: str, key: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
+async def made_to_expire(harness: SecuredHarness, storage: str, key: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
     async with database(storage) as opened:
         await opened.keys.expire(key.record.key_id, time.time())
 
 
 @pytest.mark.parametrize("end", [revoked, expired, made_to_expire])
 async def test_all_that_goes_on_with_it_ends(
-    open_room: OpenRoom,
+    open_harness: OpenHarness,
     storage: str,
     monkeypatch: pytest.MonkeyPatch,
-    end: Callable[[Room, str, NewKey, pytest.MonkeyPatch], Awaitable[None]],
+    end: Callable[[SecuredHarness, str, NewKey, pytest.MonkeyPatch], Awaitable[None]],
 ) -> None:
     """D4: streams, subscriptions and running calls, without a further request; those of another key go on."""
-    box = Box([tool("hold")])
-    room = open_room({"shop": box.upstream(timeout="60s")}, POLICIES, storage=storage)
+    toolbox = RecordingToolbox([tool("hold")])
+    harness = open_harness({"shop": toolbox.config_entry(timeout="60s")}, POLICIES, storage=storage)
     key = await made(storage, "one", expires=time.time() + 3600)
-    await noticed(room, key)
-    one, two = Guest(room, box, key.text, "one"), Guest(room, box, room.keys["one"], "two")
+    await noticed(harness, key)
+    one, two = BusyHost(harness, toolbox, key.text, "one"), BusyHost(harness, toolbox, harness.keys["one"], "two")
     async with one.here(), two.here():
-        await end(room, storage, key, monkeypatch)
+        await end(harness, storage, key, monkeypatch)
         ended = await one.ends()
         # What had not been answered yet is refused; a stream just ends.
         assert ended == {
@@ -185,47 +185,49 @@ async def test_all_that_goes_on_with_it_ends(
         }
         await until(lambda: one.let_go)
         assert two.goes_on
-        await room.background.elsewhere(two.release())
-        callers = {going.principal.key_id for those in room.app.gateway.admitted._by_caller.values() for going in those}
+        await harness.background.elsewhere(two.release())
+        callers = {
+            going.principal.key_id for those in harness.app.gateway.admitted._by_caller.values() for going in those
+        }
         assert key.record.key_id not in callers
     # Two sessions of the other key are idle now.
-    await until(lambda: room.app.gateway.room.open == {"sessions": 2, "streams": 0, "pending": 0})
+    await until(lambda: harness.app.gateway.room.open == {"sessions": 2, "streams": 0, "pending": 0})
 
 
-async def test_a_line_taken_out_of_a_policy_file_ends_it_too(open_room: OpenRoom) -> None:
+async def test_a_line_taken_out_of_a_policy_file_ends_it_too(open_harness: OpenHarness) -> None:
     """D4: as does the agent `local` that is taken out, for those who come without a key."""
-    box = Box([tool("hold")])
+    toolbox = RecordingToolbox([tool("hold")])
     policies = {"agents": {**POLICIES["agents"], "local": {"allow": ["*"]}}}
-    room = open_room({"shop": box.upstream(timeout="60s")}, policies)
-    one, local = Guest(room, box, room.keys["one"], "one"), Guest(room, box, "none", "local")
-    local._client = client_for(room.url)
+    harness = open_harness({"shop": toolbox.config_entry(timeout="60s")}, policies)
+    one, local = BusyHost(harness, toolbox, harness.keys["one"], "one"), BusyHost(harness, toolbox, "none", "local")
+    local._client = http_client(harness.url)
     async with one.here(), local.here():
-        write(room.policies, {"agents": {"one": {"keys": []}, "two": {"keys": []}}}, "keys.yaml")
+        write_policies(harness.policies, {"agents": {"one": {"keys": []}, "two": {"keys": []}}}, "keys.yaml")
         await one.ends()
         assert local.goes_on
-        room.put(POLICIES)
+        harness.set_policies(POLICIES)
         await local.ends()
         await until(lambda: one.let_go and local.let_go)
 
 
 async def test_reading_the_keys_anew_ends_nothing(
-    open_room: OpenRoom, storage: str, monkeypatch: pytest.MonkeyPatch
+    open_harness: OpenHarness, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D4: every key stays known meanwhile, and those who need none stay in while it is not known who does."""
     agents = {**POLICIES["agents"], "local": {"allow": ["*"]}}
-    room = open_room({"shop": Box([]).upstream()}, {"agents": agents}, storage=storage)
-    key_id = room.keys["one"][4:14]
-    door, held, refresh = room.app.access, list[tuple[bool, bool]](), Keyring.refresh
+    harness = open_harness({"shop": RecordingToolbox([]).config_entry()}, {"agents": agents}, storage=storage)
+    key_id = harness.keys["one"][4:14]
+    frontend, held, refresh = harness.app.access, list[tuple[bool, bool]](), Keyring.refresh
 
     async def refreshed(keyring: Keyring) -> bool:
-        door.locked = "keys cannot be read"
-        held.append((door.holds(Principal("one", key_id=key_id)), door.holds(LOCAL)))
+        frontend.locked = "keys cannot be read"
+        held.append((frontend.holds(Principal("one", key_id=key_id)), frontend.holds(LOCAL)))
         return await refresh(keyring)
 
     monkeypatch.setattr(Keyring, "refresh", refreshed)
-    await room.background.elsewhere(room.app.learn_keys())
+    await harness.background.elsewhere(harness.app.learn_keys())
     assert set(held) == {(True, True)}
-    assert not door.locked
+    assert not frontend.locked
 
 
 def test_how_soon() -> None:

@@ -11,12 +11,12 @@ from aggregator.frontends.server import WebServer
 from aggregator.frontends.web.host_guard import SOURCE
 from aggregator.frontends.web.metrics_page import METRICS_PATH
 from aggregator.identity.source import source_of
-from tests.access.conftest import Configured
-from tests.access.desk import Desk, tool
-from tests.access.played import Box
-from tests.access.rooms import OpenRoom
+from tests.access.conftest import MakeConfig
+from tests.access.gateway_harness import GatewayHarness, tool
+from tests.access.recording_toolbox import RecordingToolbox
+from tests.access.secured_harness import OpenHarness
+from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, MODERN
 from tests.identity.test_source import MARKS
-from tests.journeys.hosts import ACCEPT, ENVELOPE, MODERN
 from tests.peers.toolbox import Json
 
 LOCAL: Final = {"agents": {"local": {"allow": ["*"]}}}
@@ -26,19 +26,19 @@ HEADERS: Final = {**ACCEPT, "mcp-protocol-version": MODERN, "mcp-method": "tools
 
 @asynccontextmanager
 async def entrance(
-    config: Configured, policies: Json | None = None, peer: str = "127.0.0.1", **http: Any
+    config: MakeConfig, policies: Json | None = None, peer: str = "127.0.0.1", **http: Any
 ) -> AsyncIterator[tuple[WebServer, httpx2.AsyncClient]]:
     """The web doors of one server, with a page of metrics, and a client at `peer`."""
     made = config("shop").model_copy()
     made = made.model_copy(update={"http": type(made.http)(**http)})
-    desk = Desk(made, {"shop": [tool("get")]}, policies)
-    web = WebServer(desk.app.gateway, made, desk.app.access, desk.app.report, lambda: iter([b"# whole\n"]))
+    harness = GatewayHarness(made, {"shop": [tool("get")]}, policies)
+    web = WebServer(harness.app.gateway, made, harness.app.access, harness.app.report, lambda: iter([b"# whole\n"]))
     transport = httpx2.ASGITransport(cast(Any, web.app), client=(peer, 4242))
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8642") as client:
         yield web, client
 
 
-def doors(web: WebServer) -> list[str]:
+def frontends(web: WebServer) -> list[str]:
     """The path of every door there is, whatever is added to them."""
     return [*web._doors, "/mcp/", "/mcp/one"]
 
@@ -46,13 +46,13 @@ def doors(web: WebServer) -> list[str]:
 @pytest.mark.parametrize("policies", [None, LOCAL])
 @pytest.mark.parametrize("trusted", [(), ("127.0.0.1",)])
 async def test_a_forwarded_request_is_local_at_no_door(
-    config: Configured, policies: Json | None, trusted: tuple[str, ...]
+    config: MakeConfig, policies: Json | None, trusted: tuple[str, ...]
 ) -> None:
     """D4: also from a trusted proxy, for a client that is this machine; without it the same request is let in."""
     async with entrance(config, policies, trusted_proxies=trusted) as (web, client):
         assert (await client.post("/mcp", json=LIST, headers=HEADERS)).status_code == 200
         assert (await client.get("/v1/tools")).status_code == 200
-        for path in doors(web):
+        for path in frontends(web):
             for mark in MARKS:
                 for method in ("GET", "POST", "DELETE"):
                     passed_on = {**HEADERS, mark: "127.0.0.1"}
@@ -63,7 +63,7 @@ async def test_a_forwarded_request_is_local_at_no_door(
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "tools.example.com"])
 @pytest.mark.parametrize("mark", [None, *MARKS])
-async def test_pages_tell_the_whole_to_this_machine_only(config: Configured, host: str, mark: str | None) -> None:
+async def test_pages_tell_the_whole_to_this_machine_only(config: MakeConfig, host: str, mark: str | None) -> None:
     """D4, D9: the details of `/readyz`, and the metrics."""
     headers = {"host": host, **({mark: "127.0.0.1"} if mark is not None else {})}
     async with entrance(config, LOCAL, allowed_hosts=["tools.example.com"]) as (_, client):
@@ -74,7 +74,7 @@ async def test_pages_tell_the_whole_to_this_machine_only(config: Configured, hos
     assert whole or metrics.status_code == 403
 
 
-async def test_health_under_any_name(config: Configured) -> None:
+async def test_health_under_any_name(config: MakeConfig) -> None:
     """F1: a probe names the pod, or nothing of ours; what it is told names no server."""
     async with entrance(config, LOCAL) as (_, client):
         for path in ("/healthz", "/readyz"):
@@ -85,7 +85,7 @@ async def test_health_under_any_name(config: Configured) -> None:
 
 @pytest.mark.parametrize(("trusted", "named"), [(["127.0.0.1"], "192.0.2.1"), ([], "127.0.0.1")])
 async def test_wrong_keys_are_counted_for_whom_the_proxy_names(
-    config: Configured, trusted: list[str], named: str
+    config: MakeConfig, trusted: list[str], named: str
 ) -> None:
     """D4: if it is believed; the audit names the same address."""
     async with entrance(config, LOCAL, trusted_proxies=trusted) as (web, client):
@@ -119,11 +119,11 @@ PREFIXES: Final[list[tuple[dict[str, str], str]]] = [
 
 
 @pytest.mark.parametrize("trusts", [True, False])
-async def test_sse_announces_the_path_that_its_host_finds(open_room: OpenRoom, trusts: bool) -> None:
+async def test_sse_announces_the_path_that_its_host_finds(open_harness: OpenHarness, trusts: bool) -> None:
     """F1: the public URL's, or the prefix that a trusted proxy names; nobody else's word counts."""
     http = {"trusted_proxies": ["127.0.0.1"] if trusts else [], "public_url": "https://tools.example.com/public/"}
-    room = open_room({"shop": Box([]).upstream()}, LOCAL, ["one"], http=http)
-    async with room.client("one") as client:
+    harness = open_harness({"shop": RecordingToolbox([]).config_entry()}, LOCAL, ["one"], http=http)
+    async with harness.client("one") as client:
         for sent, before in PREFIXES:
             expected = before if trusts or "x-forwarded-prefix" not in sent else "/public"
             async with client.stream("GET", "/sse", headers=sent) as response:
@@ -131,7 +131,7 @@ async def test_sse_announces_the_path_that_its_host_finds(open_room: OpenRoom, t
             assert said[-1].startswith(f"data: {expected}/messages?session_id="), (sent, said)
 
 
-async def test_a_mounted_application_says_where_it_is(config: Configured) -> None:
+async def test_a_mounted_application_says_where_it_is(config: MakeConfig) -> None:
     """F1: `root_path` of ASGI, unless a proxy stands before it."""
     async with entrance(config, public_url="https://tools.example.com/public") as (web, _):
         for host, expected in (("127.0.0.1", "/mounted"), ("tools.example.com", "/public")):
@@ -147,7 +147,7 @@ async def _until_data(response: httpx2.Response) -> AsyncIterator[str]:
             return
 
 
-async def test_what_is_said_of_our_own_address(config: Configured) -> None:
+async def test_what_is_said_of_our_own_address(config: MakeConfig) -> None:
     """F1: the public URL, where there is one."""
     for public, before, server in (
         (None, "", "/"),

@@ -13,11 +13,11 @@ from aggregator.identity import throttle
 from aggregator.identity.keys import NewKey, new_key, policy_line
 from aggregator.storage.database import open_database
 from aggregator.storage.opening import Database
-from tests.access.desk import tool
-from tests.access.played import Box
-from tests.access.rooms import WEB, OpenRoom, Room, write
+from tests.access.gateway_harness import tool
+from tests.access.recording_toolbox import RecordingToolbox
+from tests.access.secured_harness import WEB_HOST_KINDS, OpenHarness, SecuredHarness, write_policies
 from tests.access.waiting import until
-from tests.journeys.hosts import ACCEPT, ENVELOPE, LEGACY, MODERN, client_for
+from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, LEGACY, MODERN, http_client
 
 POLICIES: Final = {"agents": {"one": {"allow": ["shop.*"]}, "two": {"allow": ["shop.get"]}}}
 LIST: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
@@ -29,8 +29,10 @@ HELLO: Final = {
 
 
 @pytest.fixture
-def room(open_room: OpenRoom, storage: str) -> Room:
-    return open_room({"shop": Box([tool("get"), tool("put")]).upstream()}, POLICIES, storage=storage)
+def harness(open_harness: OpenHarness, storage: str) -> SecuredHarness:
+    return open_harness(
+        {"shop": RecordingToolbox([tool("get"), tool("put")]).config_entry()}, POLICIES, storage=storage
+    )
 
 
 @asynccontextmanager
@@ -51,21 +53,21 @@ async def made(url: str, agent: str, expires: float | None = None) -> NewKey:
     return key
 
 
-async def noticed(room: Room, key: NewKey) -> None:
+async def noticed(harness: SecuredHarness, key: NewKey) -> None:
     """Wait until the running server knows a new key; trying it before would count as guessing."""
-    await until(lambda: len(room.app.access.keyring) > len(room.keys))
-    assert await accepted(room, key.text)
+    await until(lambda: len(harness.app.access.keyring) > len(harness.keys))
+    assert await accepted(harness, key.text)
 
 
-async def accepted(room: Room, key: str) -> bool:
-    async with client_for(room.url, key) as client:
+async def accepted(harness: SecuredHarness, key: str) -> bool:
+    async with http_client(harness.url, key) as client:
         return (await listed(client)).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/one", "/sse", "/messages?session_id=x", "/mcp/", "/sse/"])
-async def test_without_a_key_nobody_is_let_in(room: Room, path: str) -> None:
+async def test_without_a_key_nobody_is_let_in(harness: SecuredHarness, path: str) -> None:
     """D4: 401, and how to do better; whatever the method and the body."""
-    async with room.client() as client:
+    async with harness.client() as client:
         for method in ("GET", "POST", "DELETE", "PUT"):
             refused = await client.request(method, path, content=b"{not json", headers=HEADERS)
             assert refused.status_code == 401, (method, path)
@@ -74,23 +76,23 @@ async def test_without_a_key_nobody_is_let_in(room: Room, path: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["bearer", "BEARER", "x-api-key"])
-async def test_a_key_comes_in_one_header(room: Room, form: str) -> None:
+async def test_a_key_comes_in_one_header(harness: SecuredHarness, form: str) -> None:
     """D4: `Authorization: Bearer` or `X-API-Key`."""
-    key = room.keys["one"]
+    key = harness.keys["one"]
     headers = {"x-api-key": key} if form == "x-api-key" else {"authorization": f"{form} {key}"}
-    async with room.client() as client:
+    async with harness.client() as client:
         answer = await listed(client, **headers)
     assert [one["name"] for one in answer.json()["result"]["tools"]] == ["shop.get", "shop.put"]
 
 
-async def test_wrong_keys_are_refused(room: Room, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wrong_keys_are_refused(harness: SecuredHarness, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """D4: unknown, mistyped, expired and not even a key: 401."""
     monkeypatch.setattr(throttle, "FREE", 100)
     expired = await made(storage, "one", expires=time.time() - 1)
     unknown = new_key("one", now=time.time()).text
-    key = room.keys["one"]
+    key = harness.keys["one"]
     mistyped = key[:-1] + ("A" if key[-1] != "A" else "B")
-    async with room.client() as client:
+    async with harness.client() as client:
         for text in (expired.text, unknown, mistyped, "agk_", "local", "one", "x" * 10_000):
             answer = await listed(client, authorization=f"Bearer {text}")
             assert answer.status_code == 401, text
@@ -99,10 +101,10 @@ async def test_wrong_keys_are_refused(room: Room, storage: str, monkeypatch: pyt
             assert (await listed(client, authorization=header)).status_code == 401, header
 
 
-async def test_exactly_one_key(room: Room) -> None:
+async def test_exactly_one_key(harness: SecuredHarness) -> None:
     """D4: two different ones are refused, and one in the URL even if it is right."""
-    one, two = room.keys["one"], room.keys["two"]
-    async with room.client() as client:
+    one, two = harness.keys["one"], harness.keys["two"]
+    async with harness.client() as client:
         different = await listed(client, **{"authorization": f"Bearer {one}", "x-api-key": two})
         assert different.status_code == 400
         twice = [("authorization", f"Bearer {one}"), ("authorization", f"Bearer {two}"), *HEADERS.items()]
@@ -114,9 +116,9 @@ async def test_exactly_one_key(room: Room) -> None:
                 assert one not in refused.text
 
 
-async def test_an_endpoint_takes_the_keys_of_its_agent_only(room: Room) -> None:
+async def test_an_endpoint_takes_the_keys_of_its_agent_only(harness: SecuredHarness) -> None:
     """D4: 403 for another's, for one that is nobody's, and for look-alikes."""
-    async with room.client("one") as client:
+    async with harness.client("one") as client:
         assert (await listed(client, "/mcp/one")).status_code == 200
         for other in ("two", "nobody", "ONE", "one%20", "one/", "one/two", "../mcp/two", "%6Fne%00"):
             assert (await listed(client, f"/mcp/{other}")).status_code in (403, 404), other
@@ -126,23 +128,23 @@ async def test_an_endpoint_takes_the_keys_of_its_agent_only(room: Room) -> None:
         assert (await client.post("/mcp/two", json=ping, headers={**ACCEPT, **session})).status_code == 403
 
 
-async def test_guessing_is_slowed(room: Room) -> None:
+async def test_guessing_is_slowed(harness: SecuredHarness) -> None:
     """D4: 429 with Retry-After; a valid key goes on working, and so does one that was never seen there."""
-    async with room.client("one") as client:
+    async with harness.client("one") as client:
         wrong = [await listed(client, authorization=f"Bearer {new_key('one', now=0.0).text}") for _ in range(8)]
         assert [answer.status_code for answer in wrong[:5]] == [401] * 5
         assert wrong[-1].status_code == 429
         assert int(wrong[-1].headers["retry-after"]) >= 1
         assert wrong[-1].headers["connection"] == "close"
         assert (await listed(client)).status_code == 200
-    assert await accepted(room, room.keys["two"])
+    assert await accepted(harness, harness.keys["two"])
 
 
-async def test_a_revoked_key_ends_within_a_moment(room: Room, storage: str) -> None:
+async def test_a_revoked_key_ends_within_a_moment(harness: SecuredHarness, storage: str) -> None:
     """D4: on the running server, also for sessions it has open; a new one works without a restart."""
     key = await made(storage, "one")
-    await noticed(room, key)
-    async with client_for(room.url, key.text) as client:
+    await noticed(harness, key)
+    async with http_client(harness.url, key.text) as client:
         hello = await client.post("/mcp", json=HELLO, headers=ACCEPT)
         session = {**ACCEPT, "mcp-session-id": hello.headers["mcp-session-id"]}
         ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
@@ -155,31 +157,31 @@ async def test_a_revoked_key_ends_within_a_moment(room: Room, storage: str) -> N
 
         await until(ended)
         assert (await client.delete("/mcp", headers=session)).status_code == 401
-    assert await accepted(room, room.keys["one"])
+    assert await accepted(harness, harness.keys["one"])
 
 
-async def test_a_key_ends_with_its_line(room: Room) -> None:
+async def test_a_key_ends_with_its_line(harness: SecuredHarness) -> None:
     """D4, F6: a key of a policy file is taken out like any other rule."""
-    key = room.keys["two"]
-    assert await accepted(room, key)
-    before = room.revision
+    key = harness.keys["two"]
+    assert await accepted(harness, key)
+    before = harness.revision
     new = new_key("two", now=time.time())
-    write(room.policies, {"agents": {"two": {"keys": [policy_line(new.record)]}}}, "keys.yaml")
+    write_policies(harness.policies, {"agents": {"two": {"keys": [policy_line(new.record)]}}}, "keys.yaml")
 
-    await room.until_in_force(before)
-    assert not await accepted(room, key)
-    assert await accepted(room, new.text)
+    await harness.wait_for_policies(before)
+    assert not await accepted(harness, key)
+    assert await accepted(harness, new.text)
 
 
-async def test_a_session_belongs_to_the_key_that_opened_it(room: Room, storage: str) -> None:
+async def test_a_session_belongs_to_the_key_that_opened_it(harness: SecuredHarness, storage: str) -> None:
     """D4: with another key it is not found: another agent's, or another key of the same agent."""
     second = await made(storage, "one")
-    await noticed(room, second)
+    await noticed(harness, second)
     ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-    async with room.client("one") as client:
+    async with harness.client("one") as client:
         hello = await client.post("/mcp", json=HELLO, headers=ACCEPT)
         session = {**ACCEPT, "mcp-session-id": hello.headers["mcp-session-id"]}
-        for thief in (room.client("two"), client_for(room.url, second.text)):
+        for thief in (harness.client("two"), http_client(harness.url, second.text)):
             async with thief:
                 assert (await thief.post("/mcp", json=ping, headers=session)).status_code == 404
                 assert (await thief.delete("/mcp", headers=session)).status_code == 404
@@ -190,39 +192,43 @@ async def test_a_session_belongs_to_the_key_that_opened_it(room: Room, storage: 
         assert (await client.post("/mcp", json=ping, headers=session)).status_code == 200
 
 
-async def test_a_message_of_another_key_is_not_taken(room: Room) -> None:
+async def test_a_message_of_another_key_is_not_taken(harness: SecuredHarness) -> None:
     """D4: the SSE door's address is no secret to rely on."""
-    async with room.guest(("sse", LEGACY[-1]), "one") as host, room.client("two") as thief:
+    async with harness.connect_as(("sse", LEGACY[-1]), "one") as host, harness.client("two") as thief:
         endpoint = await host.wire.endpoint  # type: ignore[attr-defined]
         message = {"jsonrpc": "2.0", "id": 99, "method": "tools/list"}
         assert (await thief.post(endpoint, json=message)).status_code == 404
-        async with room.client() as nobody:
+        async with harness.client() as nobody:
             assert (await nobody.post(endpoint, json=message)).status_code == 401
         assert len(await host.list()) == 2
 
 
-@pytest.mark.parametrize("way", WEB)
-async def test_keyless_loopback_is_local_where_the_policies_name_it(open_room: OpenRoom, way: tuple[str, str]) -> None:
+@pytest.mark.parametrize("host_kind", WEB_HOST_KINDS)
+async def test_keyless_loopback_is_local_where_the_policies_name_it(
+    open_harness: OpenHarness, host_kind: tuple[str, str]
+) -> None:
     """D4: only then, only on this machine, and only with what `local` may do."""
     agents = {"one": {"allow": ["*"]}, "local": {"allow": ["shop.get"]}}
-    room = open_room({"shop": Box([tool("get"), tool("put")]).upstream()}, {"agents": agents}, agents=["one"])
-    async with room.host(*way) as host:
+    harness = open_harness(
+        {"shop": RecordingToolbox([tool("get"), tool("put")]).config_entry()}, {"agents": agents}, agents=["one"]
+    )
+    async with harness.host(*host_kind) as host:
         assert [one["name"] for one in await host.list()] == ["shop.get"]
-    async with room.client() as client:
+    async with harness.client() as client:
         assert (await listed(client, "/mcp/one")).status_code == 401
         assert (await listed(client, authorization=f"Bearer {new_key('one', now=0.0).text}")).status_code == 401
-    before = room.revision
-    room.put({"agents": {"one": {"allow": ["*"]}}})
-    await room.until_in_force(before)
-    async with room.client() as client:
+    before = harness.revision
+    harness.set_policies({"agents": {"one": {"allow": ["*"]}}})
+    await harness.wait_for_policies(before)
+    async with harness.client() as client:
         assert (await listed(client)).status_code == 401
 
 
-async def test_what_is_refused_says_nothing_of_agents(room: Room, storage: str) -> None:
+async def test_what_is_refused_says_nothing_of_agents(harness: SecuredHarness, storage: str) -> None:
     """D4: the words for an unknown id and a wrong secret are the same, and no agent is named."""
-    real = room.keys["one"]
+    real = harness.keys["one"]
     same_id = new_key("one", now=0.0).text
-    async with room.client() as client:
+    async with harness.client() as client:
         unknown = await listed(client, authorization=f"Bearer {same_id}")
         others = await client.post("/mcp/two", json=LIST, headers={**HEADERS, "authorization": f"Bearer {real}"})
     assert "one" not in json.dumps(unknown.json()).replace("one key", "")

@@ -13,7 +13,7 @@ from aggregator.gateway.ask import approval as consent
 from aggregator.gateway.ask import argument_lines as shown_arguments
 from aggregator.gateway.ask import input_required as inquiry
 from aggregator.storage import digest
-from tests.access.desk import FORMS, MODERN, Desk, Way, configured, of_kind, tool
+from tests.access.gateway_harness import FORMS, MODERN, FakeBackChannel, GatewayHarness, error_data, make_config, tool
 from tests.peers.toolbox import Json
 
 LARGE: Final[Json] = {"rows": [{"n": n, "note": "x" * 20} for n in range(2_000)]}
@@ -47,10 +47,10 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Threads:
     return watched
 
 
-def desk_with(folder: Path, storage: str | None = None, **body: Any) -> Desk:
-    config = configured(folder, {"crm": {"command": "played"}})
+def harness_with(folder: Path, storage: str | None = None, **body: Any) -> GatewayHarness:
+    config = make_config(folder, {"crm": {"command": "played"}})
     policies = {"agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.*"], **body}}}
-    return Desk(config, {"crm": [tool("pay")]}, policies, storage)
+    return GatewayHarness(config, {"crm": [tool("pay")]}, policies, storage)
 
 
 @pytest.mark.parametrize(("arguments", "on_loop"), [(LARGE, False), ({"n": 7}, True)])
@@ -58,29 +58,29 @@ async def test_the_question_to_a_host_is_made_beside_the_loop(
     arguments: Json, on_loop: bool, tmp_path: Path, threads: Threads
 ) -> None:
     """B6: only what is small is looked through at once."""
-    desk = desk_with(tmp_path)
+    harness = harness_with(tmp_path)
 
     async def person(asked: Json) -> Json:
         return YES
 
-    way = Way(person)
-    answer = await desk.call(desk.host("one", capabilities=FORMS), "crm.pay", arguments, way)
+    host_kind = FakeBackChannel(person)
+    answer = await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", arguments, host_kind)
     assert "isError" not in answer["result"]
-    assert len(way.asked) == 1
-    assert len(way.asked[0]["message"]) < 20_000
+    assert len(host_kind.asked) == 1
+    assert len(host_kind.asked[0]["message"]) < 20_000
     assert threads.main == [on_loop] * 2
 
 
 async def test_a_host_that_comes_back_with_the_answer(tmp_path: Path, threads: Threads) -> None:
     """B6: the arguments are digested again, and are the same."""
-    desk = desk_with(tmp_path)
-    host = desk.host("one", MODERN)
+    harness = harness_with(tmp_path)
+    host = harness.host("one", MODERN)
     host.capabilities = FORMS
-    asked = (await desk.call(host, "crm.pay", LARGE))["result"]
+    asked = (await harness.call(host, "crm.pay", LARGE))["result"]
     more = {"inputResponses": {"confirm": YES}, "requestState": asked["requestState"]}
-    answer = await desk.call(host, "crm.pay", LARGE, **more)
+    answer = await harness.call(host, "crm.pay", LARGE, **more)
     assert answer["result"]["content"][0]["text"] == "did pay"
-    other = await desk.call(host, "crm.pay", {"rows": LARGE["rows"][:-1]}, **more)
+    other = await harness.call(host, "crm.pay", {"rows": LARGE["rows"][:-1]}, **more)
     assert other["result"]["resultType"] == "input_required"
     assert threads.main
     assert not any(threads.main)
@@ -88,13 +88,13 @@ async def test_a_host_that_comes_back_with_the_answer(tmp_path: Path, threads: T
 
 async def test_a_queued_question_is_made_beside_the_loop(tmp_path: Path, threads: Threads) -> None:
     """B6: and what is too large for the queue is not redacted at all."""
-    desk = desk_with(tmp_path, f"sqlite:///{tmp_path}/a.db", confirm_by="queue")
-    async with desk.app._stack:
-        answer = await desk.call(desk.host("one"), "crm.pay", LARGE)
-        assert of_kind(answer)["code"] == "approval_pending"
+    harness = harness_with(tmp_path, f"sqlite:///{tmp_path}/a.db", confirm_by="queue")
+    async with harness.app._stack:
+        answer = await harness.call(harness.host("one"), "crm.pay", LARGE)
+        assert error_data(answer)["code"] == "approval_pending"
         huge = {"rows": LARGE["rows"] * 20}
-        refused = await desk.call(desk.host("one"), "crm.pay", huge)
-        assert of_kind(refused)["code"] == "not_confirmed"
+        refused = await harness.call(harness.host("one"), "crm.pay", huge)
+        assert error_data(refused)["code"] == "not_confirmed"
     assert threads.main
     assert not any(threads.main)
 

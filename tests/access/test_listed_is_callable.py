@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from aggregator.domain.names import Style, listed_canonical, listed_compatible
-from tests.access.desk import LEGACY, MODERN, Desk, configured, tool
-from tests.access.played import Box
-from tests.access.rooms import WAYS, OpenRoom
+from tests.access.gateway_harness import LEGACY, MODERN, GatewayHarness, make_config, tool
+from tests.access.recording_toolbox import RecordingToolbox
+from tests.access.secured_harness import HOST_KINDS, OpenHarness
 from tests.peers.toolbox import Json
 from tests.policy.build import book
 from tests.policy.test_properties import (
@@ -28,9 +28,9 @@ from tests.policy.test_properties import (
 # `a__b` is a prefix that reads like another's separator.
 SERVERS: Final = ("a", "b", "a_b", "a__b", "A")
 OWN: Final = ("get", "delete_x", "x.y", "Get", "get ", "x__y", "b/get", "查", "get_4abcdefg", "b__get", "b:get")
-World = Mapping[str, list[Json]]
+Definitions = Mapping[str, list[Json]]
 
-worlds: st.SearchStrategy[World] = st.dictionaries(
+any_definitions: st.SearchStrategy[Definitions] = st.dictionaries(
     st.sampled_from(SERVERS),
     st.dictionaries(st.sampled_from(OWN), hints, min_size=1, max_size=3).map(
         lambda named: [tool(name, annotations=claims or {}) for name, claims in named.items()]
@@ -47,7 +47,7 @@ quick = settings(
 )
 
 
-def spelled(world: World) -> list[str]:
+def spellings(world: Definitions) -> list[str]:
     """Every way to write the name of a tool that is there, and some of tools that are not."""
     names = ["nothing.there", "a.nothing", "nothing", "a."]
     for prefix, definitions in world.items():
@@ -62,11 +62,11 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
 
 
-async def reached(desk: Desk, agent: str, name: str, version: str = LEGACY) -> tuple[str, str] | None:
+async def reached(harness: GatewayHarness, agent: str, name: str, version: str = LEGACY) -> tuple[str, str] | None:
     """The tool that a call of this name reaches, or would once a person agreed."""
-    before = len(desk.sent)
-    answer = await desk.call(desk.host(agent, version), name)
-    sent = desk.sent[before:]
+    before = len(harness.sent)
+    answer = await harness.call(harness.host(agent, version), name)
+    sent = harness.sent[before:]
     if sent:
         assert len(sent) == 1
         server, own = sent[0]
@@ -79,32 +79,38 @@ async def reached(desk: Desk, agent: str, name: str, version: str = LEGACY) -> t
 
 
 @quick
-@given(documents, belonging, worlds, st.sampled_from(["canonical", "compatible"]), st.sampled_from([LEGACY, MODERN]))
+@given(
+    documents,
+    belonging,
+    any_definitions,
+    st.sampled_from(["canonical", "compatible"]),
+    st.sampled_from([LEGACY, MODERN]),
+)
 def test_what_is_listed_is_what_can_be_called(
-    tmp_path: Path, content: Any, belong: Any, world: World, style: Style, version: str
+    tmp_path: Path, content: Any, belong: Any, world: Definitions, style: Style, version: str
 ) -> None:
     """Proves: D4, F3."""
 
     async def work() -> None:
-        desk = Desk(config, world, with_tenants(content, belong))
+        harness = GatewayHarness(config, world, with_tenants(content, belong))
         for agent in AGENTS:
-            host = desk.host(agent, names=style)
-            listed = {one["name"] for one in await desk.listed(host)}
-            by_list = {name: await reached(desk, agent, name, version) for name in listed}
+            host = harness.host(agent, names=style)
+            listed = {one["name"] for one in await harness.listed(host)}
+            by_list = {name: await reached(harness, agent, name, version) for name in listed}
             assert None not in by_list.values()
             assert len(set(by_list.values())) == len(listed)
-            for name in spelled(world):
-                found = await reached(desk, agent, name, version)
+            for name in spellings(world):
+                found = await reached(harness, agent, name, version)
                 assert found is None or found in by_list.values(), name
 
-    config = configured(tmp_path, {name: {"command": "played"} for name in SERVERS})
+    config = make_config(tmp_path, {name: {"command": "played"} for name in SERVERS})
     run(work())
 
 
 @quick
-@given(documents, belonging, worlds)
+@given(documents, belonging, any_definitions)
 def test_what_an_agent_may_not_see_changes_nothing_for_it(
-    tmp_path: Path, content: Any, belong: Any, world: World
+    tmp_path: Path, content: Any, belong: Any, world: Definitions
 ) -> None:
     """D4: with hidden denials, every answer is the one of a world that has only what the agent may call."""
     content = with_tenants(content, belong)
@@ -112,23 +118,23 @@ def test_what_an_agent_may_not_see_changes_nothing_for_it(
         body["denials"] = "hidden"
 
     async def work() -> None:
-        whole = Desk(config, world, content)
+        whole = GatewayHarness(config, world, content)
         for agent in AGENTS:
             seen = {await reached(whole, agent, one["name"]) for one in await whole.listed(whole.host(agent))}
             less = {name: [one for one in tools if (name, one["name"]) in seen] for name, tools in world.items()}
-            part = Desk(config, less, content)
-            for name in spelled(world):
-                answers = [await desk.call(desk.host(agent), name) for desk in (whole, part)]
+            part = GatewayHarness(config, less, content)
+            for name in spellings(world):
+                answers = [await harness.call(harness.host(agent), name) for harness in (whole, part)]
                 assert answers[0] == answers[1], (agent, name)
 
-    config = configured(tmp_path, {name: {"command": "played"} for name in SERVERS})
+    config = make_config(tmp_path, {name: {"command": "played"} for name in SERVERS})
     run(work())
 
 
 @quick
-@given(documents, belonging, worlds, patterns, st.data())
+@given(documents, belonging, any_definitions, patterns, st.data())
 def test_a_deny_more_lets_nothing_through(
-    tmp_path: Path, content: Any, belong: Any, world: World, pattern: str, data: Any
+    tmp_path: Path, content: Any, belong: Any, world: Definitions, pattern: str, data: Any
 ) -> None:
     """Proves: D4."""
     content = with_tenants(content, belong)
@@ -138,31 +144,31 @@ def test_a_deny_more_lets_nothing_through(
     body["deny"] = [*body.get("deny", []), pattern]
 
     async def work() -> None:
-        desks = [Desk(config, world, rules) for rules in (content, tighter)]
+        desks = [GatewayHarness(config, world, rules) for rules in (content, tighter)]
         for agent in AGENTS:
-            for spelling in spelled(world):
-                before, after = [await reached(desk, agent, spelling) for desk in desks]
+            for spelling in spellings(world):
+                before, after = [await reached(harness, agent, spelling) for harness in desks]
                 assert after in (None, before), spelling
 
-    config = configured(tmp_path, {name: {"command": "played"} for name in SERVERS})
+    config = make_config(tmp_path, {name: {"command": "played"} for name in SERVERS})
     run(work())
 
 
 @quick
-@given(documents, belonging, worlds)
-def test_tenants_are_disjoint(tmp_path: Path, content: Any, belong: Any, world: World) -> None:
+@given(documents, belonging, any_definitions)
+def test_tenants_are_disjoint(tmp_path: Path, content: Any, belong: Any, world: Definitions) -> None:
     """Proves: D4."""
     content = with_tenants(content, belong)
     claims = {server: name for name, body in content["tenants"].items() for server in body["servers"]}
 
     async def work() -> None:
-        desk = Desk(config, world, book(content))
+        harness = GatewayHarness(config, world, book(content))
         for agent in AGENTS:
-            for name in spelled(world):
-                found = await reached(desk, agent, name)
+            for name in spellings(world):
+                found = await reached(harness, agent, name)
                 assert found is None or claims.get(found[0]) in (None, belong.get(agent)), name
 
-    config = configured(tmp_path, {name: {"command": "played"} for name in SERVERS})
+    config = make_config(tmp_path, {name: {"command": "played"} for name in SERVERS})
     run(work())
 
 
@@ -179,22 +185,22 @@ MAY: Final = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_at_every_door(open_room: OpenRoom, way: tuple[str, str]) -> None:
+@pytest.mark.parametrize("host_kind", HOST_KINDS)
+async def test_at_every_door(open_harness: OpenHarness, host_kind: tuple[str, str]) -> None:
     """D4, F3: the list is what the policy says, and every spelling of every tool leads there or nowhere."""
-    boxes = {name: Box(DEFINITIONS) for name in ("shop", "mail")}
-    room = open_room({name: box.upstream() for name, box in boxes.items()}, POLICIES)
+    boxes = {name: RecordingToolbox(DEFINITIONS) for name in ("shop", "mail")}
+    harness = open_harness({name: toolbox.config_entry() for name, toolbox in boxes.items()}, POLICIES)
     names = [f"{s}{by}{one['name']}" for s in boxes for one in DEFINITIONS for by in (".", "__", "/", ":")]
 
     def taken() -> list[tuple[str, str]]:
         """What reached the upstreams since this was last asked."""
-        calls = [(server, call["name"]) for server, box in boxes.items() for call in box.calls]
-        for box in boxes.values():
-            box.calls.clear()
+        calls = [(server, call["name"]) for server, toolbox in boxes.items() for call in toolbox.calls]
+        for toolbox in boxes.values():
+            toolbox.calls.clear()
         return calls
 
     for agent, may in MAY.items():
-        async with room.guest(way, agent) as host:
+        async with harness.connect_as(host_kind, agent) as host:
             listed = await host.list()
             for one in listed:
                 await host.call(one["name"]).result()

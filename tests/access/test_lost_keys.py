@@ -14,9 +14,9 @@ import pytest
 from aggregator.identity.keys import new_key
 from aggregator.storage.database import open_database
 from tests.access.waiting import BOUND, until
-from tests.journeys.hosts import ACCEPT, ENVELOPE, MODERN, client_for
-from tests.journeys.house import local_peer, written
-from tests.journeys.programs import Serving, run, serving
+from tests.end_to_end.programs import ServingProgram, run, serving
+from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, MODERN, http_client
+from tests.end_to_end.server_harness import local_entry, write_config
 from tests.peers.toolbox import Json
 
 LIST: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
@@ -29,8 +29,8 @@ def database(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path, database: Path) -> Path:
-    return written(tmp_path, {"shop": local_peer(protocol="legacy")}, storage=f"sqlite+aiosqlite:///{database}")
+def config(tmp_path: Path, database: Path) -> Path:
+    return write_config(tmp_path, {"shop": local_entry(protocol="legacy")}, storage=f"sqlite+aiosqlite:///{database}")
 
 
 async def a_key(database: Path) -> str:
@@ -40,24 +40,24 @@ async def a_key(database: Path) -> str:
     return made.text
 
 
-async def asked(served: Serving, key: str | None = None) -> httpx.Response:
+async def asked(served: ServingProgram, key: str | None = None) -> httpx.Response:
     more = {"authorization": f"Bearer {key}"} if key is not None else {}
-    async with client_for(served.url) as client:
+    async with http_client(served.url) as client:
         return await client.post("/mcp", json=LIST, headers={**HEADERS, **more})
 
 
-async def health(served: Serving) -> Json:
-    async with client_for(served.url) as client:
+async def health(served: ServingProgram) -> Json:
+    async with http_client(served.url) as client:
         found: Json = (await client.get("/readyz")).json()
         return found
 
 
-async def test_it_starts_while_another_program_keeps_the_database_locked(place: Path, database: Path) -> None:
+async def test_it_starts_while_another_program_keeps_the_database_locked(config: Path, database: Path) -> None:
     """D4: Nobody is let in whose key is not known, and everybody who has one once it can be read."""
     key = await a_key(database)
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        async with serving(place) as served:
+        async with serving(config) as served:
             for _ in range(10):
                 refused = await asked(served, key)
                 assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
@@ -75,24 +75,24 @@ async def test_it_starts_while_another_program_keeps_the_database_locked(place: 
     assert any("keys can be read again: nobody is let in without a key" in line for line in served.log)
 
 
-async def test_the_log_says_who_gets_in_once_the_keys_are_read(place: Path, database: Path) -> None:
+async def test_the_log_says_who_gets_in_once_the_keys_are_read(config: Path, database: Path) -> None:
     """D4: It said at the start that nobody is let in without a key, and with no key in the database that is over."""
     async with open_database(f"sqlite+aiosqlite:///{database}"):
         pass
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        async with serving(place) as served:
+        async with serving(config) as served:
             assert any("nobody is let in without a key" in line for line in served.log)
             connection.execute("ROLLBACK")
             await until(lambda: is_open(served))
     assert any("keys can be read again: without a key only this machine is let in" in line for line in served.log)
 
 
-async def test_keys_that_were_lost_with_a_damaged_file(place: Path, database: Path) -> None:
+async def test_keys_that_were_lost_with_a_damaged_file(config: Path, database: Path) -> None:
     """D4: The log, the health page, `status`, `keys` and whoever is refused on this machine say which file it is,
     and what to do; that works while the program runs."""
     database.write_bytes(b"This is no database. " * 500)
-    async with serving(place) as served:
+    async with serving(config) as served:
         (aside,) = database.parent.glob("k.db.damaged-*")
         refused = await asked(served)
         assert refused.status_code == 401
@@ -102,17 +102,17 @@ async def test_keys_that_were_lost_with_a_damaged_file(place: Path, database: Pa
             assert "move that file to another folder" in told
         code, out, _ = await run("status", "--url", served.url)
         assert (code, str(aside) in out) == (1, True)
-        code, _, said = await run("keys", "list", "--config", str(place))
+        code, _, said = await run("keys", "list", "--config", str(config))
         assert (code, str(aside) in said) == (0, True)
-        aside.rename(place.parent / "elsewhere.db")
+        aside.rename(config.parent / "elsewhere.db")
         await until(lambda: is_open(served))
     assert "Traceback" not in "".join(served.log)
 
 
-async def test_a_database_that_is_deleted_lets_nobody_in(place: Path, database: Path) -> None:
+async def test_a_database_that_is_deleted_lets_nobody_in(config: Path, database: Path) -> None:
     """D4: It is made anew at once; that there is no key in it does not open the door."""
     key = await a_key(database)
-    async with serving(place) as served:
+    async with serving(config) as served:
         assert (await asked(served, key)).status_code == 200
         for file in database.parent.glob("k.db*"):
             file.unlink()
@@ -126,13 +126,13 @@ async def test_a_database_that_is_deleted_lets_nobody_in(place: Path, database: 
     assert "Traceback" not in "".join(served.log)
 
 
-async def is_open(served: Serving) -> bool:
+async def is_open(served: ServingProgram) -> bool:
     return (await asked(served)).status_code == 200
 
 
-async def is_served(served: Serving, key: str) -> bool:
+async def is_served(served: ServingProgram, key: str) -> bool:
     return (await asked(served, key)).status_code == 200
 
 
-async def is_refused(served: Serving, key: str) -> bool:
+async def is_refused(served: ServingProgram, key: str) -> bool:
     return (await asked(served, key)).status_code == 401

@@ -14,12 +14,12 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.live import LivePolicies, Reloaded
 from aggregator.policy.rulebook import AgentRules, Ruling
-from tests.access.conftest import Configured
-from tests.access.desk import Desk, of_kind, tool
-from tests.access.played import Box
-from tests.access.rooms import WAYS, OpenRoom, Room, write
+from tests.access.conftest import MakeConfig
+from tests.access.gateway_harness import GatewayHarness, error_data, tool
+from tests.access.recording_toolbox import RecordingToolbox
+from tests.access.secured_harness import HOST_KINDS, OpenHarness, SecuredHarness, write_policies
 from tests.access.waiting import until
-from tests.journeys.hosts import LEGACY, MODERN, Call, Host, Posts
+from tests.end_to_end.scripted_host import LEGACY, MODERN, Call, HttpWire, ScriptedHost
 from tests.peers.toolbox import Json
 from tests.policy.build import book
 
@@ -31,25 +31,25 @@ def ruled(*allow: str, two: tuple[str, ...] = ("crm.get",), **more: Any) -> Json
     return {"agents": {"one": {"allow": list(allow), **more}, "two": {"allow": list(two)}}}
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_an_edit_takes_effect_and_drops_nothing(open_room: OpenRoom, way: tuple[str, str]) -> None:
+@pytest.mark.parametrize("host_kind", HOST_KINDS)
+async def test_an_edit_takes_effect_and_drops_nothing(open_harness: OpenHarness, host_kind: tuple[str, str]) -> None:
     """F6: for the next call, at every door, while a call of before is still running."""
-    box = Box(TOOLS)
-    room = open_room({"crm": box.upstream()}, ruled("crm.*"))
-    async with room.guest(way, "one") as host:
+    toolbox = RecordingToolbox(TOOLS)
+    harness = open_harness({"crm": toolbox.config_entry()}, ruled("crm.*"))
+    async with harness.connect_as(host_kind, "one") as host:
         held = host.call("crm.hold", {"key": "k"})
         await host.call("crm.witness", {"entry": "started k"}).result()
-        before = room.revision
-        room.put(ruled("crm.get"))
-        await room.until_in_force(before)
+        before = harness.revision
+        harness.set_policies(ruled("crm.get"))
+        await harness.wait_for_policies(before)
         assert [one["name"].partition("get")[1] for one in await host.list()] == ["get"]
         assert (await host.call("crm.put").result())["isError"] is True
-        before = room.revision
-        room.put(ruled("crm.get", "crm.release"))
-        await room.until_in_force(before)
+        before = harness.revision
+        harness.set_policies(ruled("crm.get", "crm.release"))
+        await harness.wait_for_policies(before)
         await host.call("crm.release", {"key": "k"}).result()
         assert (await held.result())["content"][0]["text"] == "k"
-    assert "put" not in [call["name"] for call in box.calls]
+    assert "put" not in [call["name"] for call in toolbox.calls]
 
 
 BROKEN: Final = {
@@ -66,89 +66,89 @@ BROKEN: Final = {
 
 @pytest.mark.parametrize("name", BROKEN)
 async def test_a_broken_file_changes_nothing_and_is_shown(
-    open_room: OpenRoom, caplog: pytest.LogCaptureFixture, name: str
+    open_harness: OpenHarness, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     """F6: in the log and on `/readyz`, until it is mended; then the mended rules count."""
-    room = open_room({"crm": Box(TOOLS).upstream()}, ruled("crm.get"))
-    before = room.revision
+    harness = open_harness({"crm": RecordingToolbox(TOOLS).config_entry()}, ruled("crm.get"))
+    before = harness.revision
     content = BROKEN[name]
     if isinstance(content, str) and "\udcff" in content:
-        (room.policies / "broken.yaml").write_bytes(content.encode("utf-8", "surrogateescape"))
+        (harness.policies / "broken.yaml").write_bytes(content.encode("utf-8", "surrogateescape"))
     else:
-        write(room.policies, content, "broken.yaml")
+        write_policies(harness.policies, content, "broken.yaml")
 
     async def shown() -> bool:
-        report = (await room.ready())["policies"]
+        report = (await harness.ready())["policies"]
         return report["broken"] is True and any("broken.yaml" in problem for problem in report["problems"])
 
     with caplog.at_level(logging.ERROR):
         await until(shown)
         assert "broken.yaml" in caplog.text
-    assert room.revision == before
-    async with room.guest(("http", LEGACY[-1]), "one") as host:
+    assert harness.revision == before
+    async with harness.connect_as(("http", LEGACY[-1]), "one") as host:
         assert [one["name"] for one in await host.list()] == ["crm.get"]
-    write(room.policies, {"agents": {"one": {"allow": ["crm.put"]}}}, "broken.yaml")
-    await room.until_in_force(before)
-    assert (await room.ready())["policies"]["broken"] is False
+    write_policies(harness.policies, {"agents": {"one": {"allow": ["crm.put"]}}}, "broken.yaml")
+    await harness.wait_for_policies(before)
+    assert (await harness.ready())["policies"]["broken"] is False
 
 
-async def test_files_that_vanish_leave_the_rules(open_room: OpenRoom) -> None:
+async def test_files_that_vanish_leave_the_rules(open_harness: OpenHarness) -> None:
     """F6: never open because there is no file any more."""
-    room = open_room({"crm": Box(TOOLS).upstream()}, ruled("crm.get"))
-    for path in room.policies.iterdir():
+    harness = open_harness({"crm": RecordingToolbox(TOOLS).config_entry()}, ruled("crm.get"))
+    for path in harness.policies.iterdir():
         path.unlink()
 
     async def shown() -> bool:
-        return bool((await room.ready())["policies"]["problems"])
+        return bool((await harness.ready())["policies"]["problems"])
 
     await until(shown)
-    async with room.guest(("http", MODERN), "one") as host:
+    async with harness.connect_as(("http", MODERN), "one") as host:
         assert [one["name"] for one in await host.list()] == ["crm.get"]
-    async with room.client() as client:
+    async with harness.client() as client:
         assert (await client.post("/mcp", json={})).status_code == 401
 
 
-async def test_every_edit_is_noticed(open_room: OpenRoom) -> None:
+async def test_every_edit_is_noticed(open_harness: OpenHarness) -> None:
     """F6: also one of the same size and time, as a restored backup has."""
-    room = open_room({"crm": Box(TOOLS).upstream()}, ruled("crm.get"))
-    main = room.policies / "main.yaml"
-    before, status = room.revision, main.stat()
-    made = room.policies / ".new"
+    harness = open_harness({"crm": RecordingToolbox(TOOLS).config_entry()}, ruled("crm.get"))
+    main = harness.policies / "main.yaml"
+    before, status = harness.revision, main.stat()
+    made = harness.policies / ".new"
     made.write_text(json.dumps(ruled("crm.put")))
     os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert made.stat().st_size == status.st_size
     os.replace(made, main)
-    await room.until_in_force(before)
+    await harness.wait_for_policies(before)
 
 
-async def test_an_editors_lock_blinds_nobody(open_room: OpenRoom) -> None:
+async def test_an_editors_lock_blinds_nobody(open_harness: OpenHarness) -> None:
     """F6: Emacs leaves `.#name.yaml`, a link that leads nowhere, while a buffer is changed."""
-    room = open_room({"crm": Box(TOOLS).upstream()}, ruled("crm.get"))
+    harness = open_harness({"crm": RecordingToolbox(TOOLS).config_entry()}, ruled("crm.get"))
     for at in range(40):
-        (room.policies / f".#{at}.yaml").symlink_to("somebody@host.1234")
+        (harness.policies / f".#{at}.yaml").symlink_to("somebody@host.1234")
     # What is looked at next includes the links, whatever the order of the folder.
-    await until(lambda: room.app._watch is not None)
-    before = room.revision
-    room.put(ruled("crm.put"))
-    await room.until_in_force(before)
-    before = room.revision
-    room.put(ruled("crm.get", "crm.put"))
-    await room.until_in_force(before)
+    await until(lambda: harness.app._watch is not None)
+    before = harness.revision
+    harness.set_policies(ruled("crm.put"))
+    await harness.wait_for_policies(before)
+    before = harness.revision
+    harness.set_policies(ruled("crm.get", "crm.put"))
+    await harness.wait_for_policies(before)
 
 
-async def listening(host: Host) -> Call | None:
+async def listening(host: ScriptedHost) -> Call | None:
     """Open the way on which this host hears of changes; the subscription where it is one."""
     if host.modern:
         subscription = host.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         await host.inbox.named("notifications/subscriptions/acknowledged")
         return subscription
-    if isinstance(host.wire, Posts):
+    if isinstance(host.wire, HttpWire):
         host.wire.stand()
         await host.inbox.named("standing")
     return None
 
 
-TOLD: Final = [("stdio", LEGACY[-1]), ("sse", LEGACY[-1]), ("http", LEGACY[-1]), ("http", MODERN)]
+NOTIFIED_KINDS: Final = [("stdio", LEGACY[-1]), ("sse", LEGACY[-1]), ("http", LEGACY[-1]), ("http", MODERN)]
 STEPS: Final[dict[str, tuple[Json, bool]]] = {
     "a tool more": (ruled("crm.get", "crm.put"), True),
     "a tool less": (ruled(), True),
@@ -161,26 +161,31 @@ STEPS: Final[dict[str, tuple[Json, bool]]] = {
 
 
 @pytest.mark.parametrize(
-    ("way", "step"), [*((TOLD[0], step) for step in STEPS), *((way, "a tool more") for way in TOLD[1:])]
+    ("host_kind", "step"),
+    [*((NOTIFIED_KINDS[0], step) for step in STEPS), *((host_kind, "a tool more") for host_kind in NOTIFIED_KINDS[1:])],
 )
-async def test_only_hosts_whose_list_changed_are_told(open_room: OpenRoom, way: tuple[str, str], step: str) -> None:
+async def test_only_hosts_whose_list_changed_are_told(
+    open_harness: OpenHarness, host_kind: tuple[str, str], step: str
+) -> None:
     """F6, C5: on the standing stream, the session or the subscription; a limit is no change of the list."""
     policies, changes = STEPS[step]
     # Listed as it is at this door, so that the step with other names changes them.
-    room = open_room({"crm": Box(TOOLS).upstream()}, ruled("crm.get"), http={}, stdio={"names": "canonical"})
-    async with room.guest(way, "one") as one, room.guest(way, "two") as two:
+    harness = open_harness(
+        {"crm": RecordingToolbox(TOOLS).config_entry()}, ruled("crm.get"), http={}, stdio={"names": "canonical"}
+    )
+    async with harness.connect_as(host_kind, "one") as one, harness.connect_as(host_kind, "two") as two:
         subscriptions = [await listening(host) for host in (one, two)]
         await one.list()
         await two.list()
-        before = room.revision
-        room.put(policies)
-        await room.until_in_force(before)
+        before = harness.revision
+        harness.set_policies(policies)
+        await harness.wait_for_policies(before)
         # A change for both after it: whatever was told before has come by then.
         if changes:
             await one.inbox.named(CHANGED)
-        before = room.revision
-        room.put({"agents": {"one": {"allow": ["crm.h*"]}, "two": {"allow": ["crm.h*"]}}})
-        await room.until_in_force(before)
+        before = harness.revision
+        harness.set_policies({"agents": {"one": {"allow": ["crm.h*"]}, "two": {"allow": ["crm.h*"]}}})
+        await harness.wait_for_policies(before)
         await two.inbox.named(CHANGED)
         await one.inbox.named(CHANGED, 1 + changes)
         heard = [len([m for m in host.inbox.messages if m.get("method") == CHANGED]) for host in (one, two)]
@@ -209,41 +214,41 @@ def swapped_between(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
-async def test_a_list_is_of_one_rulebook(config: Configured, swapped_between: list[Any], after: int) -> None:
+async def test_a_list_is_of_one_rulebook(config: MakeConfig, swapped_between: list[Any], after: int) -> None:
     """F6: the old list or the new one, never some of each."""
     tools = [tool(name) for name in "abcd"]
     old = {"agents": {"one": {"allow": ["crm.a", "crm.b"]}}}
     new = {"agents": {"one": {"allow": ["crm.c", "crm.d"]}}}
-    desk = Desk(config("crm"), {"crm": tools}, old)
-    swapped_between += [desk, book(new), after]
-    listed = [one["name"] for one in await desk.listed(desk.host("one"))]
+    harness = GatewayHarness(config("crm"), {"crm": tools}, old)
+    swapped_between += [harness, book(new), after]
+    listed = [one["name"] for one in await harness.listed(harness.host("one"))]
     assert listed in (["crm.a", "crm.b"], ["crm.c", "crm.d"])
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
 async def test_a_call_is_of_one_rulebook(
-    config: Configured, storage: str, swapped_between: list[Any], after: int
+    config: MakeConfig, storage: str, swapped_between: list[Any], after: int
 ) -> None:
     """F6: whether it is allowed, hidden, confirmed and by whom: all by the old rules or all by the new."""
     old = {"agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.get"], "confirm_fallback": "queue"}}}
     new = {"agents": {"one": {"allow": ["crm.put"], "denials": "hidden"}}}
-    desk = Desk(config("crm"), {"crm": TOOLS}, old, storage)
-    async with desk.app._stack:
-        swapped_between += [desk, book(new), after]
-        answer = await desk.call(desk.host("one"), "crm.get")
-    assert "error" in answer or of_kind(answer)["code"] == "approval_pending"
-    assert desk.sent == []
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, old, storage)
+    async with harness.app._stack:
+        swapped_between += [harness, book(new), after]
+        answer = await harness.call(harness.host("one"), "crm.get")
+    assert "error" in answer or error_data(answer)["code"] == "approval_pending"
+    assert harness.sent == []
 
 
-async def test_a_question_is_of_one_rulebook(config: Configured, storage: str, swapped_between: list[Any]) -> None:
+async def test_a_question_is_of_one_rulebook(config: MakeConfig, storage: str, swapped_between: list[Any]) -> None:
     """F6, B6: the same where a person has to agree by the old rules and nobody by the new."""
     old = {"agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.get"], "confirm_fallback": "deny"}}}
     new = {"agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.put"], "confirm_fallback": "queue"}}}
-    desk = Desk(config("crm"), {"crm": TOOLS}, old, storage)
-    async with desk.app._stack:
-        swapped_between += [desk, book(new), 2]
-        answer = await desk.call(desk.host("one"), "crm.get")
-    assert "isError" not in answer["result"] or of_kind(answer)["code"] == "not_confirmed"
+    harness = GatewayHarness(config("crm"), {"crm": TOOLS}, old, storage)
+    async with harness.app._stack:
+        swapped_between += [harness, book(new), 2]
+        answer = await harness.call(harness.host("one"), "crm.get")
+    assert "isError" not in answer["result"] or error_data(answer)["code"] == "not_confirmed"
 
 
 @pytest.mark.parametrize("stops", [True, False])
@@ -284,13 +289,13 @@ async def test_half_a_file_does_not_come_into_force(
         await tasks.cancel()
 
 
-async def test_a_storm_of_reloads(open_room: OpenRoom, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_storm_of_reloads(open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """F6: files are written as fast as it goes while hosts list and call; nothing is lost, no answer is of both."""
     monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.001)
     monkeypatch.setattr("aggregator.app.policy_reload.STILL", 0.001)
     monkeypatch.setattr("aggregator.app.policy_reload.PATIENCE", 0.0)
     names = [f"t{at:02}" for at in range(40)]
-    box = Box([tool(name, {"n": {"type": "integer"}}) for name in names])
+    toolbox = RecordingToolbox([tool(name, {"n": {"type": "integer"}}) for name in names])
     halves = {"even": names[::2], "odd": names[1::2]}
     rulebooks = [
         {
@@ -304,7 +309,7 @@ async def test_a_storm_of_reloads(open_room: OpenRoom, monkeypatch: pytest.Monke
         }
         for side, half in halves.items()
     ]
-    room = open_room({"crm": box.upstream()}, rulebooks[0])
+    harness = open_harness({"crm": toolbox.config_entry()}, rulebooks[0])
     over = asyncio.Event()
     seen: set[str] = set()
 
@@ -312,10 +317,10 @@ async def test_a_storm_of_reloads(open_room: OpenRoom, monkeypatch: pytest.Monke
         at = 0
         while not over.is_set():
             at += 1
-            room.put(rulebooks[at % 2])
+            harness.set_policies(rulebooks[at % 2])
             await asyncio.sleep(0)
 
-    async def use(host: Host) -> None:
+    async def use(host: ScriptedHost) -> None:
         rounds = 0
         while rounds < 25 or len(seen) < 2:
             rounds += 1
@@ -334,19 +339,19 @@ async def test_a_storm_of_reloads(open_room: OpenRoom, monkeypatch: pytest.Monke
     editing = asyncio.create_task(edit())
     try:
         async with asyncio.timeout(20):
-            await _all_at_once(room, use)
+            await _all_at_once(harness, use)
     finally:
         over.set()
         await editing
     assert seen == {"even", "odd"}
-    assert not box.calls
+    assert not toolbox.calls
 
 
-async def _all_at_once(room: Room, use: Any) -> None:
-    ways = [*WAYS, *WAYS[:2]]
+async def _all_at_once(harness: SecuredHarness, use: Any) -> None:
+    ways = [*HOST_KINDS, *HOST_KINDS[:2]]
 
-    async def one(way: tuple[str, str], agent: str) -> None:
-        async with room.guest(way, agent) as host:
+    async def one(host_kind: tuple[str, str], agent: str) -> None:
+        async with harness.connect_as(host_kind, agent) as host:
             await use(host)
 
-    await asyncio.gather(*(one(way, ("one", "two")[at % 2]) for at, way in enumerate(ways)))
+    await asyncio.gather(*(one(host_kind, ("one", "two")[at % 2]) for at, host_kind in enumerate(ways)))

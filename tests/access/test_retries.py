@@ -9,9 +9,9 @@ import pytest
 from aggregator.domain.errors import RpcError, UpstreamHttpStatus
 from aggregator.gateway.calls import pipeline
 from aggregator.wire.peer import PeerGone
-from tests.access.conftest import Configured
-from tests.access.desk import Desk, of_kind, tool
-from tests.peers.toolbox import Json, said
+from tests.access.conftest import MakeConfig
+from tests.access.gateway_harness import GatewayHarness, error_data, tool
+from tests.peers.toolbox import Json, text_result
 
 HINT: Final = {"idempotentHint": True, "readOnlyHint": True}
 PASSING: Final[dict[str, Callable[[], Exception]]] = {
@@ -37,15 +37,15 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "_RETRY_PAUSES", (0.0, 0.0))
 
 
-def failing(desk: Desk, times: int, fault: Callable[[], Exception]) -> None:
+def failing(harness: GatewayHarness, times: int, fault: Callable[[], Exception]) -> None:
     """The first calls take effect, and fail."""
 
     async def answer(params: Json) -> Json:
-        if len(desk.sent) <= times:
+        if len(harness.sent) <= times:
             raise fault()
-        return said("done")
+        return text_result("done")
 
-    desk.played["crm"].answer = answer
+    harness.fake_upstreams["crm"].answer = answer
 
 
 def ruled(**body: Any) -> Json:
@@ -54,101 +54,101 @@ def ruled(**body: Any) -> Json:
 
 @pytest.mark.parametrize("fault", PASSING)
 @pytest.mark.parametrize("declared", DECLARED)
-async def test_what_is_declared_is_sent_again(config: Configured, declared: str, fault: str) -> None:
+async def test_what_is_declared_is_sent_again(config: MakeConfig, declared: str, fault: str) -> None:
     """D8: up to three times, for what may pass."""
-    desk = Desk(config("crm"), {"crm": [tool("get")]}, ruled(**DECLARED[declared]))
-    failing(desk, 2, PASSING[fault])
-    assert "isError" not in (await desk.call(desk.host("one"), "crm.get"))["result"]
-    assert len(desk.sent) == 3
-    desk.sent.clear()
-    failing(desk, 9, PASSING[fault])
-    assert (await desk.call(desk.host("one"), "crm.get"))["result"]["isError"] is True
-    assert len(desk.sent) == 3
+    harness = GatewayHarness(config("crm"), {"crm": [tool("get")]}, ruled(**DECLARED[declared]))
+    failing(harness, 2, PASSING[fault])
+    assert "isError" not in (await harness.call(harness.host("one"), "crm.get"))["result"]
+    assert len(harness.sent) == 3
+    harness.sent.clear()
+    failing(harness, 9, PASSING[fault])
+    assert (await harness.call(harness.host("one"), "crm.get"))["result"]["isError"] is True
+    assert len(harness.sent) == 3
 
 
 @pytest.mark.parametrize("fault", PASSING)
 @pytest.mark.parametrize(
     "body", [{}, {"retry": ["crm.put"]}, {"idempotent": ["other.*"]}, {"read_only": ["crm.getx"]}, {"confirm": []}]
 )
-async def test_nothing_else_is_ever_sent_again(config: Configured, fault: str, body: Json) -> None:
+async def test_nothing_else_is_ever_sent_again(config: MakeConfig, fault: str, body: Json) -> None:
     """D8: not either on an untrusted server's word."""
-    desk = Desk(config("crm"), {"crm": [tool("get", annotations=HINT)]}, ruled(**body))
-    failing(desk, 1, PASSING[fault])
-    assert (await desk.call(desk.host("one"), "crm.get"))["result"]["isError"] is True
-    assert len(desk.sent) == 1
+    harness = GatewayHarness(config("crm"), {"crm": [tool("get", annotations=HINT)]}, ruled(**body))
+    failing(harness, 1, PASSING[fault])
+    assert (await harness.call(harness.host("one"), "crm.get"))["result"]["isError"] is True
+    assert len(harness.sent) == 1
 
 
-async def test_without_policies_nothing_is_sent_again(config: Configured) -> None:
+async def test_without_policies_nothing_is_sent_again(config: MakeConfig) -> None:
     """Proves: D8."""
-    desk = Desk(config("crm"), {"crm": [tool("get", annotations=HINT)]})
-    failing(desk, 1, PASSING["lost"])
-    assert of_kind(await desk.call(desk.host("local"), "crm.get"))["code"] == "outcome_unknown"
-    assert len(desk.sent) == 1
+    harness = GatewayHarness(config("crm"), {"crm": [tool("get", annotations=HINT)]})
+    failing(harness, 1, PASSING["lost"])
+    assert error_data(await harness.call(harness.host("local"), "crm.get"))["code"] == "outcome_unknown"
+    assert len(harness.sent) == 1
 
 
 @pytest.mark.parametrize(
     ("hints", "times"), [(HINT, 2), ({"idempotentHint": True}, 2), ({"idempotentHint": False}, 1), ({}, 1), (None, 1)]
 )
-async def test_a_trusted_server_is_believed(config: Configured, hints: Json | None, times: int) -> None:
+async def test_a_trusted_server_is_believed(config: MakeConfig, hints: Json | None, times: int) -> None:
     """D8: its `idempotentHint` and `readOnlyHint` count."""
     definition = tool("get") if hints is None else tool("get", annotations=hints)
-    desk = Desk(config("crm", trusted=True), {"crm": [definition]}, ruled())
-    failing(desk, 1, PASSING["503"])
-    await desk.call(desk.host("one"), "crm.get")
-    assert len(desk.sent) == times
+    harness = GatewayHarness(config("crm", trusted=True), {"crm": [definition]}, ruled())
+    failing(harness, 1, PASSING["503"])
+    await harness.call(harness.host("one"), "crm.get")
+    assert len(harness.sent) == times
 
 
 @pytest.mark.parametrize("fault", LASTING)
-async def test_what_does_not_pass_is_not_tried_again(config: Configured, fault: str) -> None:
+async def test_what_does_not_pass_is_not_tried_again(config: MakeConfig, fault: str) -> None:
     """D8: an answer is an answer, however bad."""
-    desk = Desk(config("crm"), {"crm": [tool("get")]}, ruled(retry=["*"]))
-    failing(desk, 1, LASTING[fault])
-    answer = await desk.call(desk.host("one"), "crm.get")
+    harness = GatewayHarness(config("crm"), {"crm": [tool("get")]}, ruled(retry=["*"]))
+    failing(harness, 1, LASTING[fault])
+    answer = await harness.call(harness.host("one"), "crm.get")
     assert "error" in answer or answer["result"]["isError"] is True
-    assert len(desk.sent) == 1
+    assert len(harness.sent) == 1
 
 
-async def test_an_error_result_is_not_tried_again(config: Configured) -> None:
+async def test_an_error_result_is_not_tried_again(config: MakeConfig) -> None:
     """D8: the tool was there, and said no."""
-    desk = Desk(config("crm"), {"crm": [tool("get")]}, ruled(retry=["*"]))
+    harness = GatewayHarness(config("crm"), {"crm": [tool("get")]}, ruled(retry=["*"]))
 
     async def answer(params: Json) -> Json:
-        return {**said("no"), "isError": True}
+        return {**text_result("no"), "isError": True}
 
-    desk.played["crm"].answer = answer
-    await desk.call(desk.host("one"), "crm.get")
-    assert len(desk.sent) == 1
+    harness.fake_upstreams["crm"].answer = answer
+    await harness.call(harness.host("one"), "crm.get")
+    assert len(harness.sent) == 1
 
 
-async def test_a_timeout_is_not_tried_again(config: Configured) -> None:
+async def test_a_timeout_is_not_tried_again(config: MakeConfig) -> None:
     """D7, D8: the time of a call is the time of all its attempts."""
-    desk = Desk(config("crm", timeout=0.05), {"crm": [tool("get")]}, ruled(retry=["*"]))
+    harness = GatewayHarness(config("crm", timeout=0.05), {"crm": [tool("get")]}, ruled(retry=["*"]))
 
     async def answer(params: Json) -> Json:
         await asyncio.Event().wait()
         return {}
 
-    desk.played["crm"].answer = answer
-    error = of_kind(await desk.call(desk.host("one"), "crm.get"))
+    harness.fake_upstreams["crm"].answer = answer
+    error = error_data(await harness.call(harness.host("one"), "crm.get"))
     assert (error["code"], error["retryable"]) == ("upstream_timeout", True)
-    assert len(desk.sent) == 1
+    assert len(harness.sent) == 1
 
 
-async def test_no_attempt_begins_after_the_deadline(config: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_attempt_begins_after_the_deadline(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """D8: a pause that would outlast the call is not waited for."""
     monkeypatch.setattr(pipeline, "_RETRY_PAUSES", (0.0, 3600.0))
-    desk = Desk(config("crm", timeout=1), {"crm": [tool("get")]}, ruled(retry=["*"]))
-    failing(desk, 9, PASSING["lost"])
-    assert of_kind(await desk.call(desk.host("one"), "crm.get"))["code"] == "outcome_unknown"
-    assert len(desk.sent) == 2
+    harness = GatewayHarness(config("crm", timeout=1), {"crm": [tool("get")]}, ruled(retry=["*"]))
+    failing(harness, 9, PASSING["lost"])
+    assert error_data(await harness.call(harness.host("one"), "crm.get"))["code"] == "outcome_unknown"
+    assert len(harness.sent) == 2
 
 
-async def test_attempts_are_one_call(config: Configured) -> None:
+async def test_attempts_are_one_call(config: MakeConfig) -> None:
     """D8, B6: charged once, and running once."""
-    desk = Desk(
+    harness = GatewayHarness(
         config("crm"), {"crm": [tool("get")]}, ruled(retry=["*"], limits={"*": {"per_minute": 2, "concurrent": 1}})
     )
-    failing(desk, 2, PASSING["lost"])
-    assert "isError" not in (await desk.call(desk.host("one"), "crm.get"))["result"]
-    assert "isError" not in (await desk.call(desk.host("one"), "crm.get"))["result"]
-    assert of_kind(await desk.call(desk.host("one"), "crm.get"))["code"] == "limit_reached"
+    failing(harness, 2, PASSING["lost"])
+    assert "isError" not in (await harness.call(harness.host("one"), "crm.get"))["result"]
+    assert "isError" not in (await harness.call(harness.host("one"), "crm.get"))["result"]
+    assert error_data(await harness.call(harness.host("one"), "crm.get"))["code"] == "limit_reached"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from aggregator.storage.database import open_database
-from tests.adapters.place import Place
+from tests.adapters.config_folder import ConfigFolder
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -18,4 +18,4 @@ def _database(tmp_path_factory: pytest.TempPathFactory) -> None:
             """It has its tables now."""
 
     asyncio.run(make())
-    Place.database = path.read_bytes()
+    ConfigFolder.database = path.read_bytes()

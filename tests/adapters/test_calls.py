@@ -15,10 +15,10 @@ from mcp.server import Server
 from aggregator.adapters.langchain import PROGRESS_EVENT, LangChainTool, ToolFailed, open_tools
 from aggregator.config.errors import ConfigError
 from aggregator.domain.errors import OperatorError
-from tests.access.played import Box
-from tests.adapters.place import BOUND, Place, asked, box, named, told
+from tests.access.recording_toolbox import RecordingToolbox
+from tests.adapters.config_folder import BOUND, ConfigFolder, recording_server, tool_call, tool_message, tools_by_name
 from tests.peers import sdk
-from tests.peers.toolbox import PIXEL, REFUSAL_CODE, REFUSAL_DATA, VENDOR_META, Json, Toolbox, said, tool
+from tests.peers.toolbox import PIXEL, REFUSAL_CODE, REFUSAL_DATA, VENDOR_META, Json, Toolbox, text_result, tool
 
 # What LangChain's own way of calling a function keeps for itself, as the names of arguments.
 TAKEN: Final = ("config", "run_manager", "callbacks", "self", "args", "kwargs", "arguments", "runtime", "input", "type")
@@ -29,33 +29,33 @@ watched: Server[Any] = sdk.build(toolbox)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def config_folder(tmp_path: Path) -> ConfigFolder:
     """A server with the whole toolbox, in this process."""
-    return Place(tmp_path, {"peer": {"target": f"{__name__}:whole"}})
+    return ConfigFolder(tmp_path, {"peer": {"target": f"{__name__}:whole"}})
 
 
 async def test_arguments_arrive_as_they_are(tmp_path: Path) -> None:
     """Proves: E6. Any value under any name, also those that LangChain's own tools lose."""
-    shop = box("get")
+    shop = recording_server("get")
     values: list[Any] = [1, 2.5, None, True, "三", [], [1, {"a": None}], {}, {"deep": {"er": [None]}}, -(2**70)]
     arguments = dict(zip(TAKEN, values, strict=True))
-    async with open_tools(Place(tmp_path, {"shop": shop.upstream()})) as tools:
-        assert (await told(tools[0], **arguments)).status == "success"
+    async with open_tools(ConfigFolder(tmp_path, {"shop": shop.config_entry()})) as tools:
+        assert (await tool_message(tools[0], **arguments)).status == "success"
         await tools[0].ainvoke(arguments | {"type": "tool"})
-        await told(tools[0])
+        await tool_message(tools[0])
     assert [call.get("arguments") for call in shop.calls] == [arguments, arguments | {"type": "tool"}, {}]
 
 
-async def test_a_result_is_content_and_the_whole_of_it(place: Place) -> None:
+async def test_a_result_is_content_and_the_whole_of_it(config_folder: ConfigFolder) -> None:
     """Proves: E6, C10. Text and images for the model, the rest as it came beside them."""
-    async with open_tools(place) as tools:
-        by_name = named(tools)
-        message = await told(by_name["peer__echo"], text="hello", n=1)
+    async with open_tools(config_folder) as tools:
+        by_name = tools_by_name(tools)
+        message = await tool_message(by_name["peer__echo"], text="hello", n=1)
         assert (message.status, message.content) == ("success", '{"n": 1, "text": "hello"}')
         assert message.artifact["structuredContent"]["received"]["arguments"] == {"text": "hello", "n": 1}
         assert message.artifact["x-vendor-result"] == "kept"
         assert message.artifact["_meta"].items() >= VENDOR_META.items()
-        picture = await told(by_name["peer__picture"])
+        picture = await tool_message(by_name["peer__picture"])
         assert picture.content == [{"type": "image", "base64": PIXEL, "mime_type": "image/png"}]
         assert await by_name["peer__measure"].ainvoke({"length": 2}) == '{"metres": 2.0, "unit": "m"}'
 
@@ -63,9 +63,9 @@ async def test_a_result_is_content_and_the_whole_of_it(place: Place) -> None:
 @pytest.mark.parametrize("structured", [[1, {"a": 2}], {"a": [1]}, 7, None])
 async def test_json_and_lists_come_back_whole(tmp_path: Path, structured: Any) -> None:
     """Proves: E6. Structured results of any kind, shown to the model where there is nothing else."""
-    shop = box(get={"content": [], "structuredContent": structured})
-    async with open_tools(Place(tmp_path, {"shop": shop.upstream(protocol="auto")})) as tools:
-        message = await told(tools[0])
+    shop = recording_server(get={"content": [], "structuredContent": structured})
+    async with open_tools(ConfigFolder(tmp_path, {"shop": shop.config_entry(protocol="auto")})) as tools:
+        message = await tool_message(tools[0])
     assert message.artifact["structuredContent"] == structured
     assert message.content == str(structured).replace("'", '"').replace("None", "null").replace(" ", "")
 
@@ -79,32 +79,32 @@ async def test_json_and_lists_come_back_whole(tmp_path: Path, structured: Any) -
     ],
 )
 async def test_an_error_is_a_message_a_model_can_act_on(
-    place: Place, name: str, arguments: Json, code: object, words: str
+    config_folder: ConfigFolder, name: str, arguments: Json, code: object, words: str
 ) -> None:
     """Proves: E5, E6, C12, C13. Status `error`, the text, and the machine-readable half; the loop goes on."""
-    async with open_tools(place) as tools:
-        message = await told(named(tools)[name], **arguments)
+    async with open_tools(config_folder) as tools:
+        message = await tool_message(tools_by_name(tools)[name], **arguments)
         assert message.status == "error"
         assert words in message.content
         assert message.artifact["isError"] is True
         assert message.artifact["_meta"].get("aggregator/error", {}).get("code") == code
         if code == REFUSAL_CODE:
             assert message.artifact["_meta"]["aggregator/error"]["data"] == REFUSAL_DATA
-        assert (await told(named(tools)["peer__echo"])).status == "success"
+        assert (await tool_message(tools_by_name(tools)["peer__echo"])).status == "success"
 
 
-async def test_a_program_may_have_errors_raised(place: Place) -> None:
+async def test_a_program_may_have_errors_raised(config_folder: ConfigFolder) -> None:
     """Proves: E5. LangChain's own switch decides; the exception holds the result."""
-    async with open_tools(place) as tools:
-        refuse = named(tools)["peer__refuse"]
+    async with open_tools(config_folder) as tools:
+        refuse = tools_by_name(tools)["peer__refuse"]
         assert await refuse.ainvoke({}) == "no"
         refuse.handle_tool_error = False
         with pytest.raises(ToolFailed, match="no") as failed:
             await refuse.ainvoke({})
         assert failed.value.result["x-vendor-result"] == {"kept": [1, None]}
         refuse.handle_tool_error = "something else"
-        assert (await told(refuse)).content == "something else"
-        handler: Any = named(tools)["peer__echo"].handle_tool_error
+        assert (await tool_message(refuse)).content == "something else"
+        handler: Any = tools_by_name(tools)["peer__echo"].handle_tool_error
         with pytest.raises(ToolException, match="not ours"):
             handler(ToolException("not ours"))
 
@@ -124,50 +124,50 @@ class Listener(AsyncCallbackHandler):
         await self.go_on.wait()
 
 
-async def test_progress_is_told_as_events(place: Place) -> None:
+async def test_progress_is_told_as_events(config_folder: ConfigFolder) -> None:
     """Proves: E6. The latest of what came while nobody listened is told too; nothing is asked for without listeners."""
     listener = Listener()
-    async with open_tools(place) as tools, asyncio.timeout(BOUND):
-        by_name = named(tools)
+    async with open_tools(config_folder) as tools, asyncio.timeout(BOUND):
+        by_name = tools_by_name(tools)
         steps = by_name["peer__steps"]
-        running = asyncio.ensure_future(steps.ainvoke(asked(steps, key="k", count=3), {"callbacks": [listener]}))
+        running = asyncio.ensure_future(steps.ainvoke(tool_call(steps, key="k", count=3), {"callbacks": [listener]}))
         await listener.hearing.wait()
-        await told(by_name["peer__release"], key="k")
+        await tool_message(by_name["peer__release"], key="k")
         listener.go_on.set()
         assert (await running).content == "k"
         steps_heard = [event["progress"] for event in listener.heard]
         assert steps_heard == sorted(set(steps_heard))
         assert listener.heard[-1] == {"tool": "peer__steps", "progress": 3, "total": 3, "message": "k 3"}
-        received = (await told(by_name["peer__echo"])).artifact["structuredContent"]["received"]
+        received = (await tool_message(by_name["peer__echo"])).artifact["structuredContent"]["received"]
         assert "progressToken" not in received.get("_meta", {})
 
 
 async def test_cancelling_reaches_the_server(tmp_path: Path) -> None:
     """Proves: E6. Who stops waiting ends the call; so does who leaves the context."""
-    place = Place(tmp_path, {"peer": {"target": f"{__name__}:watched"}})
-    async with asyncio.timeout(BOUND), open_tools(place) as tools:
-        hold = named(tools)["peer__hold"]
-        running = asyncio.ensure_future(hold.ainvoke(asked(hold, key="one")))
-        await toolbox.journal.until("started one")
+    config_folder = ConfigFolder(tmp_path, {"peer": {"target": f"{__name__}:watched"}})
+    async with asyncio.timeout(BOUND), open_tools(config_folder) as tools:
+        hold = tools_by_name(tools)["peer__hold"]
+        running = asyncio.ensure_future(hold.ainvoke(tool_call(hold, key="one")))
+        await toolbox.event_log.until("started one")
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        await toolbox.journal.until("cancelled one")
-        left = asyncio.ensure_future(told(hold, key="two"))
-        await toolbox.journal.until("started two")
+        await toolbox.event_log.until("cancelled one")
+        left = asyncio.ensure_future(tool_message(hold, key="two"))
+        await toolbox.event_log.until("started two")
     async with asyncio.timeout(BOUND):
         assert (await left).status == "error"
 
 
 async def test_from_other_threads_and_loops(tmp_path: Path) -> None:
     """Proves: E6. `invoke` works in any thread but the loop's own, `ainvoke` in any loop; errors and all."""
-    shop = Box([tool("get", ""), tool("bad", "")], {"bad": {**said("no"), "isError": True}})
-    async with open_tools(Place(tmp_path, {"shop": shop.upstream()})) as tools, asyncio.timeout(BOUND):
+    shop = RecordingToolbox([tool("get", ""), tool("bad", "")], {"bad": {**text_result("no"), "isError": True}})
+    async with open_tools(ConfigFolder(tmp_path, {"shop": shop.config_entry()})) as tools, asyncio.timeout(BOUND):
         get, bad = tools
-        assert (await asyncio.to_thread(get.invoke, asked(get, n=1))).content == "did get"
-        failed = await asyncio.to_thread(bad.invoke, asked(bad))
+        assert (await asyncio.to_thread(get.invoke, tool_call(get, n=1))).content == "did get"
+        failed = await asyncio.to_thread(bad.invoke, tool_call(bad))
         assert (failed.status, failed.artifact["isError"]) == ("error", True)
-        elsewhere = await asyncio.to_thread(lambda: asyncio.run(told(get, n=2)))
+        elsewhere = await asyncio.to_thread(lambda: asyncio.run(tool_message(get, n=2)))
         assert elsewhere.content == "did get"
         assert [call["arguments"] for call in shop.calls if call["name"] == "get"] == [{"n": 1}, {"n": 2}]
         with pytest.raises(RuntimeError, match="await `ainvoke`"):
@@ -180,7 +180,7 @@ async def test_from_other_threads_and_loops(tmp_path: Path) -> None:
 async def test_a_blocked_loop_is_told_and_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: E6. A thread that the loop itself waits for gets an error, not a deadlock."""
     monkeypatch.setattr("aggregator.adapters.inprocess._SIGN_OF_LIFE", 0.05)
-    shop = box("get")
+    shop = recording_server("get")
     failures: list[Exception] = []
 
     def call(one: Any) -> None:
@@ -189,7 +189,7 @@ async def test_a_blocked_loop_is_told_and_not_waited_for(tmp_path: Path, monkeyp
         except RuntimeError as error:
             failures.append(error)
 
-    async with open_tools(Place(tmp_path, {"shop": shop.upstream()})) as tools:
+    async with open_tools(ConfigFolder(tmp_path, {"shop": shop.config_entry()})) as tools:
         thread = threading.Thread(target=call, args=(tools[0],))
         thread.start()
         thread.join(BOUND)
@@ -212,7 +212,7 @@ CONFIRMED: Final = {"agents": {"one": {"allow": ["*"], "confirm": ["shop.*"]}}}
 )
 async def test_a_person_is_asked_through_the_program(tmp_path: Path, answer: Json | None, status: str) -> None:
     """Proves: B6. What the policy wants confirmed is put to `elicit`; with nobody to ask it is not called."""
-    shop = box("buy")
+    shop = recording_server("buy")
     asked_about: list[bool] = []
 
     async def elicit(form: Mapping[str, Any]) -> Json:
@@ -220,9 +220,9 @@ async def test_a_person_is_asked_through_the_program(tmp_path: Path, answer: Jso
         assert answer is not None
         return answer
 
-    place = Place(tmp_path, {"shop": shop.upstream()}, CONFIRMED)
-    async with open_tools(place, agent="one", elicit=elicit if answer else None) as tools:
-        message = await told(tools[0], what="apples")
+    config_folder = ConfigFolder(tmp_path, {"shop": shop.config_entry()}, CONFIRMED)
+    async with open_tools(config_folder, agent="one", elicit=elicit if answer else None) as tools:
+        message = await tool_message(tools[0], what="apples")
     assert message.status == status
     assert len(shop.calls) == (status == "success")
     assert asked_about == ([True] if answer else [])
@@ -239,10 +239,12 @@ async def test_a_question_may_end_the_run(tmp_path: Path) -> None:
     async def elicit(form: Mapping[str, Any]) -> Json:
         raise Interrupt
 
-    shop = box("buy")
-    async with open_tools(Place(tmp_path, {"shop": shop.upstream()}, CONFIRMED), agent="one", elicit=elicit) as tools:
+    shop = recording_server("buy")
+    async with open_tools(
+        ConfigFolder(tmp_path, {"shop": shop.config_entry()}, CONFIRMED), agent="one", elicit=elicit
+    ) as tools:
         with pytest.raises(Interrupt):
-            await told(tools[0])
+            await tool_message(tools[0])
     assert not shop.calls
 
 
@@ -250,11 +252,13 @@ async def test_a_thread_is_a_conversation(tmp_path: Path) -> None:
     """Proves: B6, E6. Limits per conversation count by LangGraph's `thread_id`, without one by the open tools."""
     policies = {"agents": {"one": {"allow": ["*"], "limits": {"shop.*": {"per_conversation": 1}}}}}
     threads = (None, "a", "b", "a", None, 7, "7")
-    async with open_tools(Place(tmp_path, {"shop": box("get").upstream()}, policies), agent="one") as tools:
+    async with open_tools(
+        ConfigFolder(tmp_path, {"shop": recording_server("get").config_entry()}, policies), agent="one"
+    ) as tools:
         statuses = []
         for thread in threads:
             config: RunnableConfig = {} if thread is None else {"configurable": {"thread_id": thread}}
-            statuses.append((await tools[0].ainvoke(asked(tools[0]), config)).status)
+            statuses.append((await tools[0].ainvoke(tool_call(tools[0]), config)).status)
     assert statuses == ["success", "success", "success", "error", "error", "success", "error"]
 
 
@@ -264,16 +268,16 @@ async def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
         async with open_tools(tmp_path / "gone.json"):
             raise AssertionError("it must not open")
     with pytest.raises(OperatorError, match="--agent"):
-        async with open_tools(Place(tmp_path, {}), agent="no such name"):
+        async with open_tools(ConfigFolder(tmp_path, {}), agent="no such name"):
             raise AssertionError("it must not open")
 
 
 async def test_a_tool_may_be_copied_and_renamed(tmp_path: Path) -> None:
     """Proves: E6. A program changes what its model sees; the call is the same."""
-    async with open_tools(Place(tmp_path, {"shop": box("get").upstream()})) as tools:
+    async with open_tools(ConfigFolder(tmp_path, {"shop": recording_server("get").config_entry()})) as tools:
         copy = tools[0].model_copy(update={"description": "Another."})
         assert isinstance(copy, LangChainTool)
-        assert (await told(copy)).content == "did get"
+        assert (await tool_message(copy)).content == "did get"
         tools[0].name = "fetch"
-        assert (await told(tools[0])).content == "did get"
+        assert (await tool_message(tools[0])).content == "did get"
         assert not await tools.refresh()

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.adapters.place import Place
+from tests.adapters.config_folder import ConfigFolder
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
@@ -15,7 +15,7 @@ BLOCKS: Final = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 def test_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: E6, E11, C14. With the legal example as a server in the same process."""
-    Place(
+    ConfigFolder(
         tmp_path,
         {"legal": {"target": "aggregator.examples.legal.server:build_server"}},
         {"agents": {"shop": {"allow": ["legal.search_*"]}}},

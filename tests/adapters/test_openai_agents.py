@@ -14,10 +14,10 @@ from mcp.server import Server
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from aggregator.adapters.openai_agents import RESULT, OpenAIAgentsTools, open_tools
-from tests.adapters.place import BOUND, Place, box
+from tests.adapters.config_folder import BOUND, ConfigFolder, recording_server
+from tests.observability.observed_harness import calls_in
 from tests.peers import sdk
 from tests.peers.toolbox import DEFINITIONS, PIXEL, Json
-from tests.traces.scene import calls_in
 
 PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
 QUIET: Final = RunConfig(tracing_disabled=True)
@@ -68,7 +68,7 @@ def test_the_program_of_the_page_runs(
     """Proves: E6, E11. As it stands in docs/frameworks.md."""
     monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
     target = {"legal": {"target": "aggregator.examples.legal.server:build_server"}}
-    Place(tmp_path, target, {"agents": {"shop": {"allow": ["legal.search_*"]}}})
+    ConfigFolder(tmp_path, target, {"agents": {"shop": {"allow": ["legal.search_*"]}}})
     monkeypatch.chdir(tmp_path)
     (program,) = re.findall(r"```python\n([^`]*adapters\.openai_agents import.*?)```", PAGE, re.DOTALL)
     names: dict[str, Any] = {}
@@ -82,8 +82,8 @@ def test_the_program_of_the_page_runs(
 
 async def test_a_tool_has_all_that_its_server_says(tmp_path: Path) -> None:
     """Proves: E6. Description and schema whole; and a result is what the model may see, with all of it beside."""
-    place = Place(tmp_path, {"peer": {"target": f"{__name__}:whole"}})
-    async with open_tools(place) as tools:
+    config_folder = ConfigFolder(tmp_path, {"peer": {"target": f"{__name__}:whole"}})
+    async with open_tools(config_folder) as tools:
         echo = by_name(tools)["peer__echo"]
         (served,) = (one for one in DEFINITIONS if one["name"] == "echo")
         assert echo.description == served["description"]
@@ -102,15 +102,15 @@ async def test_a_tool_has_all_that_its_server_says(tmp_path: Path) -> None:
 
 async def test_a_call_goes_the_whole_road(tmp_path: Path) -> None:
     """Proves: A1, D9. Policy, checks, limits by conversation, audit; what is refused is said to the model."""
-    shop = box("get", "drop")
+    shop = recording_server("get", "drop")
     clerk = {
         "allow": ["shop.get"],
         "limits": {"*": {"per_conversation": 2}},
         "arguments": {"shop.get": {"required": ["n"]}},
     }
     policies = {"agents": {"clerk": clerk}}
-    place = Place(tmp_path, {"shop": shop.upstream()}, policies)
-    async with open_tools(place, agent="clerk") as tools:
+    config_folder = ConfigFolder(tmp_path, {"shop": shop.config_entry()}, policies)
+    async with open_tools(config_folder, agent="clerk") as tools:
         assert list(by_name(tools)) == ["shop__get"]
         for conversation in ("one", "two"):
             config = RunConfig(tracing_disabled=True, group_id=conversation)
@@ -130,22 +130,24 @@ async def test_a_call_goes_the_whole_road(tmp_path: Path) -> None:
     for item, why in zip(told, bad.values(), strict=True):
         assert why in item.output
         assert "nothing was done" in item.output or "was not called" in item.output
-    kept = [(row["agent_id"], row["status"]) for row in calls_in(place.folder / "kept.db")]
+    kept = [(row["agent_id"], row["status"]) for row in calls_in(config_folder.folder / "kept.db")]
     assert kept.count(("clerk", "ok")) == 4
 
 
 async def test_a_person_is_asked_through_the_program(tmp_path: Path) -> None:
     """Proves: C12. Where nobody can be, the model is told."""
-    shop = box("pay")
-    place = Place(tmp_path, {"shop": shop.upstream()}, {"agents": {"local": {"allow": ["*"], "confirm": ["shop.pay"]}}})
+    shop = recording_server("pay")
+    config_folder = ConfigFolder(
+        tmp_path, {"shop": shop.config_entry()}, {"agents": {"local": {"allow": ["*"], "confirm": ["shop.pay"]}}}
+    )
 
     async def elicit(form: Any) -> Json:
         return {"action": "accept", "content": {"allow": True}}
 
-    async with open_tools(place) as tools:
+    async with open_tools(config_folder) as tools:
         (refused,) = await outputs(tools, ("shop__pay", {}))
         assert refused.custom_data[RESULT]["isError"] is True
-    async with open_tools(place, elicit=elicit) as tools:
+    async with open_tools(config_folder, elicit=elicit) as tools:
         await outputs(tools, ("shop__pay", {}))
     assert len(shop.calls) == 1
 
@@ -159,14 +161,16 @@ async def test_tools_come_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         """Throw a die."""
         return 4
 
-    shop = box("get", "put")
-    place = Place(tmp_path, {"shop": shop.upstream()}, {"agents": {"local": {"allow": ["shop.get"]}}})
-    async with open_tools(place) as tools, asyncio.timeout(BOUND):
+    shop = recording_server("get", "put")
+    config_folder = ConfigFolder(
+        tmp_path, {"shop": shop.config_entry()}, {"agents": {"local": {"allow": ["shop.get"]}}}
+    )
+    async with open_tools(config_folder) as tools, asyncio.timeout(BOUND):
         tools.append(dice)
         (get, own) = tools
         assert own is dice
         assert await tools.refresh() is False
-        place.put({"agents": {"local": {"allow": ["shop.*"]}}})
+        config_folder.set_policies({"agents": {"local": {"allow": ["shop.*"]}}})
         assert await tools.changed()
         assert await tools.refresh() is True
         assert [tool.name for tool in tools] == ["shop__get", "shop__put", "dice"]

@@ -12,9 +12,9 @@ import pytest
 
 import aggregator
 from aggregator.config.errors import ConfigError
-from tests.adapters.place import BOUND, Place, box
-from tests.peers.toolbox import Json, said
-from tests.traces.scene import calls_in
+from tests.adapters.config_folder import BOUND, ConfigFolder, recording_server
+from tests.observability.observed_harness import calls_in
+from tests.peers.toolbox import Json, text_result
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ def test_the_program_of_the_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Proves: E6, E11. As it stands in docs/python.md, with the legal example in the same process."""
-    Place(tmp_path, LEGAL, {"agents": {"shop": {"allow": ["legal.search_*"]}}}, expose="search")
+    ConfigFolder(tmp_path, LEGAL, {"agents": {"shop": {"allow": ["legal.search_*"]}}}, expose="search")
     monkeypatch.chdir(tmp_path)
     (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(compile(program, "docs/python.md", "exec"), {"__name__": "program"})  # noqa: S102
@@ -50,15 +50,15 @@ def test_the_package_loads_nothing() -> None:
 
 async def test_each_agent_lists_finds_and_calls_what_it_may(tmp_path: Path) -> None:
     """Proves: A1, D9. One process, several agents: each under its own policy, and on record under its own name."""
-    shop = box("find_order", "drop_order")
+    shop = recording_server("find_order", "drop_order")
     policies = {
         "agents": {
             "clerk": {"allow": ["shop.find_*"], "arguments": {"shop.*": {"properties": {"n": {"maximum": 3}}}}},
             "owner": {"allow": ["shop.*"]},
         }
     }
-    place = Place(tmp_path, {"shop": shop.upstream()}, policies)
-    async with asyncio.timeout(BOUND), aggregator.open_gateway(place, agent="clerk") as clerk:
+    config_folder = ConfigFolder(tmp_path, {"shop": shop.config_entry()}, policies)
+    async with asyncio.timeout(BOUND), aggregator.open_gateway(config_folder, agent="clerk") as clerk:
         owner, nobody = clerk.as_agent("owner"), clerk.as_agent("nobody")
         assert owner is not clerk
         (found,) = await clerk.list()
@@ -82,7 +82,7 @@ async def test_each_agent_lists_finds_and_calls_what_it_may(tmp_path: Path) -> N
         ("find_order", {"n": 3}),
         ("drop_order", {}),
     ]
-    kept = [(row["agent_id"], row["status"]) for row in calls_in(place.folder / "kept.db")]
+    kept = [(row["agent_id"], row["status"]) for row in calls_in(config_folder.folder / "kept.db")]
     assert kept == [("clerk", "ok"), ("clerk", "invalid"), ("clerk", "denied"), ("owner", "ok"), ("owner", "invalid")]
     for one in (clerk, owner):
         assert not await one.changed()
@@ -100,10 +100,12 @@ async def test_a_person_is_asked_and_progress_is_heard(tmp_path: Path) -> None:
         asked.append(form["message"])
         return {"action": "accept", "content": {"allow": True}}
 
-    shop = box("pay")
+    shop = recording_server("pay")
     policies = {"agents": {"local": {"allow": ["*"], "confirm": ["shop.pay"]}}}
-    place = Place(tmp_path, {"shop": shop.upstream(), "peer": {"target": "tests.peers.sdk:build"}}, policies)
-    async with asyncio.timeout(BOUND), aggregator.open_gateway(place, names="compatible") as gateway:
+    config_folder = ConfigFolder(
+        tmp_path, {"shop": shop.config_entry(), "peer": {"target": "tests.peers.sdk:build"}}, policies
+    )
+    async with asyncio.timeout(BOUND), aggregator.open_gateway(config_folder, names="compatible") as gateway:
         assert (await gateway.call("shop.pay"))["isError"] is True
         assert not (await gateway.call("shop.pay", elicit=elicit)).get("isError")
         assert "shop__pay" in [tool.name for tool in await gateway.list()]
@@ -119,9 +121,9 @@ async def test_a_person_is_asked_and_progress_is_heard(tmp_path: Path) -> None:
 async def test_an_object_is_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: E7. Policies of the working folder count only where it names them, as nobody else may add some."""
     monkeypatch.chdir(tmp_path)
-    Place(tmp_path, {}, {"agents": {"local": {"deny": ["*"]}}})
-    shop = box(get=said("got"))
-    config: Json = {"mcpServers": {"shop": shop.upstream()}, "storage": "sqlite:///kept.db"}
+    ConfigFolder(tmp_path, {}, {"agents": {"local": {"deny": ["*"]}}})
+    shop = recording_server(get=text_result("got"))
+    config: Json = {"mcpServers": {"shop": shop.config_entry()}, "storage": "sqlite:///kept.db"}
     async with asyncio.timeout(BOUND), aggregator.open_gateway(config) as gateway:
         assert (await gateway.call("shop.get"))["content"][0]["text"] == "got"
     async with asyncio.timeout(BOUND), aggregator.open_gateway({**config, "policies": "policies"}) as gateway:

@@ -28,7 +28,7 @@ class DatabaseFile(bytes):
         return f"<{len(self)} bytes of a database>"
 
 
-def a_call(number: int = 1, **changes: Any) -> CallRecord:
+def make_call(number: int = 1, **changes: Any) -> CallRecord:
     """A closed call, told from others by `number`."""
     given: dict[str, Any] = {
         "trace": TraceContext(f"{number:032x}", f"{number:016x}"),
@@ -47,7 +47,7 @@ def a_call(number: int = 1, **changes: Any) -> CallRecord:
     return CallRecord(**{**given, **changes})
 
 
-def a_log(database: Database, capture: Capture = NOTHING, at_most: int = 2**30, **options: Any) -> AuditLog:
+def make_log(database: Database, capture: Capture = NOTHING, at_most: int = 2**30, **options: Any) -> AuditLog:
     """A log that has to be run and closed."""
 
     async def opened() -> AuditRows:
@@ -60,7 +60,7 @@ def a_log(database: Database, capture: Capture = NOTHING, at_most: int = 2**30, 
 @asynccontextmanager
 async def running_log(database: Database, **options: Any) -> AsyncIterator[AuditLog]:
     """A log that runs inside and is closed on the way out."""
-    log = a_log(database, **options)
+    log = make_log(database, **options)
     async with Tasks("a test") as tasks:
         tasks.start(log.run())
         yield log

@@ -29,15 +29,17 @@ from aggregator.domain.errors import OperatorError
 from aggregator.storage.audit.chain import ChainBatch, ChainEntry
 from aggregator.storage.audit.read import LogRow
 from aggregator.storage.database import open_database
-from tests.audit.logs import AT, NOTHING, a_call, rows
+from tests.audit.logs import AT, NOTHING, make_call, rows
 
 CALLS = [
     row(what, NOTHING)
     for what in (
-        a_call(1),
-        a_call(2, status="denied", error_code="tool_not_allowed", rule="*.list_*", rule_source="policies/a.yaml:3"),
+        make_call(1),
+        make_call(2, status="denied", error_code="tool_not_allowed", rule="*.list_*", rule_source="policies/a.yaml:3"),
         AuditEvent("upstream_state", AT + 2.5, "crm is unavailable: it ended.", server="crm", details={"to": "away"}),
-        a_call(3, agent_id="desk", server="erp", tool="erp.search", status="timeout", duration=30.0, answered_by="crm"),
+        make_call(
+            3, agent_id="desk", server="erp", tool="erp.search", status="timeout", duration=30.0, answered_by="crm"
+        ),
         CallRecord(TraceContext("f" * 32, "f" * 16), AT + 4, "desk", "no.such", "http", status="invalid"),
     )
 ]
@@ -131,7 +133,10 @@ def test_a_long_name_pushes_nothing_aside(url: str, capsys: pytest.CaptureFixtur
 
 def test_who_agreed_is_told(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """E13: In the table, in `show` and in what is exported; whatever a host calls itself."""
-    append(url, [row(a_call(1, approved_by="cli:ada"), NOTHING), row(a_call(2, approved_by="host:\x1b[31m"), NOTHING)])
+    append(
+        url,
+        [row(make_call(1, approved_by="cli:ada"), NOTHING), row(make_call(2, approved_by="host:\x1b[31m"), NOTHING)],
+    )
     audit.tail(url)
     _, one, other = lines(capsys)
     assert one.endswith("  approved by cli:ada")
@@ -214,7 +219,7 @@ def test_verify(log: str, path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     first, newest, _ = lines(capsys)
     assert first == "5 rows, none missing, none changed."
     digest = newest.split()[-1]
-    append(log, [row(a_call(6), NOTHING)])
+    append(log, [row(make_call(6), NOTHING)])
     assert audit_proof.verify(log, digest) == 0
     Path(f"{path}.unwritten-1.jsonl").write_text("")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -327,7 +332,7 @@ def test_follow_until_a_signal(log: str, path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("TIME")
         assert "no.such" in process.stdout.readline()
-        append(log, [row(a_call(7), NOTHING), row(a_call(8, agent_id="desk", tool="erp.late"), NOTHING)])
+        append(log, [row(make_call(7), NOTHING), row(make_call(8, agent_id="desk", tool="erp.late"), NOTHING)])
         assert "erp.late" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=10)

@@ -14,7 +14,7 @@ from aggregator.domain.call_record import EventKind, RowStatus
 from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.database import open_database
 from aggregator.storage.tables import audit_events, mcp_tool_call_log
-from tests.audit.logs import NOTHING, a_call
+from tests.audit.logs import NOTHING, make_call
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
 
@@ -31,9 +31,9 @@ def test_the_program_on_the_page_checks_a_log(made: Path, url: str, key: list[st
     """D9: Whoever does not trust this program can check its log with another."""
     strange = 'tab\t, bell\x07, delete\x7f, line\u2028, "quotes", \\, ümlaut, 地图, 😀'
     calls = [
-        a_call(1, duration=0.000012, queued=1e-6, error_message=strange),
-        a_call(2, duration=86400.0, steps=[], result=None, conversation_id=strange),
-        a_call(3, started=1763712000.1, retries=2),
+        make_call(1, duration=0.000012, queued=1e-6, error_message=strange),
+        make_call(2, duration=86400.0, steps=[], result=None, conversation_id=strange),
+        make_call(3, started=1763712000.1, retries=2),
     ]
 
     async def fill() -> None:

@@ -20,7 +20,7 @@ from aggregator.storage.audit.chain import ChainBatch, entry
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import sqlite
 from aggregator.storage.opening import Database
-from tests.audit.logs import NOTHING, a_call, all_written, numbers, rows, running_log, until, verdict_on
+from tests.audit.logs import NOTHING, all_written, make_call, numbers, rows, running_log, until, verdict_on
 
 
 @pytest.fixture
@@ -55,11 +55,11 @@ async def test_rows_wait_for_a_locked_database(hasty: Database, path: Path, capl
     caplog.set_level("INFO")
     async with running_log(hasty) as log:
         with locked(path):
-            log.record(a_call(1))
+            log.record(make_call(1))
             await until(lambda: log.problem is not None)
             assert "kept locked" in (log.problem or "")
             await log.room("t")
-            log.record(a_call(2))
+            log.record(make_call(2))
             assert "failing" in repr(log)
         await all_written(log)
         assert log.problem is None
@@ -72,7 +72,7 @@ async def test_strict_makes_no_call_that_cannot_be_recorded(hasty: Database, pat
     """D9: The one under way is refused after the fact, its row written later; the next is refused before."""
     async with running_log(hasty, strict=True) as log:
         with locked(path):
-            first = a_call(1)
+            first = make_call(1)
             await log.room("crm.list_orders")
             log.record(first)
             with pytest.raises(NotRecorded, match=r"outcome of .* is withheld"):
@@ -83,7 +83,7 @@ async def test_strict_makes_no_call_that_cannot_be_recorded(hasty: Database, pat
                 await log.written(first)
         await until(lambda: log.problem is None)
         await log.room("crm.list_orders")
-        second = a_call(2)
+        second = make_call(2)
         log.record(second)
         await log.written(second)
         assert numbers(path) == [1, 2]
@@ -98,7 +98,7 @@ async def test_too_many_rows_wait_in_files(hasty: Database, path: Path, monkeypa
         async with running_log(hasty) as log:
             for number in range(100):
                 await log.room("t")
-                log.record(a_call(number))
+                log.record(make_call(number))
                 if number == 3:
                     await until(lambda: log.problem is not None)
             await until(lambda: log.report()["put_aside"] > 50)
@@ -109,8 +109,8 @@ async def test_too_many_rows_wait_in_files(hasty: Database, path: Path, monkeypa
     assert len(files) >= 25
     assert {oct(file.stat().st_mode)[-3:] for file in files} == {"600"}
     async with running_log(hasty) as one, running_log(hasty) as other:
-        one.record(a_call(100))
-        other.record(a_call(101))
+        one.record(make_call(100))
+        other.record(make_call(101))
         await until(lambda: len(numbers(path)) == 102 and not waiting_beside(path))
     assert sorted(numbers(path)) == list(range(102))
     told = rows(path, "SELECT summary FROM audit_events WHERE kind = 'log_recovered'")
@@ -124,7 +124,7 @@ async def test_rows_come_back_while_the_log_runs(hasty: Database, path: Path, mo
         with locked(path):
             for number in range(50):
                 await log.room("t")
-                log.record(a_call(number))
+                log.record(make_call(number))
                 if number == 3:
                     await until(lambda: log.problem is not None)
             await until(lambda: log.report()["put_aside"] > 20)
@@ -162,7 +162,7 @@ async def test_files_that_are_no_rows_are_set_aside(
     for name, text in bad.items():
         Path(f"{path}.unwritten-{name}.jsonl").write_bytes(text)
     async with running_log(database) as log:
-        log.record(a_call(1))
+        log.record(make_call(1))
         await until(lambda: not waiting_beside(path))
     assert len(list(path.parent.glob("*.refused"))) == len(bad)
     assert not good.exists()
@@ -180,7 +180,7 @@ async def test_what_is_lost_is_told(
     async with running_log(hasty, at_most=1) as log:
         with locked(path):
             for number in range(30):
-                log.record(a_call(number))
+                log.record(make_call(number))
             await until(lambda: log.report()["lost"] > 0)
             lost = log.report()["lost"]
         await until(lambda: len(rows(path, "SELECT 1 FROM audit_events")) == 1)
@@ -202,7 +202,7 @@ async def test_a_full_disk(hasty: Database, path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(sqlite, "_begin", with_room)
     async with running_log(hasty) as log:
         for number in range(200):
-            log.record(a_call(number))
+            log.record(make_call(number))
         await until(lambda: log.problem is not None)
         assert "no room left" in (log.problem or "")
         full = False
@@ -215,11 +215,11 @@ async def test_a_file_that_is_taken_away(hasty: Database, path: Path) -> None:
     """D9: Rows are not written into a file that has no name any more; they are in the next one, which is made for them
     and says that others are missing."""
     async with running_log(hasty) as log:
-        log.record(a_call(1))
+        log.record(make_call(1))
         await all_written(log)
         for file in list(path.parent.iterdir()):
             file.unlink()
-        log.record(a_call(2))
+        log.record(make_call(2))
         await all_written(log)
     assert numbers(path) == [2]
     told = "The record of the end of the log did not fit; rows behind number 0 may have been cut off."
@@ -231,12 +231,12 @@ async def test_the_end_does_not_wait_for_ever(hasty: Database, path: Path, caplo
     """D9: What is not written in time lies in a file, and is in the log after the next start."""
     with locked(path):
         async with running_log(hasty) as log:
-            log.record(a_call(1))
+            log.record(make_call(1))
             await asyncio.sleep(0)
     assert (len(waiting_beside(path)), numbers(path)) == (1, [])
     assert "into a file beside the database" in caplog.text
     async with running_log(hasty) as log:
-        log.record(a_call(2))
+        log.record(make_call(2))
         await until(lambda: not waiting_beside(path))
     assert sorted(numbers(path)) == [1, 2]
 
@@ -247,11 +247,11 @@ async def test_a_head_that_was_set_back_does_not_end_the_log(
     """Rows are still taken; that somebody was there is seen."""
     async with running_log(hasty) as log:
         for number in range(3):
-            log.record(a_call(number))
+            log.record(make_call(number))
         await all_written(log)
         for change in ("UPDATE audit_heads SET seq = 1", "DELETE FROM audit_heads"):
             await asyncio.to_thread(changed, path, change)
-            log.record(a_call(3))
+            log.record(make_call(3))
             await all_written(log)
     assert numbers(path) == [0, 1, 2, 3, 3]
     assert "does not fit" in caplog.text
@@ -277,7 +277,7 @@ async def test_damaged_pages_are_noticed_at_the_start(
     """Not only when somebody reads them, which may be after a year; the log goes on, and a whole one is no news."""
     async with open_database(url) as database:
         await database.audit.append(
-            ChainBatch([row(a_call(number, user_id="to-find"), NOTHING) for number in range(400)])
+            ChainBatch([row(make_call(number, user_id="to-find"), NOTHING) for number in range(400)])
         )
         assert await database.audit.damage() is None
     with closing(sqlite3.connect(path)) as connection:
@@ -286,7 +286,7 @@ async def test_damaged_pages_are_noticed_at_the_start(
     at = whole.index(b"to-find", len(whole) // 2) // 4096 * 4096
     path.write_bytes(whole[:at] + b"\xff" * 64 + whole[at + 64 :])
     async with open_database(url) as opened, running_log(opened) as log:
-        log.record(a_call(1000))
+        log.record(make_call(1000))
         await until(lambda: log.damage is not None)
         assert str(path) in str(log.damage)
         assert "in its table mcp_tool_call_log" in caplog.text

@@ -18,7 +18,7 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import NotRecorded
 from aggregator.storage.database import open_database
 from aggregator.storage.opening import Database
-from tests.audit.logs import a_call, a_log, all_written, numbers, rows, running_log, until, verdict_on
+from tests.audit.logs import all_written, make_call, make_log, numbers, rows, running_log, until, verdict_on
 
 Running = Callable[..., AbstractAsyncContextManager[AuditLog]]
 
@@ -31,7 +31,7 @@ async def test_counts_agree_under_load(logging_into: Running, path: Path) -> Non
         for number in range(first, first + 100):
             await log.room("crm.list_orders")
             ended.append(number)
-            log.record(a_call(number))
+            log.record(make_call(number))
             if number % 7 == 0:
                 await asyncio.sleep(0)
 
@@ -53,7 +53,7 @@ async def test_rows_are_written_while_every_other_thread_is_busy(logging_into: R
             async with logging_into(strict=True) as log:
                 for number in range(3):
                     await log.room("crm.list_orders")
-                    call = a_call(number)
+                    call = make_call(number)
                     log.record(call)
                     await log.written(call)
                 assert numbers(path) == [0, 1, 2]
@@ -74,10 +74,10 @@ async def test_rows_are_written_together(logging_into: Running, path: Path, data
     database.audit.append = counted  # type: ignore[assignment, method-assign]
     async with logging_into(flush_interval=60.0) as log:
         for number in range(999):
-            log.record(a_call(number))
+            log.record(make_call(number))
         await asyncio.sleep(0)
         assert (commits, numbers(path)) == (0, [])
-        log.record(a_call(999))
+        log.record(make_call(999))
         await all_written(log)
     assert len(numbers(path)) == 1000
     assert commits <= 4
@@ -88,7 +88,7 @@ async def test_nothing_is_opened_for_nothing(path: Path) -> None:
         raise AssertionError
 
     async with open_database(f"sqlite+aiosqlite:///{path}") as database:
-        log = a_log(database)
+        log = make_log(database)
         log._writer._open_rows = opened  # type: ignore[assignment]
         async with Tasks("a test") as tasks:
             tasks.start(log.run())
@@ -102,16 +102,16 @@ async def test_a_log_that_is_cancelled_anywhere_writes_each_row_once(
     database: Database, path: Path, steps: int
 ) -> None:
     """D9: Also where the cancellation falls into a commit of which nobody knows whether it worked."""
-    log = a_log(database, flush_interval=0.001)
+    log = make_log(database, flush_interval=0.001)
     async with asyncio.timeout(20), Tasks("a test") as tasks:
         tasks.start(log.run())
         for number in range(20):
-            log.record(a_call(number))
+            log.record(make_call(number))
             for _ in range(steps):
                 await asyncio.sleep(0)
         await tasks.cancel()
     for number in range(20, 30):
-        log.record(a_call(number))
+        log.record(make_call(number))
     await log.close()
     assert numbers(path) == list(range(30))
     assert (await verdict_on(path)).faults == ()
@@ -133,9 +133,9 @@ async def test_a_commit_whose_end_nobody_saw(
 
     database.audit.append = unseen  # type: ignore[assignment, method-assign]
     async with logging_into() as log:
-        log.record(a_call(1))
+        log.record(make_call(1))
         await all_written(log)
-        log.record(a_call(2))
+        log.record(make_call(2))
     assert numbers(path) == [1, 2]
     assert caplog.text.count("cannot be written") == 1
 
@@ -143,11 +143,11 @@ async def test_a_commit_whose_end_nobody_saw(
 async def test_what_comes_after_the_end_is_kept(database: Database, path: Path) -> None:
     """D9: A call that ends when the log is closed already is in the log of the next start."""
     async with running_log(database) as log:
-        log.record(a_call(1))
-    log.record(a_call(2))
+        log.record(make_call(1))
+    log.record(make_call(2))
     assert numbers(path) == [1]
     async with running_log(database) as log:
-        log.record(a_call(3))
+        log.record(make_call(3))
         await until(lambda: len(numbers(path)) == 3)
     assert sorted(numbers(path)) == [1, 2, 3]
     assert (await verdict_on(path)).faults == ()
@@ -156,10 +156,10 @@ async def test_what_comes_after_the_end_is_kept(database: Database, path: Path) 
 async def test_calls_wait_for_room(database: Database, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """D9: When rows come faster than they can be written, calls wait, and not without end."""
     monkeypatch.setattr(writer, "ROWS_AT_MOST", 5)
-    log = a_log(database)
+    log = make_log(database)
     for number in range(5):
         await log.room("t")
-        log.record(a_call(number))
+        log.record(make_call(number))
     waiting = asyncio.ensure_future(log.room("t"))
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -169,7 +169,7 @@ async def test_calls_wait_for_room(database: Database, path: Path, monkeypatch: 
             await waiting
     monkeypatch.setattr(log_module, "PATIENCE", 0.01)
     for number in range(5, 11):
-        log.record(a_call(number))
+        log.record(make_call(number))
     await log.room("t")
     await log.close()
     assert numbers(path) == list(range(11))
@@ -180,7 +180,7 @@ async def test_strict_answers_after_the_commit(logging_into: Running, path: Path
     async with logging_into(strict=True, flush_interval=60.0) as log:
 
         async def call(number: int) -> None:
-            record = a_call(number)
+            record = make_call(number)
             await log.room("t")
             log.record(record)
             await log.written(record)
@@ -193,8 +193,8 @@ async def test_strict_answers_after_the_commit(logging_into: Running, path: Path
 
 async def test_default_waits_for_nothing(logging_into: Running, path: Path) -> None:
     async with logging_into(flush_interval=60.0) as log:
-        log.record(a_call(1))
-        await log.written(a_call(1))
+        log.record(make_call(1))
+        await log.written(make_call(1))
         assert numbers(path) == []
 
 
@@ -202,10 +202,10 @@ async def test_a_bug_in_a_row_costs_that_row(
     logging_into: Running, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with logging_into() as log:
-        log.record(a_call(1))
-        log.record(a_call(2, duration="long"))
+        log.record(make_call(1))
+        log.record(make_call(2, duration="long"))
         log.record(CallRecord(None, 0.0, "", "", ""))  # type: ignore[arg-type]
-        log.record(a_call(3))
+        log.record(make_call(3))
     assert numbers(path) == [1, 3]
     told = rows(path, "SELECT summary FROM audit_events WHERE kind = 'log_gap' ORDER BY seq")
     assert told == ["A row could not be made: ValueError.", "A row could not be made: AttributeError."]
@@ -214,8 +214,8 @@ async def test_a_bug_in_a_row_costs_that_row(
 
 async def test_strict_refuses_once_the_wait_is_over(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_module, "PATIENCE", 0.01)
-    log = a_log(database, strict=True)
-    record = a_call(1)
+    log = make_log(database, strict=True)
+    record = make_call(1)
     log.record(record)
     with pytest.raises(NotRecorded, match="may have taken effect") as refused:
         await log.written(record)

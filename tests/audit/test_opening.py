@@ -14,7 +14,7 @@ from aggregator.domain.call_record import AuditEvent
 from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.opening import Database
-from tests.audit.logs import a_call, a_log, numbers, rows, until, verdict_on
+from tests.audit.logs import make_call, make_log, numbers, rows, until, verdict_on
 
 _EVENTS = "SELECT summary FROM audit_events ORDER BY seq"
 
@@ -25,7 +25,7 @@ class _Start:
     def __init__(self, database: Database, *, strict: bool = False) -> None:
         self.over = asyncio.Event()
         self.opened = 0
-        self.log = a_log(database, strict=strict)
+        self.log = make_log(database, strict=strict)
         self.log._writer._open_rows = self._open
         self._rows = database.audit
 
@@ -38,7 +38,7 @@ class _Start:
 
 
 async def _calls(start: _Start) -> None:
-    start.log.record(a_call(1))
+    start.log.record(make_call(1))
 
 
 async def _is_over(start: _Start) -> None:
@@ -82,7 +82,7 @@ async def test_strict_calls_wait_for_no_start(database: Database) -> None:
     start = _Start(database, strict=True)
     async with Tasks("a test") as tasks, asyncio.timeout(5):
         tasks.start(start.log.run(start.quiet))
-        call = a_call(1)
+        call = make_call(1)
         await start.log.room("crm.list_orders")
         start.log.record(call)
         await start.log.written(call)
@@ -107,14 +107,14 @@ async def test_what_is_answered_before_the_database_is_open_is_in_a_file(
     async with Tasks("a test") as tasks:
         tasks.start(start.log.run())
         for number in range(1, 6):
-            start.log.record(a_call(number))
+            start.log.record(make_call(number))
             await until(lambda wanted=number: start.log.report()["put_aside"] == wanted)  # type: ignore[misc]
         spill = Spill(path, 2**20)
         kept = [batch.entries for file in waiting_beside(path) if (batch := spill.read(file)) is not None]
         assert [one.values["trace_id"] for entries in kept for one in entries] == [f"{n:032x}" for n in range(1, 6)]
         assert rows(path) == []
         made.set()
-        start.log.record(a_call(6))
+        start.log.record(make_call(6))
         await until(lambda: len(numbers(path)) == 6)
         await tasks.cancel()
         await start.log.close()
@@ -145,7 +145,7 @@ async def test_a_program_that_ends_before_the_database_is_open_leaves_no_file(
     start.log._writer._open_rows = slowly
     async with Tasks("a test") as tasks:
         tasks.start(start.log.run())
-        start.log.record(a_call(1))
+        start.log.record(make_call(1))
         await until(lambda: start.log.report()["put_aside"] == 1)
         if ends == "while the file is taken back":
             made.set()
@@ -171,8 +171,8 @@ async def test_nobody_is_answered_before_the_database_is_open_in_strict_mode(
     start.log._writer._open_rows = slowly
     async with Tasks("a test") as tasks, asyncio.timeout(20):
         tasks.start(start.log.run())
-        start.log.record(a_call(1))
-        written = tasks.start(start.log.written(a_call(1)))
+        start.log.record(make_call(1))
+        written = tasks.start(start.log.written(make_call(1)))
         await until(lambda: len(start.log._writer) == 1)
         for _ in range(20):
             await asyncio.sleep(0)

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.audit.logs import numbers, verdict_on
-from tests.storage.processes import other
+from tests.storage.processes import other_process
 
 # Every script: a log on the database, which runs.
 _LOG = """
@@ -34,7 +34,7 @@ await all_written(log)
 say("done")
     """
     with ExitStack() as stack:
-        processes = [stack.enter_context(other(url, script(body))) for _ in range(2)]
+        processes = [stack.enter_context(other_process(url, script(body))) for _ in range(2)]
         for process in processes:
             assert await asyncio.to_thread(process.read) == "ready"
         for first, process in enumerate(processes):
@@ -61,7 +61,7 @@ for number in range(300, 350):
 say("recorded")
 hear()
     """
-    with other(url, script(body)) as process:
+    with other_process(url, script(body)) as process:
         assert await asyncio.to_thread(process.read) == "recorded"
         await asyncio.to_thread(process.kill)
     found = numbers(made)
@@ -82,7 +82,7 @@ async def host(first):
 |        say(number)
 await asyncio.gather(*(host(first) for first in range(8)))
     """
-    with other(url, script(body, strict=True)) as process:
+    with other_process(url, script(body, strict=True)) as process:
         told = [await asyncio.to_thread(process.read) for _ in range(100)]
         told += (await asyncio.to_thread(process.kill)).split()
     assert set(map(int, told)) <= set(numbers(made))
@@ -98,6 +98,6 @@ for number in range(500):
 await tasks.cancel()
 await log.close()
     """
-    with other(url, script(body, flush_interval=60.0)) as process:
+    with other_process(url, script(body, flush_interval=60.0)) as process:
         await asyncio.to_thread(process.done)
     assert numbers(made) == list(range(500))

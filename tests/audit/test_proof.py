@@ -19,7 +19,7 @@ from aggregator.storage.audit.read import open_reader
 from aggregator.storage.audit.verify import Verdict, verify
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageError
-from tests.audit.logs import AT, NOTHING, a_call, rows
+from tests.audit.logs import AT, NOTHING, make_call, rows
 
 SECRET: Final = "a chain key of more than 32 characters"
 OTHER: Final = "quite another key of 32 characters"
@@ -34,7 +34,7 @@ def filled(made: Path, url: str) -> Fill:
         async def work() -> None:
             async with open_database(url, key) as database:
                 for number in range(first, last + 1):
-                    await database.audit.append(ChainBatch([row(a_call(number, duration=0.0), NOTHING)]))
+                    await database.audit.append(ChainBatch([row(make_call(number, duration=0.0), NOTHING)]))
                 if trim is not None:
                     assert await database.audit.trim(before=AT + trim, keep_bytes=None, now=AT + 1000)
 
@@ -205,9 +205,9 @@ async def test_a_log_that_is_cut_while_it_is_written_says_so(made: Path, url: st
     """D9: The process that writes it knows how it ended."""
     async with open_database(url, key) as database:
         for number in range(1, 6):
-            await database.audit.append(ChainBatch([row(a_call(number), NOTHING)]))
+            await database.audit.append(ChainBatch([row(make_call(number), NOTHING)]))
         _cut_tail(made, 3)
-        await database.audit.append(ChainBatch([row(a_call(9), NOTHING)]))
+        await database.audit.append(ChainBatch([row(make_call(9), NOTHING)]))
     told = rows(made, "SELECT kind, summary FROM audit_events")
     assert told == [
         ("log_mended", "The record of the end of the log did not fit; rows behind number 3 may have been cut off.")

@@ -14,14 +14,14 @@ from aggregator.storage.audit import log as audit_log
 from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.errors import StorageError
 from aggregator.storage.opening import Database
-from tests.audit.logs import AT, NOTHING, a_call, all_written, numbers, rows, until, verdict_on
+from tests.audit.logs import AT, NOTHING, all_written, make_call, numbers, rows, until, verdict_on
 
 Running = Callable[..., AbstractAsyncContextManager[AuditLog]]
 
 
 async def _fill(database: Database, count: int, *, events: int = 0) -> None:
     for number in range(count):
-        await database.audit.append(ChainBatch([row(a_call(number, duration=0.0), NOTHING)]))
+        await database.audit.append(ChainBatch([row(make_call(number, duration=0.0), NOTHING)]))
         if number < events:
             event = AuditEvent("approval", AT + number, "granted")
             await database.audit.append(ChainBatch([row(event, NOTHING)]))
@@ -67,15 +67,15 @@ async def test_the_log_trims_itself(logging_into: Running, path: Path, monkeypat
     monkeypatch.setattr(audit_log, "TRIM_STEP", 4)
     async with logging_into() as log:
         for number in range(30):
-            log.record(a_call(number, duration=0.0))
+            log.record(make_call(number, duration=0.0))
     async with logging_into(keep_for=100.0, clock=lambda: AT + 120) as log:
-        log.record(a_call(30))
+        log.record(make_call(30))
         await until(lambda: numbers(path) == list(range(20, 31)))
     (size,) = rows(path, "SELECT bytes FROM audit_heads")
     async with logging_into(keep_bytes=size) as log:
         await all_written(log)
         for number in range(31, 60):
-            log.record(a_call(number))
+            log.record(make_call(number))
         await until(lambda: rows(path, "SELECT bytes FROM audit_heads")[0] <= size)
         await all_written(log)
     assert numbers(path)[-1] == 59
@@ -90,9 +90,9 @@ async def test_a_trim_that_fails_stops_no_row(
 
     database.audit.trim = fail  # type: ignore[method-assign]
     async with logging_into(keep_for=1.0) as log:
-        log.record(a_call(1))
+        log.record(make_call(1))
         await until(lambda: "stay for now" in caplog.text)
-        log.record(a_call(2))
+        log.record(make_call(2))
     assert (numbers(path), log.problem) == ([1, 2], None)
 
 

@@ -29,7 +29,7 @@ from aggregator.storage.digest import argument_digest
 from aggregator.storage.opening import Database
 from aggregator.wire import pieces
 from aggregator.wire.codec import Raw, encode
-from tests.audit.logs import AT, NOTHING, a_call, all_written, verdict_on
+from tests.audit.logs import AT, NOTHING, all_written, make_call, verdict_on
 
 Running = Callable[..., AbstractAsyncContextManager[AuditLog]]
 FULL = Capture("full", Redactor(["hunter2-hunter2"]).value, 1000)
@@ -132,9 +132,9 @@ async def test_other_events_stand_between_the_calls(logging_into: Running, url: 
         "key_changed", AT, "k7 was revoked.", "shop", details={"key": "k7", "password": "hunter2-hunter2"}
     )
     async with logging_into(capture=FULL) as log:
-        log.record(a_call(1))
+        log.record(make_call(1))
         log.event(event)
-        log.record(a_call(2))
+        log.record(make_call(2))
     async with open_reader(url) as reader:
         found = await reader.after(0, ALL)
     assert [(one.seq, one.kind) for one in found] == [(1, "call"), (2, "key_changed"), (3, "call")]
@@ -158,7 +158,7 @@ async def test_a_command_writes_an_event_at_once(database: Database, url: str) -
 )
 async def test_what_is_captured(logging_into: Running, url: str, path: Path, mode: Any, kept: list[str]) -> None:
     """D9, B6: Arguments and results are in the file only as the configuration says, and never with a secret."""
-    call = a_call(
+    call = make_call(
         arguments={"note": "marmalade", "token": "hunter2-hunter2"},
         result={"content": [{"type": "text", "text": "strawberry for hunter2-hunter2"}]},
         error_message="hunter2-hunter2 is wrong",
@@ -177,12 +177,12 @@ async def test_what_is_captured(logging_into: Running, url: str, path: Path, mod
 
 
 def test_what_is_too_long_is_cut() -> None:
-    whole = row(a_call(result={"text": "x" * 980}), FULL).values["result"]
-    cut = row(a_call(result={"text": "x" * 1000}), FULL).values["result"]
+    whole = row(make_call(result={"text": "x" * 980}), FULL).values["result"]
+    cut = row(make_call(result={"text": "x" * 1000}), FULL).values["result"]
     assert json.loads(whole) == {"text": "x" * 980}
     assert cut == f'{{"text":"{"x" * 991}{CUT}'
-    assert row(a_call(result=Raw(b'{"a":1}')), FULL).values["result"] == '{"a":1}'
-    assert row(a_call(result={"deep": Raw(b'"' + b"x" * 10**6 + b'"')}), FULL).values["result"].endswith(CUT)
+    assert row(make_call(result=Raw(b'{"a":1}')), FULL).values["result"] == '{"a":1}'
+    assert row(make_call(result={"deep": Raw(b'"' + b"x" * 10**6 + b'"')}), FULL).values["result"].endswith(CUT)
 
 
 SECRET = "zq7-VERY-secret-" + "9" * 400
@@ -197,7 +197,7 @@ def test_a_cut_shows_no_part_of_a_secret(hidden: int, near: int) -> None:
     text = early.ljust(9192 + near, "-") + SECRET + "-" * 5000
     message = early.ljust(12192 + near, "-") + SECRET + "-" * 5000
     capture = Capture("full", Redactor([SECRET], patterns=False).value, 1000)
-    call = a_call(result={"text": text}, arguments=[text, [text]], error_message=message)
+    call = make_call(result={"text": text}, arguments=[text, [text]], error_message=message)
     kept = row(call, capture).values
     assert SECRET[:6] not in kept["result"] + kept["arguments"] + kept["error_message"]
 
@@ -219,7 +219,7 @@ names = st.text(st.characters(codec=None), max_size=300)
 def test_no_call_is_too_strange_for_a_row(empty_database: bytes, strange: list[tuple[str, str, Any, Any]]) -> None:
     """D9: Whatever a host or a server sends, there is one row, which can be read and proved."""
     calls = [
-        a_call(n, asked_name=asked, session_id=asked, error_message=said, arguments=arguments, result=result)
+        make_call(n, asked_name=asked, session_id=asked, error_message=said, arguments=arguments, result=result)
         for n, (asked, said, arguments, result) in enumerate(strange)
     ]
 
@@ -256,12 +256,12 @@ def test_a_redaction_that_fails_keeps_nothing(caplog: pytest.LogCaptureFixture) 
     def fail(value: Any) -> Any:
         raise RuntimeError("a bug")
 
-    values = row(a_call(error_message="secret"), Capture("full", fail, 1000)).values
+    values = row(make_call(error_message="secret"), Capture("full", fail, 1000)).values
     assert (values.get("arguments"), values.get("result"), values["error_message"]) == (None, None, CUT)
     assert "could not be redacted" in caplog.text
 
 
 def test_names_of_hosts_are_bounded() -> None:
-    kept = row(a_call(session_id="s" * 10**6, conversation_id="a\0b\ud800"), NOTHING).values
+    kept = row(make_call(session_id="s" * 10**6, conversation_id="a\0b\ud800"), NOTHING).values
     assert kept["session_id"] == "s" * 199 + CUT
     assert kept["conversation_id"] == "a\\0b\\ud800"

@@ -18,7 +18,7 @@ from aggregator.storage.audit import read as audit_read
 from aggregator.storage.audit.chain import ChainBatch, digested, entry, link
 from aggregator.storage.audit.verify import FAULTS_AT_MOST
 from aggregator.storage.database import open_database
-from tests.audit.logs import NOTHING, DatabaseFile, a_call, rows, verdict_on
+from tests.audit.logs import NOTHING, DatabaseFile, make_call, rows, verdict_on
 
 ROWS: Final = 12
 # Two of the rows are events; the others are calls.
@@ -37,7 +37,7 @@ def a_log_file(empty_database: bytes, tmp_path_factory: pytest.TempPathFactory) 
         async with open_database(f"sqlite+aiosqlite:///{path}") as database:
             for seq in range(1, ROWS + 1):
                 event = AuditEvent("upstream_state", float(seq), "crm is ready.", server="crm")
-                what = event if seq in EVENTS else a_call(seq, error_message="x", user_id="ada")
+                what = event if seq in EVENTS else make_call(seq, error_message="x", user_id="ada")
                 await database.audit.append(ChainBatch([row(what, NOTHING)]))
 
     asyncio.run(fill())
@@ -240,7 +240,7 @@ async def test_pages_hide_nothing(empty_database: bytes, tmp_path: Path, monkeyp
     kinds = ["call", *["call", "event", "event", "event"] * 2, "call", "call", "event", "event", "call"]
     async with open_database(f"sqlite+aiosqlite:///{path}") as database:
         for number, kind in enumerate(kinds):
-            what = a_call(number) if kind == "call" else AuditEvent("approval", 1.0, "granted")
+            what = make_call(number) if kind == "call" else AuditEvent("approval", 1.0, "granted")
             await database.audit.append(ChainBatch([row(what, NOTHING)]))
     for page in range(1, 15):
         monkeypatch.setattr(audit_read, "PAGE", page)
@@ -252,7 +252,7 @@ async def test_only_so_many_faults_are_told(empty_database: bytes, tmp_path: Pat
     path = tmp_path / "a.db"
     path.write_bytes(empty_database)
     async with open_database(f"sqlite+aiosqlite:///{path}") as database:
-        await database.audit.append(ChainBatch([row(a_call(number), NOTHING) for number in range(150)]))
+        await database.audit.append(ChainBatch([row(make_call(number), NOTHING) for number in range(150)]))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("UPDATE mcp_tool_call_log SET agent_id = 'x'")
     verdict = await verdict_on(path)

@@ -4,25 +4,25 @@ import asyncio
 import json
 from pathlib import Path
 
-from tests.bounds.place import MODERN, call, error_of, head, place
-from tests.faults.stage import BOUND, Json, until
+from tests.bounds.web_harness import MODERN, call, error_of, head, web_harness
+from tests.faults.app_harness import BOUND, Json, until
 
 
 async def test_a_body_above_the_limit(tmp_path: Path) -> None:
     """Proves: F1. 413 by its own word or in fact, the field named, the rest of it skipped."""
-    async with place(tmp_path, max_body_bytes=10_000) as it:
-        async with it.line() as line:
-            line.send(head("POST", "/mcp", content_length="10001"))
-            answer = await line.answer()
+    async with web_harness(tmp_path, max_body_bytes=10_000) as it:
+        async with it.connect() as connection:
+            connection.send(head("POST", "/mcp", content_length="10001"))
+            answer = await connection.answer()
             assert answer.status == 413
-            line.send(b" " * 10_001)
-            assert (await line.ask("/mcp", call(), **MODERN)).status == 200, "the connection can be used on"
+            connection.send(b" " * 10_001)
+            assert (await connection.ask("/mcp", call(), **MODERN)).status == 200, "the connection can be used on"
             assert "`http.max_body_bytes`" in answer.json()["error"]
-        async with it.line() as line:
-            line.send(head("POST", "/v1/tool_calls", transfer_encoding="chunked"))
+        async with it.connect() as connection:
+            connection.send(head("POST", "/v1/tool_calls", transfer_encoding="chunked"))
             for _ in range(12):
-                line.send(b"3e8\r\n" + b" " * 1000 + b"\r\n")
-            answer = await line.answer()
+                connection.send(b"3e8\r\n" + b" " * 1000 + b"\r\n")
+            answer = await connection.answer()
             assert (answer.status, answer.json()["error"]["code"]) == (413, "bad_request")
         assert it.refused("body_size") == 2
         assert (await it.call()).status == 200
@@ -30,8 +30,8 @@ async def test_a_body_above_the_limit(tmp_path: Path) -> None:
 
 async def test_what_trickles_is_not_waited_for(tmp_path: Path) -> None:
     """Proves: F1, D11. A head, a body, and a connection that says nothing: each ends in the time it may take."""
-    async with place(tmp_path, stall_timeout=0.3) as it:
-        async with it.line() as silent, it.line() as head_only, it.line() as body_only:
+    async with web_harness(tmp_path, stall_timeout=0.3) as it:
+        async with it.connect() as silent, it.connect() as head_only, it.connect() as body_only:
             head_only.send(b"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nx-a: ")
             body_only.send(head("POST", "/mcp", content_length="100") + b"{")
 
@@ -56,13 +56,13 @@ async def test_what_trickles_is_not_waited_for(tmp_path: Path) -> None:
 
 async def test_a_body_that_comes_after_its_answer_begins_nothing(tmp_path: Path) -> None:
     """Proves: F1, D11. Whoever is slow to stop sending what was refused keeps the connection, and is not counted."""
-    async with place(tmp_path, max_body_bytes=10_000, stall_timeout=0.3) as it, it.line() as line:
-        line.send(head("POST", "/mcp", content_length="10001"))
-        assert (await line.answer()).status == 413
-        line.send(b" " * 10_001)
+    async with web_harness(tmp_path, max_body_bytes=10_000, stall_timeout=0.3) as it, it.connect() as connection:
+        connection.send(head("POST", "/mcp", content_length="10001"))
+        assert (await connection.answer()).status == 413
+        connection.send(b" " * 10_001)
         late = asyncio.get_running_loop().time() + 0.4
         await until(lambda: asyncio.get_running_loop().time() > late, "a head would have been late")
-        assert (await line.ask("/mcp", call(), **MODERN)).status == 200
+        assert (await connection.ask("/mcp", call(), **MODERN)).status == 200
         assert it.refused("slow_head") == 0
 
 
@@ -70,15 +70,15 @@ async def test_a_head_without_an_end(tmp_path: Path) -> None:
     """Proves: F1. A few kilobytes of it are read, whether one header is long or many are short."""
     for more in (b"a" * 5000, b"x-a: b\r\n" * 700):
         (folder := tmp_path / str(len(more))).mkdir()
-        async with place(folder) as it, it.line() as line:
-            line.send(b"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nx-a: " + more * 30)
-            assert b" 431 " in (await line.ended())[:20]
+        async with web_harness(folder) as it, it.connect() as connection:
+            connection.send(b"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nx-a: " + more * 30)
+            assert b" 431 " in (await connection.ended())[:20]
             assert it.refused("head_size") == 1
 
 
 async def test_pending_requests_have_a_bound(tmp_path: Path) -> None:
     """Proves: D7, D11. One more than may be is refused at once, with when to come back; then there is room again."""
-    async with place(tmp_path, max_pending=3) as it:
+    async with web_harness(tmp_path, max_pending=3) as it:
         async with asyncio.TaskGroup() as tasks:
             held = [tasks.create_task(it.call(hang=True)) for _ in range(3)]
             await until(lambda: it.upstream.hanging == 3, "three calls hang")
@@ -86,8 +86,8 @@ async def test_pending_requests_have_a_bound(tmp_path: Path) -> None:
             assert (refused.status, refused.headers["retry-after"]) == (503, "1")
             error = error_of(refused)
             assert error["data"] == {"limit": "pending", "most": 3, "field": "http.max_pending", "retryAfter": 1}
-            async with it.line() as line:
-                said = (await line.ask("/v1/tool_calls", {"name": "up.echo", "arguments": {}})).json()
+            async with it.connect() as connection:
+                said = (await connection.ask("/v1/tool_calls", {"name": "up.echo", "arguments": {}})).json()
                 assert said["error"]["code"] == "too_many_requests"
             assert it.refused("pending") == 2
             it.upstream.release.set()
@@ -97,8 +97,13 @@ async def test_pending_requests_have_a_bound(tmp_path: Path) -> None:
 
 async def test_what_makes_room_needs_none(tmp_path: Path) -> None:
     """Proves: A8, D11. Where no more requests are taken, a call can still be given up, over both legacy doors."""
-    async with place(tmp_path, max_pending=1) as it, it.line() as line, it.line() as other, it.line() as events:
-        session = {"mcp_session_id": (await it.initialize(line)).headers["mcp-session-id"]}
+    async with (
+        web_harness(tmp_path, max_pending=1) as it,
+        it.connect() as connection,
+        it.connect() as other,
+        it.connect() as events,
+    ):
+        session = {"mcp_session_id": (await it.initialize(connection)).headers["mcp-session-id"]}
         events.send(head("GET", "/sse"))
         assert (await events.answer()).status == 200
         target = (await events.event()).decode()
@@ -106,7 +111,7 @@ async def test_what_makes_room_needs_none(tmp_path: Path) -> None:
         await other.ask(target, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
         hang = {"name": "up.echo", "arguments": {"hang": True}}
         for way, more in (("/mcp", session), (target, {})):
-            line.post(way, {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": hang}, **more)
+            connection.post(way, {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": hang}, **more)
             await until(lambda: it.upstream.hanging == 1, "the call hangs")
             ping = {"jsonrpc": "2.0", "id": 8, "method": "ping"}
             assert (await other.ask("/mcp", ping, **session)).status == 503
@@ -119,7 +124,7 @@ async def test_what_makes_room_needs_none(tmp_path: Path) -> None:
 async def test_one_agent_has_its_part_only(tmp_path: Path) -> None:
     """Proves: D4, D11. 429 for the one that takes too much, answers for the other, at every kind of limit."""
     limits: Json = {"max_pending": 4, "max_sessions": 4, "max_streams": 4, "agent_share": 0.5}
-    async with place(tmp_path, agents=("greedy", "modest"), **limits) as it:
+    async with web_harness(tmp_path, agents=("greedy", "modest"), **limits) as it:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(2):
                 tasks.create_task(it.call("greedy", hang=True))
@@ -128,17 +133,17 @@ async def test_one_agent_has_its_part_only(tmp_path: Path) -> None:
             assert (refused.status, error_of(refused)["data"]["most"]) == (429, 2)
             assert (await it.call("modest")).status == 200
             it.upstream.release.set()
-        async with it.line() as one, it.line() as two, it.line() as other:
-            for line in (one, one, two, other):
-                answer = await it.initialize(line, "modest" if line is other else "greedy")
-                assert answer.status == (429 if line is two else 200)
-                assert line is not two or error_of(answer)["data"]["field"] == "http.max_sessions"
-            for line, status in ((one, 200), (two, 200), (other, 429)):
+        async with it.connect() as one, it.connect() as two, it.connect() as other:
+            for connection in (one, one, two, other):
+                answer = await it.initialize(connection, "modest" if connection is other else "greedy")
+                assert answer.status == (429 if connection is two else 200)
+                assert connection is not two or error_of(answer)["data"]["field"] == "http.max_sessions"
+            for connection, status in ((one, 200), (two, 200), (other, 429)):
                 listen = {"jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": call()["params"]}
                 listen["params"]["notifications"] = {"toolsListChanged": True}
                 headers = MODERN | {"mcp_method": "subscriptions/listen"}
-                line.post("/mcp", listen, **headers, **it.key("greedy"))
-                answer = await line.answer()
+                connection.post("/mcp", listen, **headers, **it.key("greedy"))
+                answer = await connection.answer()
                 assert answer.status == status, answer.body
         assert (it.refused("pending_of_agent"), it.refused("sessions_of_agent")) == (1, 1)
         assert it.refused("streams_of_agent") == 1
@@ -148,16 +153,16 @@ async def test_one_agent_has_its_part_only(tmp_path: Path) -> None:
 
 async def test_every_message_of_a_batch_counts(tmp_path: Path) -> None:
     """Proves: D11. What one post carries is no way round the bound; the rest of the batch is answered."""
-    async with place(tmp_path, max_pending=3) as it, it.line() as line:
+    async with web_harness(tmp_path, max_pending=3) as it, it.connect() as connection:
         hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-03-26"}}
-        session = (await line.ask("/mcp", hello)).headers["mcp-session-id"]
+        session = (await connection.ask("/mcp", hello)).headers["mcp-session-id"]
         batch = [{"jsonrpc": "2.0", "id": n, "method": "ping"} for n in range(5)]
         hang = {"name": "up.echo", "arguments": {"hang": True}}
         batch += [{"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": hang} for n in range(5, 9)]
-        line.post("/mcp", batch, mcp_session_id=session)
+        connection.post("/mcp", batch, mcp_session_id=session)
         await until(lambda: it.upstream.hanging == 2, "as many run as may")
         it.upstream.release.set()
-        answers = {part["id"]: part for part in (await line.answer()).json()}
+        answers = {part["id"]: part for part in (await connection.answer()).json()}
         assert len(answers) == 9
         assert sum("error" in part for part in answers.values()) == 2
         assert all(part["error"]["code"] == 503 for part in answers.values() if "error" in part)
@@ -166,9 +171,9 @@ async def test_every_message_of_a_batch_counts(tmp_path: Path) -> None:
 async def test_a_host_that_does_not_read_its_stream(tmp_path: Path) -> None:
     """Proves: D11, A7. Its stream is ended, nothing of it is kept, and others are answered meanwhile."""
     async with (
-        place(tmp_path, max_unread_bytes=200_000, stall_timeout=0.5) as it,
-        it.line(small=True) as deaf,
-        it.line() as poster,
+        web_harness(tmp_path, max_unread_bytes=200_000, stall_timeout=0.5) as it,
+        it.connect(small=True) as deaf,
+        it.connect() as poster,
     ):
         deaf.send(head("GET", "/sse"))
         assert (await deaf.answer()).status == 200
@@ -189,9 +194,9 @@ async def test_a_host_that_does_not_read_its_stream(tmp_path: Path) -> None:
 
 async def test_a_host_that_does_not_read_its_answer(tmp_path: Path) -> None:
     """Proves: D11. A whole answer is not kept for ever either; one that reads slowly gets it."""
-    async with place(tmp_path, stall_timeout=0.3) as it, it.line(small=True) as deaf, it.line() as slow:
-        for line in (deaf, slow):
-            line.post("/mcp", call(size=6_000_000), **MODERN)
+    async with web_harness(tmp_path, stall_timeout=0.3) as it, it.connect(small=True) as deaf, it.connect() as slow:
+        for connection in (deaf, slow):
+            connection.post("/mcp", call(size=6_000_000), **MODERN)
         got = 0
         async with asyncio.timeout(BOUND):
             while got < 6_000_000:
@@ -205,7 +210,7 @@ async def test_a_host_that_does_not_read_its_answer(tmp_path: Path) -> None:
 
 async def test_the_refusals_are_on_the_page(tmp_path: Path) -> None:
     """Proves: D9. By limit, for whoever scrapes it."""
-    async with place(tmp_path, max_pending=1) as it:
+    async with web_harness(tmp_path, max_pending=1) as it:
         held = asyncio.create_task(it.call(hang=True))
         await until(lambda: it.upstream.hanging == 1, "one call hangs")
         assert (await it.call()).status == 503

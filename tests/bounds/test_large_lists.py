@@ -19,8 +19,8 @@ from aggregator.gateway.views.list_changed import notification
 from aggregator.gateway.views.views import View
 from aggregator.upstream.sessions.connect import UpstreamSession
 from aggregator.upstream.sessions.negotiate import Negotiated
-from tests.access.desk import LEGACY, Desk, configured, tool
-from tests.faults.stage import Json, until
+from tests.access.gateway_harness import LEGACY, GatewayHarness, make_config, tool
+from tests.faults.app_harness import Json, until
 
 # More than is done in one go of anything.
 MANY: Final = 1_100
@@ -70,9 +70,11 @@ def many(*more: Json) -> list[Json]:
     return [*(tool(f"tool_{number}") for number in range(MANY)), *more]
 
 
-def desk_with(folder: Path, policies: object = None, tools: list[Json] | None = None, **settings: Any) -> Desk:
-    config = configured(folder, {"big": {"command": "played"}, "quick": {"command": "played"}}, **settings)
-    return Desk(config, {"big": many() if tools is None else tools, "quick": [tool("echo")]}, policies)
+def harness_with(
+    folder: Path, policies: object = None, tools: list[Json] | None = None, **settings: Any
+) -> GatewayHarness:
+    config = make_config(folder, {"big": {"command": "played"}, "quick": {"command": "played"}}, **settings)
+    return GatewayHarness(config, {"big": many() if tools is None else tools, "quick": [tool("echo")]}, policies)
 
 
 class Listing:
@@ -99,38 +101,38 @@ async def test_a_list_that_changed_is_looked_over_between_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C5: until all of it was looked over, the list before it counts, whole."""
-    desk = desk_with(tmp_path, {"agents": {"one": {"allow": ["*"]}}}, tools=[tool("before")])
+    harness = harness_with(tmp_path, {"agents": {"one": {"allow": ["*"]}}}, tools=[tool("before")])
     session = session_with(many())
     async with turning() as turns:
         monkeypatch.setattr(vet_module, "definition_digest", turns.watching(vet_module.definition_digest))
-        reading = asyncio.ensure_future(desk.app.links["big"].lists.refresh(session, "tool", lose))
+        reading = asyncio.ensure_future(harness.app.links["big"].lists.refresh(session, "tool", lose))
         await until(lambda: turns.calls, "it is being looked over")
-        answer = await desk.call(desk.host("one"), "quick.echo")
+        answer = await harness.call(harness.host("one"), "quick.echo")
         assert answer["result"]["content"][0]["text"] == "did echo"
         assert not reading.done()
-        assert [record.name for record in desk.app.gateway.catalog.tools] == ["big.before", "quick.echo"]
+        assert [record.name for record in harness.app.gateway.catalog.tools] == ["big.before", "quick.echo"]
         assert await reading
-    assert len(desk.app.gateway.catalog.tools) == MANY + 1
+    assert len(harness.app.gateway.catalog.tools) == MANY + 1
     assert turns.were_spread(MANY)
 
 
 async def test_a_newer_list_takes_the_place_of_one_still_being_looked_over(tmp_path: Path) -> None:
     """C5: however long the older one takes."""
-    desk = desk_with(tmp_path, tools=[])
+    harness = harness_with(tmp_path, tools=[])
     session = session_with(many(), [tool("newer")])
-    lists = desk.app.links["big"].lists
+    lists = harness.app.links["big"].lists
     await asyncio.gather(lists.refresh(session, "tool", lose), lists.refresh(session, "tool", lose))
-    assert [record.name for record in desk.app.gateway.catalog.tools] == ["big.newer", "quick.echo"]
+    assert [record.name for record in harness.app.gateway.catalog.tools] == ["big.newer", "quick.echo"]
 
 
 async def test_what_did_not_change_stays_the_same_record(tmp_path: Path) -> None:
     """B3: so that it costs nothing to see what changed; true is another value than 1."""
-    desk = desk_with(tmp_path, tools=many(tool("flag", {"a": {"default": 1}})))
-    before = {record.own_name: record for record in desk.app.gateway.catalog.tools}
-    lists = desk.app.links["big"].lists
+    harness = harness_with(tmp_path, tools=many(tool("flag", {"a": {"default": 1}})))
+    before = {record.own_name: record for record in harness.app.gateway.catalog.tools}
+    lists = harness.app.links["big"].lists
     session = session_with(many(tool("flag", {"a": {"default": True}})))
     assert await lists.refresh(session, "tool", lose)
-    after = {record.own_name: record for record in desk.app.gateway.catalog.tools}
+    after = {record.own_name: record for record in harness.app.gateway.catalog.tools}
     assert [name for name, record in after.items() if before[name] is not record] == ["flag"]
 
 
@@ -139,37 +141,37 @@ async def test_what_an_agent_may_call_is_decided_between_calls(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D4, E5: the first host of an agent waits for its list, and nobody else does."""
-    desk = desk_with(tmp_path, ONE)
+    harness = harness_with(tmp_path, ONE)
     params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {}} if method == "initialize" else {}
     async with turning() as turns:
         monkeypatch.setattr(View, "ruling", turns.watching(View.ruling))
-        asking = asyncio.ensure_future(desk.ask(desk.host("one"), method, params))
+        asking = asyncio.ensure_future(harness.ask(harness.host("one"), method, params))
         await until(lambda: turns.calls, "it is being decided about")
-        answer = await desk.call(desk.host("two"), "quick.echo")
+        answer = await harness.call(harness.host("two"), "quick.echo")
         assert answer["result"]["content"][0]["text"] == "did echo"
         assert not asking.done()
         assert "result" in await asking
     assert turns.were_spread(MANY)
-    names = {listed["name"] for listed in await desk.listed(desk.host("one"))}
+    names = {listed["name"] for listed in await harness.listed(harness.host("one"))}
     assert "quick.echo" in names
     assert not any(name.startswith("big.tool_7") for name in names)
 
 
 async def test_the_pages_of_a_list_are_made_between_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """C5"""
-    desk = desk_with(tmp_path)
+    harness = harness_with(tmp_path)
     async with turning() as turns:
         monkeypatch.setattr(pages_module, "rendered", turns.watching(pages_module.rendered))
-        assert len(await desk.listed(desk.host("local"))) == MANY + 1
+        assert len(await harness.listed(harness.host("local"))) == MANY + 1
     assert turns.were_spread(MANY)
 
 
 async def test_a_short_list_is_chosen_between_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """D11: what is pinned is looked for in all there is."""
-    desk = desk_with(tmp_path, {"agents": {"one": {"allow": ["*"]}}}, expose="search", pinned=["quick.*"])
+    harness = harness_with(tmp_path, {"agents": {"one": {"allow": ["*"]}}}, expose="search", pinned=["quick.*"])
     async with turning() as turns:
         monkeypatch.setattr(Exposure, "_is_pinned", turns.watching(Exposure._is_pinned))
-        names = [listed["name"] for listed in await desk.listed(desk.host("one"))]
+        names = [listed["name"] for listed in await harness.listed(harness.host("one"))]
     assert names[0] == "search_tools"
     assert names[-1] == "quick.echo"
     assert turns.were_spread(MANY)
@@ -179,11 +181,11 @@ async def test_a_name_that_nothing_has_is_compared_between_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B6"""
-    desk = desk_with(tmp_path, ONE)
-    desk.app.gateway._resolver.patience = 0.0
+    harness = harness_with(tmp_path, ONE)
+    harness.app.gateway._resolver.patience = 0.0
     async with turning() as turns:
         monkeypatch.setattr(View, "ruling", turns.watching(View.ruling))
-        answer = await desk.call(desk.host("one"), "big.tol_5")
+        answer = await harness.call(harness.host("one"), "big.tol_5")
     assert "big.tool_5" in answer["error"]["message"]
     assert turns.were_spread(MANY)
 
@@ -192,20 +194,20 @@ async def test_hosts_hear_of_changes_of_what_takes_long_to_decide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C5: once, of the list that changed, and the host of another agent that sees none of it does not."""
-    desk = desk_with(tmp_path, {"agents": {"one": {"allow": ["*"]}, "two": {"allow": ["quick.*"]}}})
+    harness = harness_with(tmp_path, {"agents": {"one": {"allow": ["*"]}, "two": {"allow": ["quick.*"]}}})
     heard: dict[str, list[str]] = {"one": [], "two": []}
     for agent, said in heard.items():
-        host = desk.host(agent)
+        host = harness.host(agent)
         host.initialized, host.notify = True, lambda method, params, said=said: said.append(method)
-        desk.app.gateway.changes.attach(host)
-        await desk.listed(host)
+        harness.app.gateway.changes.attach(host)
+        await harness.listed(host)
     async with turning() as turns:
         monkeypatch.setattr(View, "ruling", turns.watching(View.ruling))
-        desk.app.links["big"].definitions = many(tool("new"))
-        desk.app.gateway.restock()
+        harness.app.links["big"].definitions = many(tool("new"))
+        harness.app.gateway.restock()
         await until(lambda: heard["one"], "it was told")
-        await until(lambda: desk.app.gateway.changes._telling is not None, "all are being told")
-        telling = desk.app.gateway.changes._telling
+        await until(lambda: harness.app.gateway.changes._telling is not None, "all are being told")
+        telling = harness.app.gateway.changes._telling
         assert telling is not None
         await telling
     assert heard == {"one": [notification("tools")], "two": []}
@@ -215,23 +217,23 @@ async def test_hosts_hear_of_changes_of_what_takes_long_to_decide(
 async def test_many_resources_are_offered_between_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """C10: and each agent has its own part of them."""
     rules = {"agents": {"one": {"allow": ["*", "resource:big.*"], "deny": ["resource:big.file:///7*"]}}}
-    desk = desk_with(tmp_path, rules, tools=[])
+    harness = harness_with(tmp_path, rules, tools=[])
     uris = [{"uri": f"file:///{number}", "name": "n"} for number in range(MANY)]
-    working = asyncio.ensure_future(desk.app.gateway.work())
+    working = asyncio.ensure_future(harness.app.gateway.work())
     try:
         async with turning() as turns:
             monkeypatch.setattr(offer_module, "_distinct", turns.watching(offer_module._distinct))
             monkeypatch.setattr(View, "shows", turns.watching(View.shows))
-            await desk.app.links["big"].lists.look_over("resource", uris)
-            desk.app.links["big"].lists.put("resource", uris)
-            desk.app.gateway.restock()
-            await until(lambda: desk.app.gateway.offer.items, "they are offered")
-            listed = (await desk.ask(desk.host("one"), "resources/list", {}))["result"]["resources"]
+            await harness.app.links["big"].lists.look_over("resource", uris)
+            harness.app.links["big"].lists.put("resource", uris)
+            harness.app.gateway.restock()
+            await until(lambda: harness.app.gateway.offer.items, "they are offered")
+            listed = (await harness.ask(harness.host("one"), "resources/list", {}))["result"]["resources"]
     finally:
         working.cancel()
         await asyncio.wait([working])
-    assert len(desk.app.gateway.offer.items) == MANY
-    assert {one["uri"] for one in listed} < {item.listed["canonical"] for item in desk.app.gateway.offer.items}
+    assert len(harness.app.gateway.offer.items) == MANY
+    assert {one["uri"] for one in listed} < {item.listed["canonical"] for item in harness.app.gateway.offer.items}
     assert turns.were_spread(2 * MANY)
 
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 import uvloop
 
-from tests.bounds.place import MODERN, Line, Place, call, head, place
-from tests.faults.stage import BOUND, until
+from tests.bounds.web_harness import MODERN, RawConnection, WebHarness, call, head, web_harness
+from tests.faults.app_harness import BOUND, until
 
 LOOPS: Final = [asyncio.new_event_loop, uvloop.new_event_loop]
 
@@ -33,27 +33,27 @@ WAITING: Final = {
 }
 
 
-async def sent(line: Line, it: Place, pieces: list[bytes]) -> None:
+async def sent(connection: RawConnection, it: WebHarness, pieces: list[bytes]) -> None:
     """The pieces, each once the one before has been read."""
     for piece in pieces:
-        line.send(piece)
-        await line.writer.drain()
+        connection.send(piece)
+        await connection.writer.drain()
         # An answer to somebody else: what came before it has been read by then.
         assert (await it.call()).status == 200
 
 
 async def _leave(folder: Path, reset: bool) -> None:
-    async with place(folder, upstream={"timeout": 60}) as it:
+    async with web_harness(folder, upstream={"timeout": 60}) as it:
         for waiting, pieces in WAITING.items():
             if waiting == "more than is read ahead":
                 continue
-            async with it.line() as line:
-                line.send(whole(hang=True))
+            async with it.connect() as connection:
+                connection.send(whole(hang=True))
                 await until(lambda: it.upstream.hanging == 1, "the first call runs")
-                await sent(line, it, pieces)
+                await sent(connection, it, pieces)
                 before = it.upstream.count("tools/call")
                 if not reset:
-                    line.writer.close()
+                    connection.writer.close()
             await until(lambda: it.upstream.hanging == 0, f"the call before {waiting} was cancelled")
             assert (await it.call()).status == 200
             assert it.upstream.count("tools/call") == before + 1, "what waited was never begun"
@@ -72,31 +72,31 @@ def test_a_host_that_leaves_with_requests_waiting(
 
 async def test_all_are_answered_in_their_order(tmp_path: Path) -> None:
     """C6: what is read ahead of an answer waits for it, however large it is."""
-    async with place(tmp_path) as it:
+    async with web_harness(tmp_path) as it:
         for waiting, pieces in WAITING.items():
             it.upstream.release.clear()
-            async with it.line() as line:
-                line.send(whole(hang=True, say="first"))
+            async with it.connect() as connection:
+                connection.send(whole(hang=True, say="first"))
                 await until(lambda: it.upstream.hanging == 1, "the first call runs")
                 for piece in pieces:
-                    line.send(piece)
-                line.send((whole()[-20:] if waiting == "half a body" else b"") + whole(say="last"))
+                    connection.send(piece)
+                connection.send((whole()[-20:] if waiting == "half a body" else b"") + whole(say="last"))
                 it.upstream.release.set()
-                assert b'"first"' in (await line.answer()).body
+                assert b'"first"' in (await connection.answer()).body
                 async with asyncio.timeout(BOUND):
-                    while b'"last"' not in (answer := await line.answer()).body:
+                    while b'"last"' not in (answer := await connection.answer()).body:
                         assert answer.status == 200
 
 
 async def test_what_waits_for_its_turn_is_not_slow(tmp_path: Path) -> None:
     """F1, D11: a body may take as long as the call before it; then it has its own time, and no more."""
-    async with place(tmp_path, stall_timeout=0.2) as it, it.line() as line:
-        line.send(whole(hang=True, say="first") + whole()[:-20])
+    async with web_harness(tmp_path, stall_timeout=0.2) as it, it.connect() as connection:
+        connection.send(whole(hang=True, say="first") + whole()[:-20])
         for _ in range(3):
-            async with it.line() as silent:
+            async with it.connect() as silent:
                 assert (await silent.ended()).startswith(b"HTTP/1.1 408 "), "as long as anybody may take"
         it.upstream.release.set()
-        assert b'"first"' in (await line.answer()).body
-        answer = await line.answer()
+        assert b'"first"' in (await connection.answer()).body
+        answer = await connection.answer()
         assert (answer.status, answer.headers["connection"]) == (408, "close")
         assert it.refused("slow_body") == 1

@@ -10,19 +10,19 @@ import pytest
 from aggregator.config.settings import StdioConfig
 from aggregator.frontends.stdio import serve_stdio
 from aggregator.gateway.host import Host
-from tests.faults.stage import BOUND, Json, Stage, modern, staged, stdio, until
+from tests.faults.app_harness import BOUND, AppHarness, Json, modern, raw_stdio, running_app, until
 
 
 class Pipes:
     """The host's ends, read from only when a test says so."""
 
-    def __init__(self, stage: Stage, limits: StdioConfig) -> None:
+    def __init__(self, harness: AppHarness, limits: StdioConfig) -> None:
         in_read, self.write_end = os.pipe()
         self.read_end, out_write = os.pipe()
         os.set_blocking(self.write_end, False)
         self.stdin, self.stdout = os.fdopen(in_read, "rb", buffering=0), os.fdopen(out_write, "wb", buffering=0)
         host = Host("stdio", "compatible")
-        self.serving = asyncio.create_task(serve_stdio(stage.app.gateway, host, self.stdin, self.stdout, limits))
+        self.serving = asyncio.create_task(serve_stdio(harness.app.gateway, host, self.stdin, self.stdout, limits))
 
     def send(self, *messages: Json) -> int:
         """How many of the messages went into the pipe."""
@@ -54,11 +54,13 @@ def call(number: int, tool: str, **arguments: object) -> Json:
 
 async def test_who_does_not_read_is_not_read_from(caplog: pytest.LogCaptureFixture) -> None:
     """Proves: D11. From a part of what may wait on, stdin is left alone; read on, and all answers are there."""
-    async with staged(stdio("s")) as stage:
-        pipes = Pipes(stage, StdioConfig(max_unread_bytes=3_200_000))
+    async with running_app(raw_stdio("s")) as harness:
+        pipes = Pipes(harness, StdioConfig(max_unread_bytes=3_200_000))
         pipes.send(*(call(number, "s.large", size=100_000) for number in range(5)))
-        await until(lambda: stage.link("s").in_flight == 0 and stage.link("s").lists["tool"], "they are answered")
-        await stage.say("s.echo")
+        await until(
+            lambda: harness.upstream("s").in_flight == 0 and harness.upstream("s").lists["tool"], "they are answered"
+        )
+        await harness.check_echo("s.echo")
         ping = {"method": "ping", "params": modern(filler="x" * 500)}
         sent = pipes.send(*({"id": 1000 + number, **ping} for number in range(400)))
         assert sent < 400, "the pipe is full, since nobody reads it"
@@ -70,14 +72,14 @@ async def test_who_does_not_read_is_not_read_from(caplog: pytest.LogCaptureFixtu
 
 async def test_too_much_unread_ends_the_session(caplog: pytest.LogCaptureFixture) -> None:
     """Proves: D11. Calls that were under way may fill it: then the session ends, with the reason in the log."""
-    async with staged(stdio("s")) as stage:
-        pipes = Pipes(stage, StdioConfig(max_unread_bytes=1_000_000))
+    async with running_app(raw_stdio("s")) as harness:
+        pipes = Pipes(harness, StdioConfig(max_unread_bytes=1_000_000))
         pipes.send(*(call(number, "s.large", size=400_000) for number in range(20)))
         async with asyncio.timeout(BOUND):
             await asyncio.wait([pipes.serving])
         assert pipes.serving.result() is None
         assert "`stdio.max_unread_bytes`" in caplog.text
-        await stage.say("s.echo")
+        await harness.check_echo("s.echo")
         await pipes.close()
 
 
@@ -85,8 +87,8 @@ async def test_what_waits_for_the_host_does_not_keep_it_from_answering(monkeypat
     """Proves: D11. As many requests as may be, each asking the host something: its answers are read all the same, and
     only so many more requests with them."""
     monkeypatch.setattr("aggregator.frontends.stdio._SPARE", 1)
-    async with staged(stdio("s", isolation="per_session")) as stage:
-        pipes = Pipes(stage, StdioConfig(max_pending=2))
+    async with running_app(raw_stdio("s", isolation="per_session")) as harness:
+        pipes = Pipes(harness, StdioConfig(max_pending=2))
         hello = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t"}}
         pipes.send({"id": 0, "method": "initialize", "params": hello}, {"method": "notifications/initialized"})
         await pipes.lines(1)

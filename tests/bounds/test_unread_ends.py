@@ -8,8 +8,8 @@ import pytest
 
 from aggregator.domain.principal import Principal
 from aggregator.gateway.revocation import AdmittedTasks
-from tests.bounds.place import HELLO, head, place
-from tests.faults.stage import until
+from tests.bounds.web_harness import HELLO, head, web_harness
+from tests.faults.app_harness import until
 
 
 async def test_a_stream_that_is_not_read_ends_with_its_key(
@@ -25,11 +25,11 @@ async def test_a_stream_that_is_not_read_ends_with_its_key(
 
     looked = AdmittedTasks.review
     monkeypatch.setattr(AdmittedTasks, "review", review)
-    async with place(tmp_path, agents=["one"], stall_timeout=0.5) as it, it.line() as other:
-        async with it.line(small=True) as line:
-            line.send(head("GET", "/sse", **it.key("one")))
-            await line.answer()
-            path = (await line.event()).decode()
+    async with web_harness(tmp_path, agents=["one"], stall_timeout=0.5) as it, it.connect() as other:
+        async with it.connect(small=True) as connection:
+            connection.send(head("GET", "/sse", **it.key("one")))
+            await connection.answer()
+            path = (await connection.event()).decode()
             for number, (method, params) in enumerate(
                 [("initialize", HELLO), ("tools/call", {"name": "up.echo", "arguments": {"size": 8_000_000}})]
             ):

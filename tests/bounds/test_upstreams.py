@@ -11,9 +11,9 @@ import pytest
 from aggregator.config.model import ServerConfig
 from aggregator.upstream.process import memory
 from aggregator.upstream.process.process import Reaper, running
-from tests.bounds.place import place
-from tests.faults.raw_http import RawHttp, RawSse, Reply, Seen, raw_http, raw_sse
-from tests.faults.stage import Json, Stage, code_of, server, staged, stdio, until
+from tests.bounds.web_harness import web_harness
+from tests.faults.app_harness import AppHarness, Json, code_of, raw_stdio, running_app, server_config, until
+from tests.faults.raw_http import RawHttpServer, RawSseServer, ReceivedRequest, ReplyWriter, raw_http, raw_sse
 
 SMALL = 200_000
 
@@ -48,12 +48,15 @@ serve()
 
 
 def misbehaving(kind: str, **fields: Any) -> ServerConfig:
-    return server("m", type="stdio", command=sys.executable, args=("-I", "-S", "-c", MISBEHAVES, kind), **fields)
+    return server_config("m", type="stdio", command=sys.executable, args=("-I", "-S", "-c", MISBEHAVES, kind), **fields)
 
 
 async def test_pending_calls_have_a_bound(tmp_path: Path) -> None:
     """Proves: D7, D11. One more is refused at once, as one that may be tried again; other servers do not notice."""
-    async with place(tmp_path, stdio("other"), upstream={"max_pending": 2}) as it, asyncio.TaskGroup() as tasks:
+    async with (
+        web_harness(tmp_path, raw_stdio("other"), upstream={"max_pending": 2}) as it,
+        asyncio.TaskGroup() as tasks,
+    ):
         held = [tasks.create_task(it.call(hang=True)) for _ in range(2)]
         await until(lambda: it.upstream.hanging == 2, "two calls hang")
         result = (await it.call()).json()["result"]
@@ -61,8 +64,8 @@ async def test_pending_calls_have_a_bound(tmp_path: Path) -> None:
         error = result["_meta"]["aggregator/error"]
         assert (error["retryable"], error["limit"], error["field"]) == (True, 2, "max_pending")
         assert it.app.snapshot().upstreams["up"].refused == 1
-        stage = Stage(it.app)
-        await stage.say("other.echo")
+        harness = AppHarness(it.app)
+        await harness.check_echo("other.echo")
         it.upstream.release.set()
         assert [(await task).status for task in held] == [200, 200]
         assert "isError" not in (await it.call()).json()["result"]
@@ -73,10 +76,10 @@ async def test_a_large_answer_is_refused_on_every_transport() -> None:
     answered."""
     large = {"content": [{"type": "text", "text": "x" * 2 * SMALL}]}
 
-    async def whole(seen: Seen, reply: Reply) -> None:
+    async def whole(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         await (reply.result(seen, large) if seen.message["params"]["name"] == "odd" else raw.ordinary(seen, reply))
 
-    async def streamed(seen: Seen, reply: Reply) -> None:
+    async def streamed(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         if seen.message["params"]["name"] != "odd":
             await sse.ordinary(seen, reply)
             return
@@ -87,23 +90,23 @@ async def test_a_large_answer_is_refused_on_every_transport() -> None:
         raw.on["tools/call"], sse.on["tools/call"] = whole, streamed
         bound: Json = {"max_message_bytes": SMALL}
         servers = (
-            stdio("pipe", **bound),
-            server("whole", type="http", url=raw.url, **bound),
-            server("streamed", type="http", url=sse.url, **bound),
-            server("old", type="sse", url=old.url, **bound),
+            raw_stdio("pipe", **bound),
+            server_config("whole", type="http", url=raw.url, **bound),
+            server_config("streamed", type="http", url=sse.url, **bound),
+            server_config("old", type="sse", url=old.url, **bound),
         )
-        async with staged(*servers) as stage:
+        async with running_app(*servers) as harness:
             for name in ("pipe.large", "whole.odd", "streamed.odd"):
                 arguments: Json = {"size": 2 * SMALL} if name == "pipe.large" else {}
-                result = await stage.call(name, **arguments)
+                result = await harness.call(name, **arguments)
                 assert code_of(result) == "upstream_bad_answer"
                 assert "`max_message_bytes`" in result["content"][0]["text"]
-                await stage.say(f"{name.partition('.')[0]}.echo")
+                await harness.check_echo(f"{name.partition('.')[0]}.echo")
             # On HTTP+SSE there is one stream for all: it cannot be read on, and is opened anew.
-            result = await stage.call("old.odd", say="x" * 2 * SMALL)
+            result = await harness.call("old.odd", say="x" * 2 * SMALL)
             assert code_of(result) == "outcome_unknown"
             assert "`max_message_bytes`" in result["content"][0]["text"]
-            await stage.say("old.echo")
+            await harness.check_echo("old.echo")
 
 
 @pytest.mark.skipif(not memory.can_weigh(), reason="no /proc here")
@@ -111,19 +114,21 @@ async def test_one_that_takes_too_much_memory_is_ended(monkeypatch: pytest.Monke
     """Proves: C4, D11. With a reason that names the field; its neighbour goes on."""
     monkeypatch.setattr(memory, "INTERVAL", 0.02)
     monkeypatch.setattr(memory, "_GOOD_FOR", 0.01)
-    async with staged(misbehaving("grows", memory_limit=60_000_000), stdio("good", memory_limit=2**30)) as stage:
-        await until(lambda: "`memory_limit`" in stage.link("m").reason, "it was ended for that")
-        await stage.say("good.echo")
+    async with running_app(
+        misbehaving("grows", memory_limit=60_000_000), raw_stdio("good", memory_limit=2**30)
+    ) as harness:
+        await until(lambda: "`memory_limit`" in harness.upstream("m").reason, "it was ended for that")
+        await harness.check_echo("good.echo")
 
 
 async def test_stderr_is_logged_at_a_rate(caplog: pytest.LogCaptureFixture) -> None:
     """Proves: D11. So many lines, then how many were left out; its last words are known all the same."""
     caplog.set_level(logging.INFO)
-    async with staged(misbehaving("talks", stderr_per_minute=50), stdio("good")) as stage:
-        connection: Any = stage.link("m")._session
+    async with running_app(misbehaving("talks", stderr_per_minute=50), raw_stdio("good")) as harness:
+        connection: Any = harness.upstream("m")._session
         stderr = connection.connection.child.stderr
         await until(lambda: "the last word" in stderr.tail, "it has said everything")
-        await stage.say("good.echo")
+        await harness.check_echo("good.echo")
         stderr._tell()
     said = [one for one in caplog.records if one.name == "aggregator.server.m"]
     lines = [one for one in said if one.getMessage().startswith("line ")]
@@ -136,8 +141,8 @@ async def test_stderr_is_logged_at_a_rate(caplog: pytest.LogCaptureFixture) -> N
 async def test_a_line_of_stderr_without_an_end_keeps_no_memory(caplog: pytest.LogCaptureFixture) -> None:
     """Proves: C3, D11. A megabyte without a line break are a few kilobytes here."""
     caplog.set_level(logging.INFO)
-    async with staged(misbehaving("mutters")) as stage:
-        await until(lambda: "exit code 4" in stage.link("m").reason, "it has left")
+    async with running_app(misbehaving("mutters")) as harness:
+        await until(lambda: "exit code 4" in harness.upstream("m").reason, "it has left")
     said = [one.getMessage() for one in caplog.records if one.name == "aggregator.server.m"]
     assert said
     assert max(map(len, said)) <= 8192
@@ -161,31 +166,31 @@ NOTE = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level":
 async def test_a_flood_of_notifications_is_read_at_a_rate(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: C2, D11. What nobody asked for waits on the server's side of the wire; the neighbour has its turn."""
     monkeypatch.setattr("aggregator.upstream.transports.rate_limit.BURST", 50.0)
-    flooding: RawHttp
+    flooding: RawHttpServer
     written = [0]
 
-    async def pour(reply: Reply) -> None:
+    async def pour(reply: ReplyWriter) -> None:
         while True:
             await reply.event(NOTE)
             written[0] += 1
 
-    async def stand(seen: Seen, reply: Reply) -> None:
+    async def stand(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         await reply.stream()
         await pour(reply)
 
-    async def pour_elsewhere(seen: Seen, reply: Reply) -> None:
+    async def pour_elsewhere(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         await reply.send(202)
-        assert isinstance(flooding, RawSse)
+        assert isinstance(flooding, RawSseServer)
         await pour(next(iter(flooding.streams.values())))
 
     async with raw_sse() if kind == "sse" else raw_http() as flooding:
         flooding.on["GET" if kind == "standing" else "tools/call"] = pour_elsewhere if kind == "sse" else stand
-        flood = server("flood", type="sse" if kind == "sse" else "http", url=flooding.url, timeout=0.3)
-        async with staged(flood, stdio("good")) as stage:
-            calling = asyncio.create_task(stage.call("flood.echo"))
+        flood = server_config("flood", type="sse" if kind == "sse" else "http", url=flooding.url, timeout=0.3)
+        async with running_app(flood, raw_stdio("good")) as harness:
+            calling = asyncio.create_task(harness.call("flood.echo"))
             await until(lambda: written[0] > 100, "the flood has begun")
             for _ in range(20):
-                await stage.say("good.echo")
+                await harness.check_echo("good.echo")
             # What is not read stays in the buffers of the sockets, some hundred kilobytes each; a handshake server over
             # HTTP has two sessions with a standing stream each.
             assert written[0] < 200_000
@@ -197,6 +202,6 @@ async def test_where_memory_cannot_be_told_that_is_said(
 ) -> None:
     """Proves: C4, E9. The limit has no effect there, and the server runs."""
     monkeypatch.setattr("aggregator.upstream.process.process.can_weigh", lambda: False)
-    async with staged(stdio("good", memory_limit=1_000_000)) as stage:
-        await stage.say("good.echo")
+    async with running_app(raw_stdio("good", memory_limit=1_000_000)) as harness:
+        await harness.check_echo("good.echo")
     assert "`memory_limit` has no effect" in caplog.text

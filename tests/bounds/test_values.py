@@ -12,9 +12,9 @@ from aggregator.frontends.v1.result_text import as_text
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.redaction import discretion
 from aggregator.wire.values import VALUES_AT_MOST
-from tests.bounds.place import MODERN, call, place
-from tests.faults.raw_http import RawHttp, Reply, Seen, raw_http, raw_sse
-from tests.faults.stage import Json, code_of, server, staged, stdio, words_of
+from tests.bounds.web_harness import MODERN, call, web_harness
+from tests.faults.app_harness import Json, code_of, raw_stdio, running_app, server_config, text_of
+from tests.faults.raw_http import RawHttpServer, ReceivedRequest, ReplyWriter, raw_http, raw_sse
 
 MOST: Final = 1_000
 MANY: Final[list[Any]] = [{}] * 3 * MOST
@@ -25,8 +25,8 @@ async def test_an_answer_of_too_many_values_is_refused_on_every_transport() -> N
     """Proves: C3, D11. The field that raises the limit is named, and the connection goes on."""
     many: Json = {"content": MANY}
 
-    def odd(raw: RawHttp, *, streams: bool) -> Any:
-        async def answer(seen: Seen, reply: Reply) -> None:
+    def odd(raw: RawHttpServer, *, streams: bool) -> Any:
+        async def answer(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             if seen.message["params"]["name"] != "odd":
                 await raw.ordinary(seen, reply)
             elif streams:
@@ -37,7 +37,7 @@ async def test_an_answer_of_too_many_values_is_refused_on_every_transport() -> N
 
         return answer
 
-    async def on_the_stream(seen: Seen, reply: Reply) -> None:
+    async def on_the_stream(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         if seen.message["params"]["name"] != "odd":
             await old.ordinary(seen, reply)
             return
@@ -49,39 +49,39 @@ async def test_an_answer_of_too_many_values_is_refused_on_every_transport() -> N
         old.on["tools/call"] = on_the_stream
         bound: Json = {"max_message_values": MOST}
         servers = (
-            stdio("pipe", **bound),
-            server("whole", type="http", url=whole.url, **bound),
-            server("streamed", type="http", url=sse.url, **bound),
-            server("old", type="sse", url=old.url, **bound),
+            raw_stdio("pipe", **bound),
+            server_config("whole", type="http", url=whole.url, **bound),
+            server_config("streamed", type="http", url=sse.url, **bound),
+            server_config("old", type="sse", url=old.url, **bound),
         )
-        line = json.dumps({"jsonrpc": "2.0", "id": "$ID", "result": many}).replace('"$ID"', "$ID")
-        async with staged(*servers) as stage:
+        connection = json.dumps({"jsonrpc": "2.0", "id": "$ID", "result": many}).replace('"$ID"', "$ID")
+        async with running_app(*servers) as harness:
             for name in ("pipe.raw", "whole.odd", "streamed.odd", "old.odd"):
-                result = await stage.call(name, None, **({"lines": [line]} if name == "pipe.raw" else {}))
+                result = await harness.call(name, None, **({"lines": [connection]} if name == "pipe.raw" else {}))
                 assert code_of(result) == "upstream_bad_answer", name
                 assert "`max_message_values`" in result["content"][0]["text"]
-                await stage.say(f"{name.partition('.')[0]}.echo")
+                await harness.check_echo(f"{name.partition('.')[0]}.echo")
 
 
 async def test_what_a_server_says_unasked_is_bounded_too() -> None:
     """Proves: C8, D11. A notification of too many values is dropped unread; the answer behind it is taken."""
     note = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": MANY}})
     good = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"good"}]}}'
-    async with staged(stdio("odd", max_message_values=MOST)) as stage:
-        assert words_of(await stage.call("odd.raw", lines=[note, good])) == "good"
+    async with running_app(raw_stdio("odd", max_message_values=MOST)) as harness:
+        assert text_of(await harness.call("odd.raw", lines=[note, good])) == "good"
 
 
 @pytest.mark.parametrize(("path", "status"), [("/mcp", 400), ("/v1/tool_calls", 400), ("/sse", 400)])
 async def test_a_host_is_held_to_it_at_every_web_door(tmp_path: Path, path: str, status: int) -> None:
     """Proves: D11. Nothing is made of its message, and another is answered."""
-    async with place(tmp_path) as it, it.line() as line, it.line() as stream:
+    async with web_harness(tmp_path) as it, it.connect() as connection, it.connect() as stream:
         target = path
         if path == "/sse":
             stream.send(b"GET /sse HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: text/event-stream\r\n\r\n")
             await stream.answer()
             target = (await stream.event()).decode()
         message = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":' + FLOOD + b"}}}"
-        answer = await line.ask(target, message, **({} if path != "/mcp" else MODERN))
+        answer = await connection.ask(target, message, **({} if path != "/mcp" else MODERN))
         assert answer.status == status
         assert b"more than 250,000 values" in answer.body
         assert (await it.call()).status == 200
@@ -89,13 +89,13 @@ async def test_a_host_is_held_to_it_at_every_web_door(tmp_path: Path, path: str,
 
 async def test_arguments_written_as_a_text_count_too(tmp_path: Path) -> None:
     """Proves: D11. What is JSON inside of a string is read as well, by doors and tools that take it so."""
-    async with place(tmp_path) as it, it.line() as line:
+    async with web_harness(tmp_path) as it, it.connect() as connection:
         wanted = {"name": "up.echo", "arguments": '{"a":' + FLOOD.decode() + "}"}
-        answer = await line.ask("/v1/tool_calls", {"tool_call": wanted})
+        answer = await connection.ask("/v1/tool_calls", {"tool_call": wanted})
         assert answer.json()["error"]["code"] == "invalid_arguments"
         assert "more than 250,000 values" in answer.json()["error"]["message"]
         inner = {**MODERN, "mcp_name": "call_tool"}
-        refused = (await line.ask("/mcp", call("call_tool", **wanted), **inner)).json()["result"]
+        refused = (await connection.ask("/mcp", call("call_tool", **wanted), **inner)).json()["result"]
         assert code_of(refused) == "invalid_arguments"
 
 
@@ -103,34 +103,34 @@ async def test_results_together_have_a_bound(tmp_path: Path) -> None:
     """Proves: D11. What has no room is dropped and told; what is answered makes room again."""
     size = 2 * SMALL
     async with raw_http() as raw, raw_http() as other:
-        held: list[Reply] = []
+        held: list[ReplyWriter] = []
 
-        async def large(seen: Seen, reply: Reply) -> None:
+        async def large(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             await reply.result(seen, {"content": [{"type": "text", "text": "x" * size}]})
 
-        async def question(seen: Seen, reply: Reply) -> None:
+        async def question(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             held.append(reply)
             await reply.stream()
 
         raw.on["tools/call"] = large
         other.on["tools/call"] = question
-        servers = (server("raw", type="http", url=raw.url), stdio("pipe"))
-        async with staged(*servers, max_results_bytes=3 * size) as stage:
-            results = stage.app.gateway.journal.results
+        servers = (server_config("raw", type="http", url=raw.url), raw_stdio("pipe"))
+        async with running_app(*servers, max_results_bytes=3 * size) as harness:
+            results = harness.app.gateway.journal.results
             for _ in range(5):
-                assert words_of(await stage.call("raw.odd")) == "x" * size
-                assert words_of(await stage.call("pipe.large", size=size)) == "x" * size
+                assert text_of(await harness.call("raw.odd")) == "x" * size
+                assert text_of(await harness.call("pipe.large", size=size)) == "x" * size
                 assert results.held == 0
             # Somebody else has it all.
             assert results.take(results.most // 2, (("agent", "a"),))
             assert results.take(results.most // 2, (("agent", "b"),))
             for name, arguments in (("raw.odd", Json()), ("pipe.large", Json(size=size))):
-                refused = await stage.call(name, None, **arguments)
+                refused = await harness.call(name, None, **arguments)
                 assert code_of(refused) == "results_full"
                 assert refused["_meta"]["aggregator/error"]["field"] == "max_results_bytes"
-            await stage.say("pipe.echo", "small ones go on")
+            await harness.check_echo("pipe.echo", "small ones go on")
             results.give(results.most // 2, (("agent", "a"),))
-            assert words_of(await stage.call("raw.odd")) == "x" * size
+            assert text_of(await harness.call("raw.odd")) == "x" * size
 
 
 async def test_a_long_list_is_gone_through_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,14 +142,14 @@ async def test_a_long_list_is_gone_through_aside(tmp_path: Path, monkeypatch: py
         return as_text(result)
 
     monkeypatch.setattr("aggregator.frontends.v1.render_results.as_text", noted)
-    async with place(tmp_path) as it, it.line() as line:
+    async with web_harness(tmp_path) as it, it.connect() as connection:
         for blocks in (2, 60_000):
 
-            async def many(seen: Seen, reply: Reply, blocks: int = blocks) -> None:
+            async def many(seen: ReceivedRequest, reply: ReplyWriter, blocks: int = blocks) -> None:
                 await reply.result(seen, {"content": [{"type": "text", "text": "a"}] * blocks})
 
             it.upstream.on["tools/call"] = many
-            answer = await line.ask("/v1/tool_calls", {"tool_call": {"name": "up/echo", "arguments": {}}})
+            answer = await connection.ask("/v1/tool_calls", {"tool_call": {"name": "up/echo", "arguments": {}}})
             assert answer.json()["content"] == "\n".join(["a"] * blocks)
     assert where == [True, False]
 
@@ -166,7 +166,7 @@ async def test_a_large_error_is_looked_through_aside(large: bool, monkeypatch: p
     known = Redactor.known
     monkeypatch.setattr(Redactor, "known", noted)
     secret = "zqx-1234567890-zqx"
-    discreet = discretion(stdio("odd", env={"API_KEY": secret}))
+    discreet = discretion(raw_stdio("odd", env={"API_KEY": secret}))
     said = f"{'a b ' * 50_000 * large}{secret}{'c d ' * 50_000 * large}"
     result = await discreet.relayed_whole({"isError": True, "content": [{"type": "text", "text": said}]})
     words = result["content"][0]["text"]

@@ -15,7 +15,7 @@ from aggregator.frontends.stdio import serve_stdio
 from aggregator.gateway.call_log import USER_KEY
 from aggregator.gateway.host import Host as Behind
 from aggregator.wire.sse import EventReader
-from tests.chaos.ledger import Json, Ledger
+from tests.chaos.call_history import CallHistory, Json
 
 BOUND: Final = 30.0
 _LIMIT: Final = 64 * 2**20
@@ -26,7 +26,7 @@ _ACCEPT: Final = {"accept": "application/json, text/event-stream"}
 class Host(Protocol):
     """`call` returns when the call is over, one way or the other; cancelling it gives the call up."""
 
-    door: str
+    frontend: str
 
     async def call(self, name: str, tool: str, arguments: Json) -> None: ...
 
@@ -42,8 +42,8 @@ def params_of(name: str, tool: str, arguments: Json, *, modern: bool = False) ->
 class HttpHost:
     """Streamable HTTP: with a session, or in the era that has none."""
 
-    def __init__(self, http: aiohttp.ClientSession, url: str, ledger: Ledger, *, modern: bool) -> None:
-        self.door = "http modern" if modern else "http"
+    def __init__(self, http: aiohttp.ClientSession, url: str, ledger: CallHistory, *, modern: bool) -> None:
+        self.frontend = "http modern" if modern else "http"
         self._http, self._url, self._ledger, self._modern = http, f"{url}/mcp", ledger, modern
         self._headers = dict(_ACCEPT)
 
@@ -87,9 +87,9 @@ class HttpHost:
 class V1Host:
     """`/v1`: plain HTTP."""
 
-    door = "v1"
+    frontend = "v1"
 
-    def __init__(self, http: aiohttp.ClientSession, url: str, ledger: Ledger) -> None:
+    def __init__(self, http: aiohttp.ClientSession, url: str, ledger: CallHistory) -> None:
         self._http, self._url, self._ledger = http, f"{url}/v1/tool_calls", ledger
 
     async def call(self, name: str, tool: str, arguments: Json) -> None:
@@ -118,8 +118,8 @@ def _as_message(body: Json) -> Json:
 class DuplexHost:
     """What hosts over stdio and SSE share: requests go out, answers come in whenever they do."""
 
-    def __init__(self, door: str, ledger: Ledger) -> None:
-        self.door = door
+    def __init__(self, frontend: str, ledger: CallHistory) -> None:
+        self.frontend = frontend
         self._ledger = ledger
         self._waiting: dict[str, asyncio.Future[None]] = {}
 
@@ -157,7 +157,7 @@ class DuplexHost:
 class SseHost(DuplexHost):
     """HTTP+SSE."""
 
-    def __init__(self, http: aiohttp.ClientSession, url: str, ledger: Ledger) -> None:
+    def __init__(self, http: aiohttp.ClientSession, url: str, ledger: CallHistory) -> None:
         super().__init__("sse", ledger)
         self._http, self._url = http, url
         self._target: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -184,7 +184,7 @@ class SseHost(DuplexHost):
 class StdioHost(DuplexHost):
     """Two pipes to the stdio door, in this process."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: CallHistory) -> None:
         super().__init__("stdio", ledger)
         self._writer: asyncio.WriteTransport | None = None
 
@@ -225,7 +225,7 @@ class StdioHost(DuplexHost):
 
 
 @asynccontextmanager
-async def hosts(app: App, url: str, ledger: Ledger) -> AsyncIterator[tuple[Host, ...]]:
+async def hosts(app: App, url: str, ledger: CallHistory) -> AsyncIterator[tuple[Host, ...]]:
     """One at each door, in both eras where it has two."""
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None)) as http:

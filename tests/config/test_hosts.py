@@ -7,17 +7,17 @@ import pytest
 
 from aggregator.config.model import ServerConfig
 
-from . import hosts
+from . import host_configs
 from .conftest import Load
 
 
 def servers(load_file: Load, content: dict[str, Any]) -> dict[str, ServerConfig]:
-    loaded = load_file(content, hosts.ENVIRON)
+    loaded = load_file(content, host_configs.ENVIRON)
     assert not loaded.problems
     return {server.id: server for server in loaded.config.servers}
 
 
-@pytest.mark.parametrize("content", hosts.EVERYONE.values(), ids=hosts.EVERYONE)
+@pytest.mark.parametrize("content", host_configs.EVERYONE.values(), ids=host_configs.EVERYONE)
 def test_a_pasted_file_costs_no_word(load_file: Load, tmp_path: Path, content: dict[str, Any]) -> None:
     (tmp_path / ".env").write_text("A=1\n")
     found = servers(load_file, content)
@@ -26,7 +26,7 @@ def test_a_pasted_file_costs_no_word(load_file: Load, tmp_path: Path, content: d
 
 def test_vs_code(load_file: Load, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("# why\nexport TOKEN='t-1' # here\nPLAIN = a b # c\nLINES=\"a\\nb\"\n\nnonsense\n")
-    found = servers(load_file, hosts.VS_CODE)
+    found = servers(load_file, host_configs.VS_CODE)
     assert found["Perplexity"].env == {"PERPLEXITY_API_KEY": "key-2", "REGION": "eu"}
     assert found["fetch"].cwd == str(tmp_path)
     assert found["files"].args == (f"{tmp_path}/s.js",)
@@ -49,16 +49,16 @@ def test_what_an_env_file_holds_is_secret_and_env_goes_before_it(load_file: Load
 
 def test_the_others(load_file: Load, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("")
-    cline = servers(load_file, hosts.CLINE_AND_ROO)
+    cline = servers(load_file, host_configs.CLINE_AND_ROO)
     assert [server.type for server in cline.values()] == ["stdio", "http", "http", "sse"]
     assert [server.enabled for server in cline.values()] == [False, True, True, True]
     assert cline["roo"].tools.exclude == ("b",)
-    assert servers(load_file, hosts.WINDSURF)["remote"].headers == {"API_KEY": "Bearer key-1"}
-    gemini = servers(load_file, hosts.GEMINI)["http"]
+    assert servers(load_file, host_configs.WINDSURF)["remote"].headers == {"API_KEY": "Bearer key-1"}
+    gemini = servers(load_file, host_configs.GEMINI)["http"]
     assert (gemini.type, gemini.tools.include, gemini.tools.exclude) == ("http", ("a", "b"), ("b",))
-    assert servers(load_file, hosts.COPILOT)["play"].tools.include == ("*",)
-    assert servers(load_file, hosts.CHERRY_STUDIO)["x1"].url == "https://a.example/mcp"
-    assert servers(load_file, hosts.CLAUDE_CODE)["api"].url == "https://api.example.com/mcp"
+    assert servers(load_file, host_configs.COPILOT)["play"].tools.include == ("*",)
+    assert servers(load_file, host_configs.CHERRY_STUDIO)["x1"].url == "https://a.example/mcp"
+    assert servers(load_file, host_configs.CLAUDE_CODE)["api"].url == "https://api.example.com/mcp"
 
 
 def test_our_own_keys_go_before_foreign_ones(load_file: Load) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.config.schema import SCHEMA_FILE, rendered
 
-from . import hosts
+from . import host_configs
 
 SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -25,7 +25,7 @@ def test_it_is_a_schema_and_describes_everything() -> None:
             assert field.get("description"), name
 
 
-@pytest.mark.parametrize("content", hosts.EVERYONE.values(), ids=hosts.EVERYONE)
+@pytest.mark.parametrize("content", host_configs.EVERYONE.values(), ids=host_configs.EVERYONE)
 def test_pasted_files_are_accepted(content: dict[str, Any]) -> None:
     assert not [error.message for error in VALIDATOR.iter_errors(content)]
 

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.conformance.processes import DIRECT, UPSTREAMS, targets
 from tests.conformance.report import Report
 from tests.conformance.suite import INSTALLED, NotInstalled, Suite
 from tests.conformance.verdicts import Check, Checks, read_accepted
-from tests.conformance.world import DIRECT, UPSTREAMS, targets
-from tests.journeys.hosts import VERSIONS
+from tests.end_to_end.scripted_host import VERSIONS
 
 _CLIENT: Final = "client"
 # How many scenarios each revision has: fewer would mean that something was not run.

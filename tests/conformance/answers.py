@@ -8,12 +8,12 @@ import mcp_types as types
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
-from tests.conformance import offers
-from tests.conformance.askers import ASKING_PROMPTS, ASKING_TOOLS
-from tests.conformance.asking import settle
-from tests.conformance.offers import AUDIO, IMAGE, embedded
+from tests.conformance import definitions
+from tests.conformance.asking_tools import ASKING_PROMPTS, ASKING_TOOLS
+from tests.conformance.definitions import AUDIO, IMAGE, embedded
+from tests.conformance.input_requests import settle
 from tests.peers.sdk import MODERN, Context
-from tests.peers.toolbox import Json, said, text
+from tests.peers.toolbox import Json, text, text_result
 
 Params = Mapping[str, Any]
 
@@ -24,7 +24,7 @@ _WORDS: Final = ("paris", "park", "party", "test", "testing")
 _PAUSE: Final = 0.02
 
 _PLAIN: Final[Mapping[str, Json]] = {
-    "test_simple_text": said("This is a simple text response for testing."),
+    "test_simple_text": text_result("This is a simple text response for testing."),
     "test_image_content": {"content": [IMAGE]},
     "test_audio_content": {"content": [AUDIO]},
     "test_embedded_resource": {
@@ -38,8 +38,8 @@ _PLAIN: Final[Mapping[str, Json]] = {
         ]
     },
     "test_error_handling": {"content": [text("This tool intentionally returns an error for testing")], "isError": True},
-    "test_extra_tool": said("Here for now"),
-    "json_schema_2020_12_tool": said("The arguments fit"),
+    "test_extra_tool": text_result("Here for now"),
+    "json_schema_2020_12_tool": text_result("The arguments fit"),
 }
 
 
@@ -49,7 +49,7 @@ class Answers:
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
         self.listen = ListenHandler(self._bus)
-        self._tools, self._prompts = list(offers.TOOLS), list(offers.PROMPTS)
+        self._tools, self._prompts = list(definitions.TOOLS), list(definitions.PROMPTS)
         self._level: dict[str, int] = {}
         self._watched: set[tuple[str, str]] = set()
         self._methods: Mapping[str, Callable[[Context, Params], Awaitable[Json]]] = {
@@ -106,11 +106,11 @@ class Answers:
         for message in ("Tool execution started", "Tool processing data", "Tool execution completed"):
             await self._log(ctx, "info", message)
             await asyncio.sleep(_PAUSE)
-        return said("Logged three times")
+        return text_result("Logged three times")
 
     async def _log_once(self, ctx: Context, params: Params) -> Json:
         await self._log(ctx, "info", "Logged")
-        return said("Logged if that was wanted")
+        return text_result("Logged if that was wanted")
 
     async def _log(self, ctx: Context, level: types.LoggingLevel, message: str) -> None:
         """In 2026-07-28 the SDK holds back what the request did not ask for."""
@@ -121,47 +121,47 @@ class Answers:
         for done in (0, 50, 100):
             await ctx.session.report_progress(done, 100, f"Completed step {done} of 100")
             await asyncio.sleep(_PAUSE)
-        return said("Done")
+        return text_result("Done")
 
     async def _break_off(self, ctx: Context, params: Params) -> Json:
         if ctx.close_sse_stream is not None:
             await ctx.close_sse_stream()
             await asyncio.sleep(_PAUSE)
-        return said("Reconnection test completed successfully")
+        return text_result("Reconnection test completed successfully")
 
     async def _change_tools(self, ctx: Context, params: Params) -> Json:
-        _toggle(self._tools, offers.EXTRA_TOOL)
+        _toggle(self._tools, definitions.EXTRA_TOOL)
         await self._bus.publish(ToolsListChanged())
         if ctx.protocol_version != MODERN:
             await ctx.session.send_tool_list_changed()
-        return said("The tools have changed")
+        return text_result("The tools have changed")
 
     async def _change_prompts(self, ctx: Context, params: Params) -> Json:
-        _toggle(self._prompts, offers.EXTRA_PROMPT)
+        _toggle(self._prompts, definitions.EXTRA_PROMPT)
         await self._bus.publish(PromptsListChanged())
         if ctx.protocol_version != MODERN:
             await ctx.session.send_prompt_list_changed()
-        return said("The prompts have changed")
+        return text_result("The prompts have changed")
 
     async def _repeat(self, ctx: Context, params: Params) -> Json:
-        return said(str(params["arguments"]["region"]))
+        return text_result(str(params["arguments"]["region"]))
 
     # -- resources
 
     async def _list_resources(self, ctx: Context, params: Params) -> Json:
-        return {"resources": offers.RESOURCES}
+        return {"resources": definitions.RESOURCES}
 
     async def _list_templates(self, ctx: Context, params: Params) -> Json:
-        return {"resourceTemplates": offers.TEMPLATES}
+        return {"resourceTemplates": definitions.TEMPLATES}
 
     async def _read(self, ctx: Context, params: Params) -> Json:
         uri = params["uri"]
-        head, tail = offers.TEMPLATE_URI.split("{id}")
-        if uri == offers.TEXT_URI:
+        head, tail = definitions.TEMPLATE_URI.split("{id}")
+        if uri == definitions.TEXT_URI:
             content = {"mimeType": "text/plain", "text": "This is the content of the static text resource."}
-        elif uri == offers.BINARY_URI:
-            content = {"mimeType": "image/png", "blob": offers.PNG}
-        elif uri == offers.WATCHED_URI:
+        elif uri == definitions.BINARY_URI:
+            content = {"mimeType": "image/png", "blob": definitions.PNG}
+        elif uri == definitions.WATCHED_URI:
             content = {"mimeType": "text/plain", "text": "Nothing has happened."}
         elif uri.startswith(head) and uri.endswith(tail):
             asked = uri[len(head) : -len(tail)]

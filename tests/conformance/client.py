@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.conformance.person import ABLE, sample, settle
-from tests.conformance.world import NAME
-from tests.journeys.hosts import Host
-from tests.journeys.house import House, written
-from tests.peers.serving import Background
+from tests.conformance.accepting_host import ABLE, sample, settle
+from tests.conformance.processes import NAME
+from tests.end_to_end.scripted_host import ScriptedHost
+from tests.end_to_end.server_harness import ServerHarness, write_config
+from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
 
 
@@ -26,23 +26,23 @@ def _arguments(tool: Json) -> Json:
     return {name: sample(schema["properties"][name]) for name in schema.get("required", ())}
 
 
-async def _call(host: Host, tool: str, arguments: Json) -> None:
+async def _call(host: ScriptedHost, tool: str, arguments: Json) -> None:
     await settle(host, "tools/call", {"name": tool, "arguments": arguments})
 
 
-async def _call_all(host: Host) -> None:
+async def _call_all(host: ScriptedHost) -> None:
     for tool in await host.list():
         await _call(host, tool["name"], _arguments(tool))
 
 
-async def _call_as_told(host: Host) -> None:
+async def _call_as_told(host: ScriptedHost) -> None:
     """The calls that the suite gives."""
     await host.list()
     for call in json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])["toolCalls"]:
         await _call(host, f"{NAME}.{call['name']}", call["arguments"])
 
 
-async def _read_everything(host: Host) -> None:
+async def _read_everything(host: ScriptedHost) -> None:
     await _call_all(host)
     for resource in (await host.ask("resources/list").message()).get("result", {}).get("resources", ()):
         await host.ask("resources/read", {"uri": resource["uri"]}).message()
@@ -50,18 +50,18 @@ async def _read_everything(host: Host) -> None:
         await host.ask("prompts/get", {"name": prompt["name"]}).message()
 
 
-async def _echo_schema(host: Host) -> None:
+async def _echo_schema(host: ScriptedHost) -> None:
     tools = await host.named(f"{NAME}.json_schema_2020_12_tool", f"{NAME}.json_schema_echo")
     schema = tools[f"{NAME}.json_schema_2020_12_tool"]["inputSchema"]
     await _call(host, f"{NAME}.json_schema_echo", {"schema": schema})
 
 
-async def _list(host: Host) -> None:
+async def _list(host: ScriptedHost) -> None:
     await host.list()
 
 
 # What differs from calling every tool there is.
-_PLAYED: Final[Mapping[str, Callable[[Host], Awaitable[None]]]] = {
+_SCENARIOS: Final[Mapping[str, Callable[[ScriptedHost], Awaitable[None]]]] = {
     "initialize": _list,
     "request-metadata": _list,
     "json-schema-ref-no-deref": _list,
@@ -71,22 +71,24 @@ _PLAYED: Final[Mapping[str, Callable[[Host], Awaitable[None]]]] = {
 }
 
 
-async def _play(house: House, scenario: str, revision: str) -> None:
+async def _play(harness: ServerHarness, scenario: str, revision: str) -> None:
     # By this door a host needs no headers of its own, and what is asked comes by the same pipe as what is answered.
-    async with house.host("stdio", revision, capabilities=ABLE) as host:
-        await _PLAYED.get(scenario, _call_all)(host)
+    async with harness.host("stdio", revision, capabilities=ABLE) as host:
+        await _SCENARIOS.get(scenario, _call_all)(host)
 
 
 def main(url: str) -> None:
     """Play one scenario to its end."""
     scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
     revision = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
-    with tempfile.TemporaryDirectory() as folder, Background() as background:
+    with tempfile.TemporaryDirectory() as folder, BackgroundLoop() as background:
         names = {"names": "canonical"}
         # The suite gives a null for an argument that its schema does not let be null, and may be left out.
-        path = written(Path(folder), {NAME: {"type": "http", "url": url, "coerce": True}}, expose="all", stdio=names)
-        house = House(background, path)
-        asyncio.run(_play(house, scenario, revision))
+        path = write_config(
+            Path(folder), {NAME: {"type": "http", "url": url, "coerce": True}}, expose="all", stdio=names
+        )
+        harness = ServerHarness(background, path)
+        asyncio.run(_play(harness, scenario, revision))
 
 
 if __name__ == "__main__":

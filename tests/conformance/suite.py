@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.conformance.verdicts import Checks, scenario_of, worst
-from tests.journeys.house import ROOT
+from tests.end_to_end.server_harness import ROOT
 
 INSTALLED: Final = ROOT / ".conformance"
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.accepting_host import ABLE, settle
 from tests.conformance.fixture import Fixture
-from tests.conformance.person import ABLE, settle
-from tests.journeys.hosts import VERSIONS, Host, over_http
+from tests.end_to_end.scripted_host import VERSIONS, ScriptedHost, over_http
 from tests.peers.serving import serving
 from tests.peers.toolbox import Json
 
 
 @asynccontextmanager
-async def introduced(version: str, capabilities: Json) -> AsyncIterator[Host]:
+async def introduced(version: str, capabilities: Json) -> AsyncIterator[ScriptedHost]:
     async with (
         serving(Fixture().streamable_http_app()) as base,
         over_http(base, version, capabilities=capabilities) as host,
@@ -22,7 +22,7 @@ async def introduced(version: str, capabilities: Json) -> AsyncIterator[Host]:
         yield host
 
 
-async def asked(host: Host, method: str, name: str, **arguments: Any) -> Json:
+async def asked(host: ScriptedHost, method: str, name: str, **arguments: Any) -> Json:
     result: Json = (await settle(host, method, {"name": name, "arguments": arguments}))["result"]
     return result
 

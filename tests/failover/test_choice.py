@@ -18,7 +18,7 @@ from aggregator.gateway.calls.failover import STABLE, choose, goes_on, together
 from aggregator.policy.limits import Limit, LimitKind, Limits, ResultLimit
 
 
-class Line(RuleBasedStateMachine):
+class FallbackMachine(RuleBasedStateMachine):
     """Servers come and go, and calls are answered by whoever is chosen."""
 
     now = 0.0
@@ -58,7 +58,7 @@ class Line(RuleBasedStateMachine):
         self.current = chosen
 
 
-TestLine = Line.TestCase
+TestLine = FallbackMachine.TestCase
 TestLine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 ERRORS = {

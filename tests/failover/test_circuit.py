@@ -13,7 +13,7 @@ CHANCE = st.floats(0, 1, exclude_max=True)
 PASSED = st.sampled_from([0.0, 0.001, 0.5, 3.0, 40.0, 1000.0])
 
 
-class Life(RuleBasedStateMachine):
+class CircuitMachine(RuleBasedStateMachine):
     """Requests begin, are answered, or are not; beside them a model that remembers everything."""
 
     now = 0.0
@@ -23,7 +23,7 @@ class Life(RuleBasedStateMachine):
         self.limit = limit
         self.circuit = CircuitBreaker(limit)
         self.running: list[float] = []
-        self.heard = self.answered = -inf
+        self.notifications = self.answered = -inf
         self.silences: list[tuple[float, float]] = []
         self.trial: float | None = None
         self.was_open = False
@@ -43,7 +43,7 @@ class Life(RuleBasedStateMachine):
         self.running.pop(number % len(self.running))
         closes = self.circuit.answer(self.now)
         assert closes == self.was_open
-        self.heard = self.answered = self.now
+        self.notifications = self.answered = self.now
         self.silences.clear()
         self.trial = None
 
@@ -52,7 +52,7 @@ class Life(RuleBasedStateMachine):
     def stay_silent(self, number: int, chance: float) -> None:
         began = self.running.pop(number % len(self.running))
         opens = self.circuit.fail(began, self.now, chance)
-        if self.heard <= began:
+        if self.notifications <= began:
             self.silences.append((began, self.now))
         assert opens == (not self.was_open and self.circuit.position == "open")
         if opens:
@@ -62,7 +62,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def say_something(self) -> None:
         self.circuit.hear(self.now)
-        self.heard = self.now
+        self.notifications = self.now
         if not self.was_open:
             self.silences.clear()
 
@@ -77,7 +77,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def the_trial_is_answered(self) -> None:
         assert self.circuit.answer(self.now)
-        self.heard = self.answered = self.now
+        self.notifications = self.answered = self.now
         self.silences.clear()
         self.trial = None
 
@@ -89,7 +89,7 @@ class Life(RuleBasedStateMachine):
         assert not self.circuit.fail(self.trial, self.now, chance)
         assert self.circuit.position == "open"
         assert self.circuit.retry > self.now
-        assert self.circuit.trials == before + (self.heard <= self.trial)
+        assert self.circuit.trials == before + (self.notifications <= self.trial)
         self.trial = None
 
     @precondition(lambda self: self.trial is not None)
@@ -105,7 +105,7 @@ class Life(RuleBasedStateMachine):
         self.circuit.begin_anew(self.now)
         self.running.clear()
         self.silences.clear()
-        self.heard = self.now
+        self.notifications = self.now
         self.trial = None
 
     @invariant()
@@ -123,8 +123,8 @@ class Life(RuleBasedStateMachine):
         assert (self.circuit.position == "trying") == (self.trial is not None)
 
 
-TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestCircuit = CircuitMachine.TestCase
+TestCircuit.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 
 
 def silent(circuit: CircuitBreaker, began: float, ended: float) -> bool:

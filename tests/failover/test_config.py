@@ -9,7 +9,7 @@ import pytest
 from aggregator.cli import check
 from aggregator.config.load import Loaded, load
 from aggregator.config.model import ServerConfig
-from tests.faults.stage import RAW, Json
+from tests.faults.app_harness import RAW, Json
 
 
 def read(folder: Path, servers: Json) -> Loaded:

@@ -28,8 +28,20 @@ from aggregator.domain.errors import (
 from aggregator.upstream.health import health
 from aggregator.upstream.health.health import Health, is_silence
 from aggregator.upstream.health.latency import KEPT, WINDOW, LatencyWindow
-from tests.faults.raw_http import RawHttp, Reply, Seen, never, raw_http
-from tests.faults.stage import BOUND, Json, Stage, Way, code_of, lines_of, server, staged, stdio, until, words_of
+from tests.faults.app_harness import (
+    BOUND,
+    AppHarness,
+    FakeBackChannel,
+    Json,
+    code_of,
+    lines_of,
+    raw_stdio,
+    running_app,
+    server_config,
+    text_of,
+    until,
+)
+from tests.faults.raw_http import RawHttpServer, ReceivedRequest, ReplyWriter, never, raw_http
 
 QUICK: Final = HealthConfig(interval=0.05, timeout=0.15, failures=2)
 
@@ -50,12 +62,12 @@ def stopped(number: int) -> Iterator[None]:
             os.kill(number, signal.SIGCONT)
 
 
-async def silent(stage: Stage, name: str) -> None:
-    await until(lambda: not stage.link(name).health.answers, f"{name} is found out")
+async def silent(harness: AppHarness, name: str) -> None:
+    await until(lambda: not harness.upstream(name).health.answers, f"{name} is found out")
 
 
-async def answers(stage: Stage, name: str) -> None:
-    await until(lambda: stage.link(name).health.answers, f"{name} answers again")
+async def answers(harness: AppHarness, name: str) -> None:
+    await until(lambda: harness.upstream(name).health.answers, f"{name} answers again")
 
 
 async def test_a_server_that_hangs_is_found_out_and_comes_back(
@@ -65,27 +77,27 @@ async def test_a_server_that_hangs_is_found_out_and_comes_back(
     tried again. The others do not notice."""
     monkeypatch.setattr(health, "TRIALS", 1_000_000)
     log = tmp_path / "log"
-    async with staged(stdio("maps", log=log, health=QUICK), stdio("time")) as stage:
+    async with running_app(raw_stdio("maps", log=log, health=QUICK), raw_stdio("time")) as harness:
         noted: list[str] = []
-        monkeypatch.setattr(stage.app.observing, "note", lambda kind, said, **more: noted.append(f"{kind}: {said}"))
-        await stage.say("maps.echo")
+        monkeypatch.setattr(harness.app.observing, "note", lambda kind, said, **more: noted.append(f"{kind}: {said}"))
+        await harness.check_echo("maps.echo")
         with stopped(pid(log)):
-            await silent(stage, "maps")
-            refusal = await stage.call("maps.echo", say="now")
-            await stage.say("time.echo")
+            await silent(harness, "maps")
+            refusal = await harness.call("maps.echo", say="now")
+            await harness.check_echo("time.echo")
             assert code_of(refusal) == "upstream_unavailable"
             details = refusal["_meta"][ERROR_META_KEY]
             assert details["retryable"] is True
             assert details["retry_after"] >= 1
             assert "maps does not answer: 2 requests in a row got no answer" in refusal["content"][0]["text"]
-            assert "maps.echo" in stage.tools(), "it is connected, so its tools stay"
-            listed = words_of(await stage.call("list_servers"))
+            assert "maps.echo" in harness.tools(), "it is connected, so its tools stay"
+            listed = text_of(await harness.call("list_servers"))
             assert "maps (ready" in listed
             assert "[it does not answer; " in listed
-            report = stage.app.report()[1]["servers"]
+            report = harness.app.report()[1]["servers"]
             assert report["maps"]["health"]["circuit"] != "closed"
             assert report["time"]["health"]["circuit"] == "closed"
-        await works(stage, "maps")
+        await works(harness, "maps")
         assert len([line for line in lines_of(log) if line.startswith("start")]) == 1, "it is the same process"
         assert noted[0].startswith("upstream_state: maps is silent: it does not answer; ")
         assert "upstream_state: maps is ready" in noted
@@ -95,33 +107,33 @@ async def test_a_server_that_hangs_is_found_out_and_comes_back(
 
 async def test_a_connection_that_stays_silent_is_made_anew() -> None:
     """Proves: C18, C4. A process that hangs, or a session that is stuck, does not come back by itself."""
-    async with raw_http() as raw, staged(server("web", type="http", url=raw.url, health=QUICK)) as stage:
+    async with raw_http() as raw, running_app(server_config("web", type="http", url=raw.url, health=QUICK)) as harness:
         before = raw.count("initialize")
         raw.on["ping"] = never
         await until(lambda: raw.count("initialize") > before, "there is another session")
         raw.on.clear()
-        await works(stage, "web")
+        await works(harness, "web")
 
 
 async def test_a_call_under_way_is_not_taken_away(tmp_path: Path) -> None:
     """Proves: C18. A server that works on something, and answers nothing meanwhile, is left to it."""
     log = tmp_path / "log"
-    async with staged(stdio("maps", log=log, health=QUICK, timeout=1.2)) as stage:
+    async with running_app(raw_stdio("maps", log=log, health=QUICK, timeout=1.2)) as harness:
         with stopped(pid(log)):
-            result = await stage.call("maps.echo", say="it takes its time")
+            result = await harness.call("maps.echo", say="it takes its time")
             assert code_of(result) == "upstream_timeout"
-            assert stage.link("maps").health.circuit.trials >= health.TRIALS
-            assert stage.link("maps").reconnects == 0
+            assert harness.upstream("maps").health.circuit.trials >= health.TRIALS
+            assert harness.upstream("maps").reconnects == 0
 
 
-async def works(stage: Stage, name: str) -> None:
+async def works(harness: AppHarness, name: str) -> None:
     """It answers, and calls of it are answered; on a busy machine it may have been found silent once more."""
     async with asyncio.timeout(BOUND):
-        while "isError" in await stage.call(f"{name}.echo", say="hello"):
-            await answers(stage, name)
+        while "isError" in await harness.call(f"{name}.echo", say="hello"):
+            await answers(harness, name)
 
 
-async def _progress(seen: Seen, reply: Reply) -> None:
+async def _progress(seen: ReceivedRequest, reply: ReplyWriter) -> None:
     """Reports progress for longer than a silent server would be given."""
     token = seen.message["params"]["_meta"]["progressToken"]
     await reply.stream()
@@ -142,15 +154,15 @@ async def test_a_busy_server_is_not_a_dead_one() -> None:
     async with raw_http() as raw:
         raw.on |= {"ping": never, "tools/call": _progress}
         often = HealthConfig(interval=0.02, timeout=0.3, failures=2)
-        web = server("web", type="http", url=raw.url, health=often)
-        async with staged(web) as stage:
+        web = server_config("web", type="http", url=raw.url, health=often)
+        async with running_app(web) as harness:
             asked = {"name": "web.echo", "arguments": {}, "_meta": {"progressToken": "p"}}
-            assert "isError" not in await stage.ask("tools/call", asked)
+            assert "isError" not in await harness.ask("tools/call", asked)
             assert raw.count("ping") > 0
-            assert stage.link("web").health.circuit.opened == -inf, "it never opened"
+            assert harness.upstream("web").health.circuit.opened == -inf, "it never opened"
 
 
-class Person(Way):
+class SlowAnsweringHost(FakeBackChannel):
     """A host whose person takes their time."""
 
     def __init__(self) -> None:
@@ -167,51 +179,51 @@ async def test_one_that_waits_for_a_person_is_tried_when_that_has_answered(monke
     """Proves: C18, C4. Though it answers no call meanwhile; the trial that is due then costs the others nothing."""
     monkeypatch.setattr(health, "PERSON", 0.02)
     cut = HealthConfig(failures=1)
-    async with staged(stdio("maps", health=cut, timeout=0.2), stdio("time")) as stage:
-        stage.host.capabilities = {"elicitation": {}}
-        person, circuit = Person(), stage.link("maps").health.circuit
+    async with running_app(raw_stdio("maps", health=cut, timeout=0.2), raw_stdio("time")) as harness:
+        harness.host.capabilities = {"elicitation": {}}
+        person, circuit = SlowAnsweringHost(), harness.upstream("maps").health.circuit
         form = {"message": "Which town?", "requestedSchema": {"type": "object", "properties": {}}}
         question = {"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form}
-        call = asyncio.create_task(stage.call("maps.ask", person, questions=[question]))
+        call = asyncio.create_task(harness.call("maps.ask", person, questions=[question]))
         async with asyncio.timeout(BOUND):
             await person.asked.wait()
-        assert code_of(await stage.call("maps.hang")) == "upstream_timeout"
+        assert code_of(await harness.call("maps.hang")) == "upstream_timeout"
         await until(lambda: circuit.due(monotonic()), "a trial is due")
         for _ in range(5):
             await pause(0.01)
-            await stage.say("time.echo")
+            await harness.check_echo("time.echo")
         assert circuit.position == "open"
         person.ready.set()
-        assert "decline" in words_of(await call)
-        await works(stage, "maps")
+        assert "decline" in text_of(await call)
+        await works(harness, "maps")
 
 
 async def test_what_stands_before_a_server_is_not_the_server() -> None:
     """Proves: C18. 503 to everything: calls are answered at once after a few, and go through once it is over."""
 
-    async def away(seen: Seen, reply: Reply) -> None:
+    async def away(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         await reply.send(503, "no backend")
 
-    async with raw_http() as raw, staged(server("web", type="http", url=raw.url, health=QUICK)) as stage:
+    async with raw_http() as raw, running_app(server_config("web", type="http", url=raw.url, health=QUICK)) as harness:
         raw.on |= {"ping": away, "tools/call": away}
-        await silent(stage, "web")
+        await silent(harness, "web")
         before = raw.count("tools/call")
-        assert code_of(await stage.call("web.echo")) == "upstream_unavailable"
+        assert code_of(await harness.call("web.echo")) == "upstream_unavailable"
         assert raw.count("tools/call") == before, "no call is the trial"
         raw.on.clear()
-        await works(stage, "web")
+        await works(harness, "web")
 
 
 async def test_a_server_of_2026_is_asked_what_it_knows() -> None:
     """Proves: C18. That era has no ping."""
     async with raw_http() as raw:
         raw.modern = True
-        async with staged(server("web", type="http", url=raw.url, health=QUICK)) as stage:
+        async with running_app(server_config("web", type="http", url=raw.url, health=QUICK)) as harness:
             before = raw.count("server/discover")
             await until(lambda: raw.count("server/discover") > before + 1, "it is asked")
-            assert stage.link("web").health.ping is not None
+            assert harness.upstream("web").health.ping is not None
             raw.on["server/discover"] = never
-            await silent(stage, "web")
+            await silent(harness, "web")
             assert raw.count("ping") == 0
 
 
@@ -219,19 +231,19 @@ async def test_without_checks_one_call_is_the_trial() -> None:
     """Proves: C18. Where the operator wants no checks, calls alone tell how a server is."""
     async with raw_http() as raw:
         off = HealthConfig(enabled=False, failures=2)
-        async with staged(server("web", type="http", url=raw.url, health=off, timeout=0.1)) as stage:
+        async with running_app(server_config("web", type="http", url=raw.url, health=off, timeout=0.1)) as harness:
             raw.on["tools/call"] = never
             for _ in range(2):
-                assert code_of(await stage.call("web.echo")) == "upstream_timeout"
-            circuit = stage.link("web").health.circuit
-            assert not stage.link("web").health.answers
+                assert code_of(await harness.call("web.echo")) == "upstream_timeout"
+            circuit = harness.upstream("web").health.circuit
+            assert not harness.upstream("web").health.answers
             await until(lambda: circuit.due(monotonic()), "a trial is due")
-            assert code_of(await stage.call("web.echo")) == "upstream_timeout"
+            assert code_of(await harness.call("web.echo")) == "upstream_timeout"
             assert raw.count("tools/call") == 3
             raw.on.clear()
             await until(lambda: circuit.due(monotonic()), "the next one is due")
-            await stage.say("web.echo")
-            assert stage.link("web").health.answers
+            await harness.check_echo("web.echo")
+            assert harness.upstream("web").health.answers
             assert raw.count("ping") == 0
 
 
@@ -239,18 +251,18 @@ async def test_a_trial_that_its_host_gave_up_leaves_room_for_the_next() -> None:
     """Proves: C18. Where calls alone are trials, one that was cancelled has told nothing, and must not be the last."""
     async with raw_http() as raw:
         off = HealthConfig(enabled=False, failures=1)
-        async with staged(server("web", type="http", url=raw.url, health=off, timeout=0.2)) as stage:
+        async with running_app(server_config("web", type="http", url=raw.url, health=off, timeout=0.2)) as harness:
             raw.on["tools/call"] = never
-            assert code_of(await stage.call("web.echo")) == "upstream_timeout"
-            circuit = stage.link("web").health.circuit
+            assert code_of(await harness.call("web.echo")) == "upstream_timeout"
+            circuit = harness.upstream("web").health.circuit
             await until(lambda: circuit.due(monotonic()), "a trial is due")
-            trial = asyncio.create_task(stage.call("web.echo"))
+            trial = asyncio.create_task(harness.call("web.echo"))
             await until(lambda: raw.count("tools/call") == 2, "the trial was sent")
             trial.cancel()
             await asyncio.wait([trial])
             raw.on.clear()
-            await stage.say("web.echo")
-            assert stage.link("web").health.answers
+            await harness.check_echo("web.echo")
+            assert harness.upstream("web").health.answers
 
 
 ERRORS: dict[str, tuple[BaseException, bool | None]] = {
@@ -284,7 +296,7 @@ class Clock:
 
 
 def made(**fields: Any) -> Health:
-    config = server("maps", type="stdio", command="true", health=HealthConfig(**fields))
+    config = server_config("maps", type="stdio", command="true", health=HealthConfig(**fields))
     return Health(lambda: config, lambda: None)
 
 
@@ -353,24 +365,24 @@ def test_percentiles_are_of_a_bounded_number_of_recent_calls() -> None:
 
 async def test_the_details_of_a_server_say_how_it_is(tmp_path: Path) -> None:
     """Proves: C18. For models in `list_servers`, for programs in the report and the metrics."""
-    async with staged(stdio("maps")) as stage:
+    async with running_app(raw_stdio("maps")) as harness:
         for _ in range(3):
-            await stage.say("maps.echo")
-        details = words_of(await stage.call("list_servers", server="maps"))
+            await harness.check_echo("maps.echo")
+        details = text_of(await harness.call("list_servers", server="maps"))
         assert "calls of the last 5 minutes: 3, p50 " in details
-        found: Json = stage.app.report()[1]["servers"]["maps"]["health"]
+        found: Json = harness.app.report()[1]["servers"]["maps"]["health"]
         assert (found["calls"], found["failed"], found["circuit"]) == (3, 0, "closed")
-        lately = stage.app.snapshot().upstreams["maps"].lately
+        lately = harness.app.snapshot().upstreams["maps"].lately
         assert (lately.calls, lately.failed) == (3, 0)
         assert dict(lately.times)["p99"] < 5
 
 
 async def test_a_server_over_http_that_stopped_is_seen_without_a_call() -> None:
     """Proves: C18, C4."""
-    web = RawHttp()
-    async with raw_http(web), staged(server("web", type="http", url=web.url, health=QUICK)) as stage:
+    web = RawHttpServer()
+    async with raw_http(web), running_app(server_config("web", type="http", url=web.url, health=QUICK)) as harness:
         await web.stop()
-        await until(lambda: stage.link("web").state != "ready", "it is seen")
+        await until(lambda: harness.upstream("web").state != "ready", "it is seen")
         await web.start()
-        await until(lambda: stage.link("web").state == "ready", "it is back")
-        await works(stage, "web")
+        await until(lambda: harness.upstream("web").state == "ready", "it is back")
+        await works(harness, "web")

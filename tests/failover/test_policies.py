@@ -13,21 +13,30 @@ from aggregator.upstream.lifecycle.states import StateAndReason
 from aggregator.upstream.sessions.connect import UpstreamSession
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.wire.peer import PeerGone
-from tests.access.desk import FORMS, LEGACY, MODERN, Desk, Way, configured, of_kind, tool
-from tests.peers.toolbox import Json, said
+from tests.access.gateway_harness import (
+    FORMS,
+    LEGACY,
+    MODERN,
+    FakeBackChannel,
+    GatewayHarness,
+    error_data,
+    make_config,
+    tool,
+)
+from tests.peers.toolbox import Json, text_result
 
 TAKES: Final[Json] = {"id": {"type": "integer"}}
 
 
-def desk(folder: Path, policies: object = None, first: str = "unavailable", **fields: Any) -> Desk:
+def harness(folder: Path, policies: object = None, first: str = "unavailable", **fields: Any) -> GatewayHarness:
     """`crm`, which is away unless said otherwise, and `spare`, which has the same tools."""
     servers = {"crm": {"command": "x", "fallbacks": ["spare"], **fields}, "spare": {"command": "x"}}
     tools = [tool("get", TAKES), tool("put", TAKES)]
-    made = Desk(configured(folder, servers), {"crm": tools, "spare": tools}, policies, down={"crm": first})
+    made = GatewayHarness(make_config(folder, servers), {"crm": tools, "spare": tools}, policies, down={"crm": first})
     return made
 
 
-def kept(of: Desk) -> list[CallRecord]:
+def call_records(of: GatewayHarness) -> list[CallRecord]:
     """What is put on record from now on."""
     found: list[CallRecord] = []
     of.app.gateway.journal.sinks = (found.append,)
@@ -40,10 +49,10 @@ def agent(**body: Any) -> Json:
 
 async def test_the_agent_keeps_its_name(tmp_path: Path) -> None:
     """Proves: C18, A8. Listed, called and answered under it."""
-    at = desk(tmp_path, agent(allow=["crm.*", "spare.*"]))
+    at = harness(tmp_path, agent(allow=["crm.*", "spare.*"]))
     host = at.host("one")
     assert [one["name"] for one in await at.listed(host)] == ["crm.get", "crm.put", "spare.get", "spare.put"]
-    records = kept(at)
+    records = call_records(at)
     answer = await at.call(host, "crm.get", {"id": 1})
     provenance = answer["result"]["_meta"][PROVENANCE_KEY]
     assert (provenance["server"], provenance["in_place_of"]) == ("spare", "crm")
@@ -63,11 +72,11 @@ async def test_the_agent_keeps_its_name(tmp_path: Path) -> None:
 )
 async def test_what_the_agent_may_not_call_does_not_stand_in(tmp_path: Path, body: Json) -> None:
     """Proves: C18. Not allowed, denied, to be confirmed by a person, not with these arguments."""
-    at = desk(tmp_path, agent(**body))
-    records = kept(at)
+    at = harness(tmp_path, agent(**body))
+    records = call_records(at)
     answer = await at.call(at.host("one"), "crm.get", {"id": 1})
-    assert of_kind(answer)["code"] == "upstream_unavailable"
-    assert of_kind(answer)["server"] == "crm"
+    assert error_data(answer)["code"] == "upstream_unavailable"
+    assert error_data(answer)["server"] == "crm"
     assert "spare" not in str(answer)
     assert at.sent == []
     assert records[0].answered_by is None
@@ -79,7 +88,9 @@ async def test_what_wakes_up_as_another_tool_is_judged_as_that(tmp_path: Path, m
     servers = {"crm": {**spoken, "fallbacks": ["spare"]}, "spare": spoken}
     mild, wild = (tool("get", TAKES, annotations={"destructiveHint": harm}) for harm in (False, True))
     rules = agent(allow=["*"], annotations={"destructive": "deny"})
-    at = Desk(configured(tmp_path, servers), {"crm": [mild], "spare": [mild]}, rules, down={"crm": "unavailable"})
+    at = GatewayHarness(
+        make_config(tmp_path, servers), {"crm": [mild], "spare": [mild]}, rules, down={"crm": "unavailable"}
+    )
     spare = at.app.links["spare"]
     spare.life.known, session = True, spare._session
     wakes: list[Json] = []
@@ -100,7 +111,7 @@ async def test_what_wakes_up_as_another_tool_is_judged_as_that(tmp_path: Path, m
 
 async def test_who_no_longer_stands_in_is_not_told_of(tmp_path: Path) -> None:
     """Proves: C18. Nor preferred, should it stand in again one day."""
-    at = desk(tmp_path, agent(allow=["*"]))
+    at = harness(tmp_path, agent(allow=["*"]))
     answering, link = at.app.gateway.failover.answering, at.app.links["crm"]
     await at.call(at.host("one"), "crm.get", {"id": 1})
     at.app.gateway.restock()
@@ -112,7 +123,7 @@ async def test_who_no_longer_stands_in_is_not_told_of(tmp_path: Path) -> None:
 
 async def test_nor_is_one_that_calls_no_longer_go_to(tmp_path: Path) -> None:
     """Proves: C18. The first is well again for long enough, though nobody has called it since."""
-    at = desk(tmp_path, agent(allow=["*"]))
+    at = harness(tmp_path, agent(allow=["*"]))
     failover, link = at.app.gateway.failover, at.app.links["crm"]
     await at.call(at.host("one"), "crm.get", {"id": 1})
     assert failover.answering("crm") == ["spare"]
@@ -122,60 +133,60 @@ async def test_nor_is_one_that_calls_no_longer_go_to(tmp_path: Path) -> None:
 
 async def test_the_limit_of_what_stands_in_holds(tmp_path: Path) -> None:
     """Proves: C18. It is no second purse."""
-    at = desk(tmp_path, agent(allow=["*"], limits={"spare.get": {"per_minute": 1}}))
+    at = harness(tmp_path, agent(allow=["*"], limits={"spare.get": {"per_minute": 1}}))
     host = at.host("one")
     assert "isError" not in (await at.call(host, "crm.get", {"id": 1}))["result"]
-    assert of_kind(await at.call(host, "crm.get", {"id": 1}))["code"] == "upstream_unavailable"
-    assert of_kind(await at.call(host, "spare.get", {"id": 1}))["code"] == "limit_reached"
+    assert error_data(await at.call(host, "crm.get", {"id": 1}))["code"] == "upstream_unavailable"
+    assert error_data(await at.call(host, "spare.get", {"id": 1}))["code"] == "limit_reached"
     assert at.sent == [("spare", "get")]
 
 
 async def test_the_rules_on_what_was_called_stay_in_force(tmp_path: Path) -> None:
     """Proves: C18. What may not be called, and not with these arguments, is not called by way of another either."""
     tightened = {"crm.get": {"properties": {"id": {"maximum": 5}}}}
-    at = desk(tmp_path, agent(allow=["crm.get", "spare.*"], arguments=tightened))
+    at = harness(tmp_path, agent(allow=["crm.get", "spare.*"], arguments=tightened))
     host = at.host("one")
-    assert of_kind(await at.call(host, "crm.put", {"id": 1}))["code"] == "tool_not_allowed"
-    assert of_kind(await at.call(host, "crm.get", {"id": 6}))["code"] == "invalid_arguments"
+    assert error_data(await at.call(host, "crm.put", {"id": 1}))["code"] == "tool_not_allowed"
+    assert error_data(await at.call(host, "crm.get", {"id": 6}))["code"] == "invalid_arguments"
     assert at.sent == []
     assert "isError" not in (await at.call(host, "crm.get", {"id": 5}))["result"]
 
 
 async def test_a_call_counts_against_both_and_once(tmp_path: Path) -> None:
     """Proves: C18. The limit on what was called holds for what stands in; one that covers both counts one call."""
-    at = desk(tmp_path, agent(allow=["*"], limits={"crm.get": {"per_minute": 2}, "*": {"per_minute": 3}}))
+    at = harness(tmp_path, agent(allow=["*"], limits={"crm.get": {"per_minute": 2}, "*": {"per_minute": 3}}))
     host = at.host("one")
     for _ in range(2):
         assert "isError" not in (await at.call(host, "crm.get", {"id": 1}))["result"]
-    assert of_kind(await at.call(host, "crm.get", {"id": 1}))["code"] == "limit_reached"
+    assert error_data(await at.call(host, "crm.get", {"id": 1}))["code"] == "limit_reached"
     assert "isError" not in (await at.call(host, "spare.get", {"id": 1}))["result"]
-    assert of_kind(await at.call(host, "spare.get", {"id": 1}))["code"] == "limit_reached"
+    assert error_data(await at.call(host, "spare.get", {"id": 1}))["code"] == "limit_reached"
     assert at.sent == [("spare", "get")] * 3
 
 
 async def test_one_call_that_went_on_is_one_call(tmp_path: Path) -> None:
     """Proves: C18. The first is there, and nothing could be sent to it after all."""
-    at = desk(tmp_path, agent(allow=["*"], limits={"*": {"per_minute": 2}}), "ready")
+    at = harness(tmp_path, agent(allow=["*"], limits={"*": {"per_minute": 2}}), "ready")
 
     async def nobody(params: Json) -> Json:
         raise UpstreamUnavailable("crm", "crm cannot be reached.")
 
-    at.played["crm"].answer = nobody
+    at.fake_upstreams["crm"].answer = nobody
     host = at.host("one")
     for _ in range(2):
         assert "isError" not in (await at.call(host, "crm.get", {"id": 1}))["result"]
-    assert of_kind(await at.call(host, "crm.get", {"id": 1}))["code"] == "limit_reached"
+    assert error_data(await at.call(host, "crm.get", {"id": 1}))["code"] == "limit_reached"
     assert at.sent == [("crm", "get"), ("spare", "get"), ("spare", "get")], "it stays with the other"
 
 
 async def test_one_that_wants_to_be_left_alone_is(tmp_path: Path) -> None:
     """Proves: C18. 429: the call goes on, and the next ones do not even try."""
-    at = desk(tmp_path, None, "ready")
+    at = harness(tmp_path, None, "ready")
 
     async def enough(params: Json) -> Json:
         raise UpstreamHttpStatus("crm", "crm answered HTTP 429.", status=429)
 
-    at.played["crm"].answer = enough
+    at.fake_upstreams["crm"].answer = enough
     for _ in range(3):
         assert "isError" not in (await at.call(at.host("one"), "crm.put", {"id": 1}))["result"]
     assert at.sent == [("crm", "put"), *[("spare", "put")] * 3]
@@ -183,7 +194,7 @@ async def test_one_that_wants_to_be_left_alone_is(tmp_path: Path) -> None:
 
 async def test_a_first_that_does_not_get_up_is_waited_for_and_no_longer(tmp_path: Path) -> None:
     """Proves: C18, C11. It is known from the last time, and still being started when the time of a call is over."""
-    at = desk(tmp_path, None, "starting", timeout="50ms")
+    at = harness(tmp_path, None, "starting", timeout="50ms")
     assert "isError" not in (await at.call(at.host("one"), "crm.get", {"id": 1}))["result"]
     assert at.sent == [("spare", "get")]
 
@@ -202,12 +213,12 @@ async def test_what_may_have_been_run_goes_on_only_where_the_policy_says_so(
     tmp_path: Path, fault: str, declared: Json
 ) -> None:
     """Proves: C18. Idempotent calls go on to the next server at once, and are not sent to the first again."""
-    at = desk(tmp_path, agent(allow=["*"], **declared), "ready")
+    at = harness(tmp_path, agent(allow=["*"], **declared), "ready")
 
     async def broken(params: Json) -> Json:
         raise FAULTS[fault]()
 
-    at.played["crm"].answer = broken
+    at.fake_upstreams["crm"].answer = broken
     answer = await at.call(at.host("one"), "crm.get", {"id": 1})
     goes_on = bool(declared) and fault in ("lost", "503")
     assert at.sent == ([("crm", "get"), ("spare", "get")] if goes_on else [("crm", "get")])
@@ -216,12 +227,12 @@ async def test_what_may_have_been_run_goes_on_only_where_the_policy_says_so(
 
 async def test_a_person_agrees_to_what_the_agent_called(tmp_path: Path) -> None:
     """Proves: C18. Asked once, about the call as it was made; whoever then answers is allowed without a question."""
-    at = desk(tmp_path, agent(allow=["crm.*", "spare.*"], confirm=["crm.get"]))
+    at = harness(tmp_path, agent(allow=["crm.*", "spare.*"], confirm=["crm.get"]))
 
     async def yes(params: Json) -> Json:
         return {"action": "accept", "content": {"decision": "allow"}}
 
-    way = Way(yes)
+    way = FakeBackChannel(yes)
     answer = await at.call(at.host("one", LEGACY, FORMS), "crm.get", {"id": 1}, way)
     assert len(way.asked) == 1
     assert "'crm'" in way.asked[0]["message"]
@@ -236,12 +247,12 @@ async def test_the_schema_that_was_promised_is_the_one_that_counts(tmp_path: Pat
         "spare": {"command": "x", "output_validation": "off"},
     }
     tools = [tool("get", outputSchema=promised)]
-    at = Desk(configured(tmp_path, servers), {"crm": tools, "spare": tools}, down={"crm": "unavailable"})
+    at = GatewayHarness(make_config(tmp_path, servers), {"crm": tools, "spare": tools}, down={"crm": "unavailable"})
 
     async def wrong(params: Json) -> Json:
-        return {**said("x"), "structuredContent": {"n": "many"}}
+        return {**text_result("x"), "structuredContent": {"n": "many"}}
 
-    at.played["spare"].answer = wrong
+    at.fake_upstreams["spare"].answer = wrong
     answer = await at.call(at.host("one"), "crm.get")
     assert answer["result"]["isError"] is True
     assert at.sent == [("spare", "get")]
@@ -256,7 +267,7 @@ async def test_a_schema_that_changes_is_compared_anew(tmp_path: Path, side: str,
     other = any_kind if (side == "crm") == (part == "inputSchema") else short
     servers: dict[str, Json] = {"crm": {"command": "x", "fallbacks": ["spare"]}, "spare": {"command": "x"}}
     tools = {name: [{**tool("get"), "inputSchema": _with(text), "outputSchema": _with(text)}] for name in servers}
-    at = Desk(configured(tmp_path, servers), tools, down={"crm": "unavailable"})
+    at = GatewayHarness(make_config(tmp_path, servers), tools, down={"crm": "unavailable"})
     host = at.host("one")
     for schema, answered in ((text, True), (other, False), (text, True)):
         at.app.links[side].definitions = [{**tools[side][0], part: _with(schema)}]
@@ -272,15 +283,15 @@ def _with(schema: Json) -> Json:
 
 async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: Path) -> None:
     """Proves: C18. Its host comes back with the answer when the first is there again: the second goes on."""
-    at = desk(tmp_path)
-    spare = at.played["spare"]
+    at = harness(tmp_path)
+    spare = at.fake_upstreams["spare"]
     at.app.links["spare"]._session = UpstreamSession(spare, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {})
     at.app.links["spare"].greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
     form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}
 
     async def asks(params: Json) -> Json:
         if "inputResponses" in params:
-            return said(f"went on with {params['requestState']}")
+            return text_result(f"went on with {params['requestState']}")
         return {"resultType": "input_required", "inputRequests": {"a": form}, "requestState": "half"}
 
     spare.answer = asks
@@ -290,7 +301,7 @@ async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: 
     assert first["resultType"] == "input_required"
     crm = at.app.links["crm"]
     crm.life.condition = StateAndReason("ready")
-    crm._session = UpstreamSession(at.played["crm"], Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {})
+    crm._session = UpstreamSession(at.fake_upstreams["crm"], Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {})
     back = {"inputResponses": {"a": {"action": "accept", "content": {}}}, "requestState": first["requestState"]}
     answer = await at.call(host, "crm.get", {"id": 1}, **back)
     assert answer["result"]["content"][0]["text"] == "went on with half"
@@ -301,8 +312,8 @@ async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: 
 
 async def test_a_call_that_asked_something_is_begun(tmp_path: Path) -> None:
     """Proves: C18. The first asked, got its answer, and is away by then: what it has done so far nobody knows."""
-    at = desk(tmp_path, None, "ready")
-    crm = at.played["crm"]
+    at = harness(tmp_path, None, "ready")
+    crm = at.fake_upstreams["crm"]
     at.app.links["crm"]._session = UpstreamSession(crm, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {})
     at.app.links["crm"].greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
     form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}
@@ -316,6 +327,6 @@ async def test_a_call_that_asked_something_is_begun(tmp_path: Path) -> None:
         return {"action": "accept", "content": {}}
 
     crm.answer = asks
-    answer = await at.call(at.host("one", LEGACY, FORMS), "crm.get", {"id": 1}, Way(person))
-    assert of_kind(answer)["code"] == "upstream_unavailable"
+    answer = await at.call(at.host("one", LEGACY, FORMS), "crm.get", {"id": 1}, FakeBackChannel(person))
+    assert error_data(answer)["code"] == "upstream_unavailable"
     assert at.sent == [("crm", "get")] * 2

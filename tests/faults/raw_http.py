@@ -14,7 +14,7 @@ MODERN: Final = "2026-07-28"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ReceivedRequest:
     """One request as it came."""
 
     verb: str
@@ -32,7 +32,7 @@ class Seen:
         return self.headers.get("mcp-session-id")
 
 
-class Reply:
+class ReplyWriter:
     """The way back of one request: whole, as a stream, or raw."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
@@ -47,10 +47,10 @@ class Reply:
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         await self.raw("\r\n".join(lines).encode() + b"\r\n\r\n" + data)
 
-    async def result(self, seen: Seen, value: Json, **headers: str) -> None:
+    async def result(self, seen: ReceivedRequest, value: Json, **headers: str) -> None:
         await self.send(200, {"jsonrpc": "2.0", "id": seen.message["id"], "result": value}, **headers)
 
-    async def error(self, seen: Seen, status: int, code: int, words: str) -> None:
+    async def error(self, seen: ReceivedRequest, status: int, code: int, words: str) -> None:
         error = {"code": code, "message": words}
         await self.send(status, {"jsonrpc": "2.0", "id": seen.message.get("id"), "error": error})
 
@@ -68,20 +68,20 @@ class Reply:
         await self._writer.drain()
 
 
-Handler = Callable[[Seen, Reply], Coroutine[Any, Any, None]]
+Handler = Callable[[ReceivedRequest, ReplyWriter], Coroutine[Any, Any, None]]
 
 
-async def never(seen: Seen, reply: Reply) -> None:
+async def never(seen: ReceivedRequest, reply: ReplyWriter) -> None:
     """Accepts the request and says nothing."""
     await asyncio.Event().wait()
 
 
-class RawHttp:
+class RawHttpServer:
     """A legacy MCP server with sessions unless `on` says otherwise, by JSON-RPC method or HTTP verb."""
 
     def __init__(self) -> None:
         self.on: dict[str, Handler] = {}
-        self.seen: list[Seen] = []
+        self.seen: list[ReceivedRequest] = []
         self.sessions: set[str] = set()
         self.modern = False
         self.open = 0
@@ -130,11 +130,11 @@ class RawHttp:
             verb, target, _ = first.split(" ")
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
             body = await reader.readexactly(int(headers.get("content-length", 0)))
-            seen = Seen(verb, target, headers, json.loads(body) if body else {})
+            seen = ReceivedRequest(verb, target, headers, json.loads(body) if body else {})
             # What a test does once it sees the request is meant for the next one.
             handler = self.on.get(seen.method, self.ordinary)
             self.seen.append(seen)
-            reply = Reply(writer)
+            reply = ReplyWriter(writer)
             handling = asyncio.ensure_future(handler(seen, reply))
             gone = asyncio.ensure_future(reader.read(1)) if verb in ("GET", "POST") else None
             # Nobody here sends a second request before the first is answered: bytes or an end mean that it is over.
@@ -151,7 +151,7 @@ class RawHttp:
             if reply.streaming:
                 return
 
-    async def ordinary(self, seen: Seen, reply: Reply) -> None:
+    async def ordinary(self, seen: ReceivedRequest, reply: ReplyWriter) -> None:
         """What a server does that has nothing wrong with it."""
         method = seen.method
         if self.modern or method == "initialize":
@@ -163,7 +163,7 @@ class RawHttp:
         else:
             await self._answer(seen, reply)
 
-    async def _answer(self, seen: Seen, reply: Reply) -> None:
+    async def _answer(self, seen: ReceivedRequest, reply: ReplyWriter) -> None:
         method = seen.method
         capabilities: Json = {"tools": {"listChanged": True}}
         if method == "GET":
@@ -189,25 +189,25 @@ class RawHttp:
         else:
             await reply.send(202)
 
-    async def _stand(self, reply: Reply) -> None:
+    async def _stand(self, reply: ReplyWriter) -> None:
         await reply.stream()
         await asyncio.Event().wait()
 
 
-class RawSse(RawHttp):
+class RawSseServer(RawHttpServer):
     """The same over HTTP+SSE: GET opens the stream, answers of POSTs come on it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.endpoint = "/messages?session_id=%s"
-        self.streams: dict[str, Reply] = {}
+        self.streams: dict[str, ReplyWriter] = {}
         self.silent = False
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/sse"
 
-    async def ordinary(self, seen: Seen, reply: Reply) -> None:
+    async def ordinary(self, seen: ReceivedRequest, reply: ReplyWriter) -> None:
         query = parse_qs(urlsplit(seen.target).query)
         if seen.verb == "GET":
             self._minted += 1
@@ -226,7 +226,7 @@ class RawSse(RawHttp):
             if "id" in seen.message and not self.silent:
                 await self._answer_on(seen, stream)
 
-    async def _answer_on(self, seen: Seen, stream: Reply) -> None:
+    async def _answer_on(self, seen: ReceivedRequest, stream: ReplyWriter) -> None:
         value: Json
         if seen.method == "initialize":
             value = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": {"name": "raw"}}
@@ -241,9 +241,9 @@ class RawSse(RawHttp):
 
 
 @asynccontextmanager
-async def raw_http(server: RawHttp | None = None) -> AsyncIterator[RawHttp]:
+async def raw_http(server: RawHttpServer | None = None) -> AsyncIterator[RawHttpServer]:
     """One such server, for a while."""
-    server = server or RawHttp()
+    server = server or RawHttpServer()
     await server.start()
     try:
         yield server
@@ -252,8 +252,8 @@ async def raw_http(server: RawHttp | None = None) -> AsyncIterator[RawHttp]:
 
 
 @asynccontextmanager
-async def raw_sse() -> AsyncIterator[RawSse]:
+async def raw_sse() -> AsyncIterator[RawSseServer]:
     """The same over HTTP+SSE."""
-    server = RawSse()
+    server = RawSseServer()
     async with raw_http(server):
         yield server

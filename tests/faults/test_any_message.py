@@ -18,12 +18,12 @@ from aggregator.domain.versions import META_CLIENT_CAPABILITIES
 from aggregator.frontends.stdio import StdioFrontend
 from aggregator.gateway.host import Host
 from aggregator.wire.codec import encode
-from tests.faults.asgi import Hosts, doors
-from tests.faults.raw_http import RawHttp, RawSse, Reply, Seen, raw_http
-from tests.faults.stage import BOUND, Json, Stage, Way, modern, server, staged, until
-from tests.faults.wild import ANSWERS, Wild
-from tests.journeys.house import ROOT
-from tests.passing.shelves import local
+from tests.end_to_end.server_harness import ROOT
+from tests.faults.app_harness import BOUND, AppHarness, FakeBackChannel, Json, modern, running_app, server_config, until
+from tests.faults.asgi_client import AsgiClient, asgi_client
+from tests.faults.message_fuzzer import ANSWERS, MessageFuzzer
+from tests.faults.raw_http import RawHttpServer, RawSseServer, ReceivedRequest, ReplyWriter, raw_http
+from tests.passthrough.upstreams import local
 from tests.peers.library import Library
 
 # Messages for each way in, and requests for each upstream.
@@ -78,7 +78,7 @@ def no_traceback() -> Iterator[None]:
 
 def messages(seed: int, *, era: str) -> Iterator[Any]:
     """Changed requests and notifications of a host."""
-    wild = Wild(seed)
+    wild = MessageFuzzer(seed)
     for number in range(EACH):
         notice = number % 9 == 8
         method, params = _NOTICES[number % len(_NOTICES)] if notice else _CALLS[number % len(_CALLS)]
@@ -100,20 +100,20 @@ def held_to_be_sound(answer: Any) -> None:
     assert "Traceback" not in json.dumps(answer)
 
 
-async def by_posts(hosts: Hosts, message: Any, session: str | None) -> None:
+async def by_posts(hosts: AsgiClient, message: Any, session: str | None) -> None:
     if session is None and "\ud800" in str((message.get("method"), message.get("params"))):
         return  # no header can repeat it
-    visit = hosts.post(encode(message), session) if session is not None else hosts.post_modern(message)
-    await visit.done()
-    assert 200 <= visit.status < 500, (visit.status, message)
+    request = hosts.post(encode(message), session) if session is not None else hosts.post_modern(message)
+    await request.done()
+    assert 200 <= request.status < 500, (request.status, message)
     if wants_an_answer(message):
-        held_to_be_sound(visit.answer())
+        held_to_be_sound(request.answer())
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_any_message_over_http(era: str) -> None:
     """It is answered with a status below 500, and JSON-RPC where it was a request."""
-    async with raw_http() as raw, doors(server("up", type="http", url=raw.url)) as hosts:
+    async with raw_http() as raw, asgi_client(server_config("up", type="http", url=raw.url)) as hosts:
         session = await hosts.session() if era == "legacy" else None
         for message in messages(1, era=era):
             if session is not None or isinstance(message, dict):
@@ -124,14 +124,14 @@ async def test_any_message_over_http(era: str) -> None:
 
 async def test_any_message_over_sse() -> None:
     """Each post is taken or refused, and each request that has an id is answered on the stream."""
-    async with raw_http() as raw, doors(server("up", type="http", url=raw.url)) as hosts:
-        stream = hosts.visit("GET", "/sse")
+    async with raw_http() as raw, asgi_client(server_config("up", type="http", url=raw.url)) as hosts:
+        stream = hosts.request("GET", "/sse")
         await until(lambda: stream.body, "the stream opened")
         path = bytes(stream.body).split(b"data: ")[1].split(b"\r\n")[0].decode()
         asked = set()
         for message in messages(2, era="legacy"):
-            await (visit := hosts.visit("POST", path, encode(message))).done()
-            assert visit.status == 202
+            await (request := hosts.request("POST", path, encode(message))).done()
+            assert request.status == 202
             if wants_an_answer(message) and type(message["id"]) in (str, int) and message["id"] != "\ud800":
                 asked.add(json.dumps(message["id"]))
         await until(lambda: asked <= {json.dumps(one.get("id")) for one in stream.events()}, "all are answered")
@@ -140,17 +140,21 @@ async def test_any_message_over_sse() -> None:
 
 async def test_any_message_over_stdio() -> None:
     """Each request that has an id is answered, in either era."""
-    async with raw_http() as raw, staged(server("up", type="http", url=raw.url)) as stage, Tasks("a door") as tasks:
+    async with (
+        raw_http() as raw,
+        running_app(server_config("up", type="http", url=raw.url)) as harness,
+        Tasks("a door") as tasks,
+    ):
         written: list[Any] = []
         host = Host("stdio", "canonical", session="stdio")
-        door = StdioFrontend(
-            stage.app.gateway, host, tasks, lambda data: written.append(json.loads(data)), StdioConfig()
+        frontend = StdioFrontend(
+            harness.app.gateway, host, tasks, lambda data: written.append(json.loads(data)), StdioConfig()
         )
         asked = set()
         for era in ("legacy", "modern"):
             for message in messages(3, era=era):
-                door.take(encode(message) + b"\n")
-                await door.peer.at_most(0)
+                frontend.take(encode(message) + b"\n")
+                await frontend.peer.at_most(0)
                 if wants_an_answer(message) and type(message["id"]) in (str, int):
                     asked.add(json.dumps(message["id"]))
         await until(lambda: asked <= {json.dumps(one.get("id")) for one in written}, "all are answered")
@@ -160,19 +164,19 @@ async def test_any_message_over_stdio() -> None:
 
 async def test_any_body_for_v1() -> None:
     """A body that is almost a call is answered with a status below 500."""
-    wild, base = Wild(4), {"name": "up.t", "arguments": {"a": 1}}
+    wild, base = MessageFuzzer(4), {"name": "up.t", "arguments": {"a": 1}}
     bodies: tuple[Json, ...] = (
         {"tool_call": base, "conversation_id": "c"},
         {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "up.echo", "arguments": "{}"}}]},
         {"content": [{"type": "tool_use", "id": "2", "name": "up__echo", "input": {"say": "x"}}]},
         {"message": "use up", "limit": 3},
     )
-    async with raw_http() as raw, doors(server("up", type="http", url=raw.url)) as hosts:
+    async with raw_http() as raw, asgi_client(server_config("up", type="http", url=raw.url)) as hosts:
         for number in range(EACH):
             path = "/v1/intent" if number % 4 == 3 else "/v1/tool_calls"
-            visit = await hosts.visit("POST", path, encode(wild.changed(bodies[number % 4]))).done()
-            assert 200 <= visit.status < 500
-            held_to_be_sound(visit.json())
+            request = await hosts.request("POST", path, encode(wild.changed(bodies[number % 4]))).done()
+            assert 200 <= request.status < 500
+            held_to_be_sound(request.json())
 
 
 # -- upstreams
@@ -182,15 +186,15 @@ _OPENINGS: Final = frozenset({"initialize", "server/discover", "tools/list"})
 KINDS: Final = ("http_legacy", "http_modern", "sse", "stdio", "local")
 
 
-class WildHttp(RawHttp):
+class FuzzingHttpServer(RawHttpServer):
     """Noise and a changed answer, on a stream or whole; what opens the connection is as it should be."""
 
     def __init__(self, seed: int, *, modern: bool) -> None:
         super().__init__()
-        self.wild = Wild(seed)
+        self.wild = MessageFuzzer(seed)
         self.modern = modern
 
-    async def _answer(self, seen: Seen, reply: Reply) -> None:
+    async def _answer(self, seen: ReceivedRequest, reply: ReplyWriter) -> None:
         method = seen.method
         if method == "tools/list" or (method == "server/discover" and self.modern):
             await reply.result(seen, ANSWERS[method])
@@ -212,14 +216,14 @@ class WildHttp(RawHttp):
             await reply.event(self.wild.answer(method, seen.message["id"]))
 
 
-class WildSse(RawSse):
+class FuzzingSseServer(RawSseServer):
     """The same on the one stream there is."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
-        self.wild = Wild(seed)
+        self.wild = MessageFuzzer(seed)
 
-    async def _answer_on(self, seen: Seen, stream: Reply) -> None:
+    async def _answer_on(self, seen: ReceivedRequest, stream: ReplyWriter) -> None:
         if seen.method in _OPENINGS:
             result = (
                 {"result": ANSWERS[seen.method]} if seen.method != "server/discover" else {"error": {"code": -32601}}
@@ -231,25 +235,25 @@ class WildSse(RawSse):
             await stream.event(self.wild.answer(seen.method, seen.message["id"]))
 
 
-class WildLocal(Library):
+class FuzzingLocalServer(Library):
     """A server of the SDK, which sends messages as they should be: only results are changed."""
 
     def __init__(self, seed: int) -> None:
         super().__init__("up")
-        wild = Wild(seed)
+        wild = MessageFuzzer(seed)
         self.lists["tools"] = list(ANSWERS["tools/list"]["tools"])
         for method in set(ANSWERS) - _OPENINGS:
             self.broken[method] = partial(self._changed, wild, method)
 
-    async def _changed(self, wild: Wild, method: str) -> Json:
+    async def _changed(self, wild: MessageFuzzer, method: str) -> Json:
         changed = wild.changed(ANSWERS[method])
         return changed if isinstance(changed, dict) else {}
 
 
-class Person(Way):
+class FuzzingHost(FakeBackChannel):
     """A host that answers every question, seldom as it should."""
 
-    def __init__(self, wild: Wild) -> None:
+    def __init__(self, wild: MessageFuzzer) -> None:
         super().__init__()
         self._wild = wild
 
@@ -259,41 +263,41 @@ class Person(Way):
 
 
 @asynccontextmanager
-async def wild_upstream(kind: str) -> AsyncIterator[Stage]:
+async def fuzzing_upstream(kind: str) -> AsyncIterator[AppHarness]:
     """The product before one server of that kind."""
     limits = {"timeout": 2, "protocol": "modern" if kind == "http_modern" else "auto"}
     async with AsyncExitStack() as stack:
         if kind == "stdio":
-            args = ("-m", "tests.faults.wild", "5")
-            up = server("up", type="stdio", command=sys.executable, args=args, cwd=str(ROOT), **limits)
+            args = ("-m", "tests.faults.message_fuzzer", "5")
+            up = server_config("up", type="stdio", command=sys.executable, args=args, cwd=str(ROOT), **limits)
         elif kind == "local":
-            up = server("up", type="local", **local(WildLocal(6)), **limits)
+            up = server_config("up", type="local", **local(FuzzingLocalServer(6)), **limits)
         else:
-            raw = WildSse(7) if kind == "sse" else WildHttp(8, modern=kind == "http_modern")
+            raw = FuzzingSseServer(7) if kind == "sse" else FuzzingHttpServer(8, modern=kind == "http_modern")
             await stack.enter_async_context(raw_http(raw))
-            up = server("up", type="sse" if kind == "sse" else "http", url=raw.url, **limits)
-        yield await stack.enter_async_context(staged(up))
+            up = server_config("up", type="sse" if kind == "sse" else "http", url=raw.url, **limits)
+        yield await stack.enter_async_context(running_app(up))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_any_answer(kind: str) -> None:
     """Whatever a server says, the host gets a result or an error that is not ours, in either era."""
-    wild = Wild(9)
-    async with wild_upstream(kind) as stage:
-        assert stage.link("up").state == "ready"
+    wild = MessageFuzzer(9)
+    async with fuzzing_upstream(kind) as harness:
+        assert harness.upstream("up").state == "ready"
         able: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-        stage.host.capabilities = able
+        harness.host.capabilities = able
         new = Host("http", "canonical")
         asked = [(method, params) for method, params in _CALLS if method not in ("initialize", "server/discover")]
         for number in range(EACH):
             method, params = asked[number % len(asked)]
-            host, sent = stage.host, params
+            host, sent = harness.host, params
             if number % 2 and method.split("/")[-1] not in ("subscribe", "unsubscribe", "setLevel", "ping"):
                 host, sent = new, {**params, **modern()}
                 sent["_meta"][META_CLIENT_CAPABILITIES] = able if number % 4 == 1 else {}
             try:
                 async with asyncio.timeout(BOUND):
-                    result = await stage.app.gateway.answer(host, method, sent, Person(wild))
+                    result = await harness.app.gateway.answer(host, method, sent, FuzzingHost(wild))
                 held_to_be_sound(json.loads(encode(result)))
             except (RpcError, UpstreamError) as error:
                 held_to_be_sound(to_wire(error))

@@ -26,13 +26,13 @@ from aggregator.storage.database import open_database
 from aggregator.storage.engine import sqlite
 from aggregator.storage.quick_read import glance
 from aggregator.upstream.supervisor import Supervisor
-from tests.faults.stage import BOUND, Json, Stage, code_of, server, until, words_of
+from tests.faults.app_harness import BOUND, AppHarness, Json, code_of, server_config, text_of, until
 
 GATED = Path(__file__).with_name("gated_stdio.py")
 ROOT = Path(__file__).parents[2]
 
 
-class Shop:
+class GatedServer:
     """One server with a gate, and the file of its tools; the database of the aggregator beside them."""
 
     def __init__(self, folder: Path) -> None:
@@ -47,12 +47,12 @@ class Shop:
         ]
         self._tools.write_text(json.dumps({"tools": listed}))
 
-    async def changes(self, stage: Stage, server: str, *tools: str) -> None:
+    async def changes(self, harness: AppHarness, server: str, *tools: str) -> None:
         """Another list, of which a running server tells."""
         self.has(*tools)
         told = '{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
         answer = '{"jsonrpc": "2.0", "id": $ID, "result": {"content": []}}'
-        await stage.call(f"{server}.raw", lines=[told, answer])
+        await harness.call(f"{server}.raw", lines=[told, answer])
 
     def open(self, word: str = "yes") -> None:
         self.gate.write_text(word)
@@ -66,7 +66,7 @@ class Shop:
             "env": {"RAW_TOOLS": str(self._tools)}, "protocol": "legacy", "timeout": 600,
             "connect_timeout": 600,
         }  # fmt: skip
-        return server(name, **(fields | rest))
+        return server_config(name, **(fields | rest))
 
     def kept(self, name: str = "shop", **rest: Any) -> list[str]:
         """The names in the database, as another process reads them."""
@@ -76,8 +76,8 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path)
+def gated(tmp_path: Path) -> GatedServer:
+    return GatedServer(tmp_path)
 
 
 @pytest.fixture(autouse=True)
@@ -90,38 +90,38 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def running(shop: Shop, *servers: ServerConfig, **rest: Any) -> AsyncIterator[Stage]:
+async def running(gated: GatedServer, *servers: ServerConfig, **rest: Any) -> AsyncIterator[AppHarness]:
     """The product on the shop's database; a list would wait for minutes for a server that is not shown."""
     app = App(
-        Config(servers=servers or (shop.config(),), startup_wait=600, straggler_wait=600),
+        Config(servers=servers or (gated.config(),), startup_wait=600, straggler_wait=600),
         None,
-        shop.storage,
+        gated.storage,
         keeps_records=True,
     )
     async with app.running():
-        yield Stage(app)
+        yield AppHarness(app)
 
 
-async def listed(stage: Stage) -> list[str]:
-    return [tool["name"] for tool in json.loads(bytes((await stage.ask("tools/list", {}))["tools"]))]
+async def listed(harness: AppHarness) -> list[str]:
+    return [tool["name"] for tool in json.loads(bytes((await harness.ask("tools/list", {}))["tools"]))]
 
 
-async def seen_once(shop: Shop, *servers: ServerConfig) -> None:
+async def seen_once(gated: GatedServer, *servers: ServerConfig) -> None:
     """A run in which the servers are there, and are kept."""
-    shop.open()
-    async with running(shop, *servers) as stage:
-        await listed(stage)
-        marks = [fingerprint(link.config) for link in stage.app.links.values()]
-        await until(lambda: len(glance(shop.database, marks)) == len(marks), "it is kept")
-    shop.close()
+    gated.open()
+    async with running(gated, *servers) as harness:
+        await listed(harness)
+        marks = [fingerprint(link.config) for link in harness.app.links.values()]
+        await until(lambda: len(glance(gated.database, marks)) == len(marks), "it is kept")
+    gated.close()
 
 
-def told(stage: Stage) -> list[str]:
+def notified_methods(harness: AppHarness) -> list[str]:
     """What the host is told on its own account."""
     heard: list[str] = []
-    stage.host.initialized = True
-    stage.host.notify = lambda method, params: heard.append(method)
-    stage.app.gateway.changes.attach(stage.host)
+    harness.host.initialized = True
+    harness.host.notify = lambda method, params: heard.append(method)
+    harness.app.gateway.changes.attach(harness.host)
     return heard
 
 
@@ -132,132 +132,134 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 
 
 async def test_a_number_that_no_host_can_read_does_not_cost_the_restart(
-    shop: Shop, caplog: pytest.LogCaptureFixture
+    gated: GatedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Proves: F4, C5. A list with NaN in it is kept and shown like any other; nobody is told of a change."""
-    shop.has("echo", {"name": "odd", "inputSchema": {"type": "object", "default": float("nan")}})
-    await seen_once(shop)
-    async with running(shop) as stage:
-        heard = told(stage)
-        assert await listed(stage) == ["shop.echo", "shop.odd"]
-        shop.open()
-        await until(lambda: stage.link("shop").state == "ready", "it is there")
-        assert await listed(stage) == ["shop.echo", "shop.odd"]
+    gated.has("echo", {"name": "odd", "inputSchema": {"type": "object", "default": float("nan")}})
+    await seen_once(gated)
+    async with running(gated) as harness:
+        heard = notified_methods(harness)
+        assert await listed(harness) == ["shop.echo", "shop.odd"]
+        gated.open()
+        await until(lambda: harness.upstream("shop").state == "ready", "it is there")
+        assert await listed(harness) == ["shop.echo", "shop.odd"]
         assert heard == []
     assert "other tools than before" not in caplog.text
 
 
-async def test_a_restart_shows_what_they_had_at_once(shop: Shop) -> None:
+async def test_a_restart_shows_what_they_had_at_once(gated: GatedServer) -> None:
     """Proves: F4, D2, A1. A call waits for its server; nobody is told of a change, for there is none."""
-    await seen_once(shop)
-    assert shop.kept() == ["echo", "hang"]
-    async with running(shop) as stage:
-        heard = told(stage)
-        assert await listed(stage) == ["shop.echo", "shop.hang"]
-        before, had = stage.app.gateway.catalog, stage.link("shop").definitions
-        assert stage.link("shop").state == "starting"
-        call = asyncio.create_task(stage.call("shop.echo", say="hello"))
+    await seen_once(gated)
+    assert gated.kept() == ["echo", "hang"]
+    async with running(gated) as harness:
+        heard = notified_methods(harness)
+        assert await listed(harness) == ["shop.echo", "shop.hang"]
+        before, had = harness.app.gateway.catalog, harness.upstream("shop").definitions
+        assert harness.upstream("shop").state == "starting"
+        call = asyncio.create_task(harness.call("shop.echo", say="hello"))
         await asyncio.sleep(0)
-        shop.open()
-        assert words_of(await call) == "hello"
-        assert await listed(stage) == ["shop.echo", "shop.hang"]
-        assert stage.app.gateway.catalog is before
-        assert stage.link("shop").definitions is had
+        gated.open()
+        assert text_of(await call) == "hello"
+        assert await listed(harness) == ["shop.echo", "shop.hang"]
+        assert harness.app.gateway.catalog is before
+        assert harness.upstream("shop").definitions is had
         assert heard == []
 
 
-async def test_what_differs_by_now_is_shown_and_told(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_differs_by_now_is_shown_and_told(gated: GatedServer, caplog: pytest.LogCaptureFixture) -> None:
     """Proves: F4, D2, C5. Hosts are told once, the log says what became of the tools, and the database has it."""
     caplog.set_level("INFO")
-    shop.has("echo", "gone", "hang")
-    await seen_once(shop)
+    gated.has("echo", "gone", "hang")
+    await seen_once(gated)
     assert "other tools" not in caplog.text
-    shop.has({"name": "echo", "inputSchema": {"type": "object"}, "description": "Says it."}, "hang", "new")
-    async with running(shop) as stage:
-        heard = told(stage)
-        assert await listed(stage) == ["shop.echo", "shop.gone", "shop.hang"]
-        shop.open()
+    gated.has({"name": "echo", "inputSchema": {"type": "object"}, "description": "Says it."}, "hang", "new")
+    async with running(gated) as harness:
+        heard = notified_methods(harness)
+        assert await listed(harness) == ["shop.echo", "shop.gone", "shop.hang"]
+        gated.open()
         await until(lambda: heard, "the host is told")
-        assert await listed(stage) == ["shop.echo", "shop.hang", "shop.new"]
-        await until(lambda: shop.kept() == ["echo", "hang", "new"], "it is kept")
+        assert await listed(harness) == ["shop.echo", "shop.hang", "shop.new"]
+        await until(lambda: gated.kept() == ["echo", "hang", "new"], "it is kept")
         assert heard == ["notifications/tools/list_changed"]
     lines = [line.message for line in caplog.records if "other tools" in line.message]
     assert lines == ["server shop has other tools than before: added new; removed gone; changed echo"]
-    async with open_database(shop.storage) as database:
+    async with open_database(gated.storage) as database:
         now, before = await database.catalogs.versions("shop", "echo")
         assert [json.loads(one.text).get("description") for one in (now, before)] == ["Says it.", None]
         assert now.first_seen >= before.last_seen
         assert len(await database.catalogs.versions("shop", "gone")) == 1
 
 
-async def test_a_list_that_is_the_same_is_noted_once_a_day(shop: Shop) -> None:
+async def test_a_list_that_is_the_same_is_noted_once_a_day(gated: GatedServer) -> None:
     """Proves: D2, F4. A start that finds what it knew writes nothing."""
-    await seen_once(shop)
-    shop.open()
-    with closing(sqlite3.connect(shop.database, isolation_level=None)) as connection:
+    await seen_once(gated)
+    gated.open()
+    with closing(sqlite3.connect(gated.database, isolation_level=None)) as connection:
         for days, written in ((0.9, False), (1.1, True)):
             then = time.time() - days * 86400
             connection.execute("UPDATE mcp_servers SET connected = ?", (then,))
-            async with running(shop) as stage:
-                await stage.say("shop.echo")
+            async with running(gated) as harness:
+                await harness.check_echo("shop.echo")
             ((now,),) = connection.execute("SELECT connected FROM mcp_servers")
             assert (now != then) == written
 
 
-async def test_one_that_keeps_changing_is_written_now_and_then(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_keeps_changing_is_written_now_and_then(
+    gated: GatedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Proves: F4. Others are not held up by it, and at the end its last list is kept."""
     monkeypatch.setattr(catalog_cache, "AGAIN", 600)
-    await seen_once(shop)
-    shop.has("one", "raw")
-    shop.open()
-    async with running(shop, shop.config(), shop.config("other")) as stage:
-        await until(lambda: shop.kept() == shop.kept("other") == ["one", "raw"], "the first change is kept")
-        await shop.changes(stage, "shop", "two", "raw")
-        await until(lambda: "shop.two" in stage.tools(), "it has changed again")
-        await shop.changes(stage, "other", "two", "raw")
-        await until(lambda: shop.kept("other") == ["two", "raw"], "the other is kept")
-        assert shop.kept() == ["one", "raw"]
-    assert shop.kept() == ["two", "raw"]
+    await seen_once(gated)
+    gated.has("one", "raw")
+    gated.open()
+    async with running(gated, gated.config(), gated.config("other")) as harness:
+        await until(lambda: gated.kept() == gated.kept("other") == ["one", "raw"], "the first change is kept")
+        await gated.changes(harness, "shop", "two", "raw")
+        await until(lambda: "shop.two" in harness.tools(), "it has changed again")
+        await gated.changes(harness, "other", "two", "raw")
+        await until(lambda: gated.kept("other") == ["two", "raw"], "the other is kept")
+        assert gated.kept() == ["one", "raw"]
+    assert gated.kept() == ["two", "raw"]
 
 
-async def test_what_python_takes_for_the_same_is_told_too(shop: Shop) -> None:
+async def test_what_python_takes_for_the_same_is_told_too(gated: GatedServer) -> None:
     """Proves: C5, D2. True is not 1 to whoever reads the schema."""
     one, true = ({"name": "echo", "inputSchema": {"type": "object", "default": default}} for default in (1, True))
-    shop.has(one)
-    await seen_once(shop)
-    shop.has(true)
-    async with running(shop) as stage:
-        heard = told(stage)
-        await listed(stage)
-        shop.open()
+    gated.has(one)
+    await seen_once(gated)
+    gated.has(true)
+    async with running(gated) as harness:
+        heard = notified_methods(harness)
+        await listed(harness)
+        gated.open()
         await until(lambda: heard, "the host is told")
-        assert stage.link("shop").definitions[0]["inputSchema"]["default"] is True
+        assert harness.upstream("shop").definitions[0]["inputSchema"]["default"] is True
 
 
-async def test_one_that_does_not_come_up_is_hidden(shop: Shop) -> None:
+async def test_one_that_does_not_come_up_is_hidden(gated: GatedServer) -> None:
     """Proves: A1, F4. With its first failure, and calls of it end in words then."""
-    await seen_once(shop)
-    async with running(shop) as stage:
-        heard = told(stage)
-        assert await listed(stage) == ["shop.echo", "shop.hang"]
-        call = asyncio.create_task(stage.call("shop.echo", say="hello"))
+    await seen_once(gated)
+    async with running(gated) as harness:
+        heard = notified_methods(harness)
+        assert await listed(harness) == ["shop.echo", "shop.hang"]
+        call = asyncio.create_task(harness.call("shop.echo", say="hello"))
         await asyncio.sleep(0)
-        shop.open("no")
+        gated.open("no")
         assert code_of(await call) == "upstream_unavailable"
         await until(lambda: heard, "the host is told")
-        assert await listed(stage) == []
-        shop.open()
-        await until(lambda: stage.link("shop").state == "ready", "it comes up after all")
-        assert await listed(stage) == ["shop.echo", "shop.hang"]
+        assert await listed(harness) == []
+        gated.open()
+        await until(lambda: harness.upstream("shop").state == "ready", "it comes up after all")
+        assert await listed(harness) == ["shop.echo", "shop.hang"]
 
 
-async def test_a_call_waits_as_long_as_it_may_take(shop: Shop) -> None:
+async def test_a_call_waits_as_long_as_it_may_take(gated: GatedServer) -> None:
     """Proves: F4, A7. And no longer: the answer says that the server is still starting."""
-    config = shop.config(timeout=0.2)
-    await seen_once(shop, config)
-    async with running(shop, config) as stage:
-        await listed(stage)
-        answer = await stage.call("shop.echo", say="hello")
+    config = gated.config(timeout=0.2)
+    await seen_once(gated, config)
+    async with running(gated, config) as harness:
+        await listed(harness)
+        answer = await harness.call("shop.echo", say="hello")
         assert code_of(answer) == "upstream_unavailable"
         assert "starting" in answer["content"][0]["text"]
 
@@ -272,98 +274,100 @@ async def test_a_call_waits_as_long_as_it_may_take(shop: Shop) -> None:
     ],
     ids=lambda fields: next(iter(fields)),
 )
-async def test_another_configuration_has_nothing_yet(shop: Shop, other: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_another_configuration_has_nothing_yet(
+    gated: GatedServer, other: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Proves: F4. What one account or program had is not shown as another's; and names and limits are no matter."""
     recalled: list[Mapping[str, Any]] = []
-    await seen_once(shop)
-    same = shop.config(prefix="store", timeout=1, description="x", trusted=True)
-    async with running(shop, same) as stage:
-        assert await listed(stage) == ["store.echo", "store.hang"]
+    await seen_once(gated)
+    same = gated.config(prefix="store", timeout=1, description="x", trusted=True)
+    async with running(gated, same) as harness:
+        assert await listed(harness) == ["store.echo", "store.hang"]
     monkeypatch.setattr(Supervisor, "recall", lambda _, known: recalled.append(known))
-    async with running(shop, shop.config(**other)) as stage:
+    async with running(gated, gated.config(**other)) as harness:
         await until(lambda: recalled, "the database has been looked at")
         assert recalled == [{}]
-        assert stage.tools() == []
+        assert harness.tools() == []
 
 
-async def test_one_that_is_switched_off_is_not_shown(shop: Shop) -> None:
+async def test_one_that_is_switched_off_is_not_shown(gated: GatedServer) -> None:
     """Proves: A1, F4"""
-    await seen_once(shop)
-    async with running(shop, shop.config(enabled=False)) as stage:
-        assert await listed(stage) == []
+    await seen_once(gated)
+    async with running(gated, gated.config(enabled=False)) as harness:
+        assert await listed(harness) == []
 
 
-def test_no_secret_is_in_a_fingerprint(shop: Shop) -> None:
+def test_no_secret_is_in_a_fingerprint(gated: GatedServer) -> None:
     """Proves: F4. It is a digest, and differs with each of them."""
-    marks = {fingerprint(shop.config(env={"TOKEN": token})) for token in ("hunter2", "hunter3", "")}
+    marks = {fingerprint(gated.config(env={"TOKEN": token})) for token in ("hunter2", "hunter3", "")}
     assert {len(mark) for mark in marks} == {64}
     assert len(marks) == 3
 
 
-async def test_two_of_us_on_one_file(shop: Shop, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_two_of_us_on_one_file(gated: GatedServer, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Proves: F4. One server of both, and one of each under the same name."""
-    shop.open()
-    mine, theirs = (shop.config("own", env={"RAW_LOG": str(tmp_path / name)}) for name in ("mine", "theirs"))
+    gated.open()
+    mine, theirs = (gated.config("own", env={"RAW_LOG": str(tmp_path / name)}) for name in ("mine", "theirs"))
     async with AsyncExitStack() as stack:
-        stages = [await stack.enter_async_context(running(shop, shop.config(), own)) for own in (mine, theirs, mine)]
-        for stage in stages:
-            await listed(stage)
-        marks = [fingerprint(config) for config in (shop.config(), mine, theirs)]
-        await until(lambda: len(glance(shop.database, marks)) == 3, "all are kept")
-    assert shop.kept() == ["echo", "hang"]
+        stages = [await stack.enter_async_context(running(gated, gated.config(), own)) for own in (mine, theirs, mine)]
+        for harness in stages:
+            await listed(harness)
+        marks = [fingerprint(config) for config in (gated.config(), mine, theirs)]
+        await until(lambda: len(glance(gated.database, marks)) == 3, "all are kept")
+    assert gated.kept() == ["echo", "hang"]
     assert "not kept" not in caplog.text
 
 
-def _garbage(shop: Shop) -> None:
-    shop.database.write_bytes(b"This is no database. " * 500)
+def _garbage(gated: GatedServer) -> None:
+    gated.database.write_bytes(b"This is no database. " * 500)
 
 
-def _folder_in_its_place(shop: Shop) -> None:
-    shop.database.mkdir()
+def _folder_in_its_place(gated: GatedServer) -> None:
+    gated.database.mkdir()
 
 
-def _table_spoiled(shop: Shop) -> None:
+def _table_spoiled(gated: GatedServer) -> None:
     """Damage in what is kept here alone: the keys beside it are whole."""
-    with closing(sqlite3.connect(shop.database)) as connection:
+    with closing(sqlite3.connect(gated.database)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
         page, size = connection.execute(
             "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE name = 'mcp_tools'"
         ).fetchone()
-    with shop.database.open("r+b") as file:
+    with gated.database.open("r+b") as file:
         file.seek((page - 1) * size)
         file.write(b"\xff" * size)
 
 
 @pytest.mark.parametrize("spoil", [_garbage, _folder_in_its_place, _table_spoiled])
 async def test_without_its_database_it_runs_on(
-    shop: Shop, spoil: Callable[[Shop], None], caplog: pytest.LogCaptureFixture
+    gated: GatedServer, spoil: Callable[[GatedServer], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Proves: F4, A8. One line says which file and why; lists and calls are as if there never had been one."""
-    shop.has("echo", "raw")
+    gated.has("echo", "raw")
     if spoil is _table_spoiled:
-        await seen_once(shop)
-    spoil(shop)
-    shop.open()
-    async with running(shop) as stage:
-        assert await listed(stage) == ["shop.echo", "shop.raw"]
-        await stage.say("shop.echo")
+        await seen_once(gated)
+    spoil(gated)
+    gated.open()
+    async with running(gated) as harness:
+        assert await listed(harness) == ["shop.echo", "shop.raw"]
+        await harness.check_echo("shop.echo")
         if spoil is _garbage:
-            await until(lambda: shop.kept() == ["echo", "raw"], "a new file is made")
+            await until(lambda: gated.kept() == ["echo", "raw"], "a new file is made")
         else:
-            await until(lambda: stage.app.report()[1].get("catalogs"), "the trouble is known")
-            await shop.changes(stage, "shop", "new", "raw")
-            await until(lambda: stage.tools() == ["shop.new", "shop.raw"], "the list follows its server")
+            await until(lambda: harness.app.report()[1].get("catalogs"), "the trouble is known")
+            await gated.changes(harness, "shop", "new", "raw")
+            await until(lambda: harness.tools() == ["shop.new", "shop.raw"], "the list follows its server")
     (line,) = complaints(caplog)
-    assert str(shop.database) in line.message
+    assert str(gated.database) in line.message
     assert line.exc_info is None
 
 
-async def test_a_disk_that_is_full_costs_the_catalogs_only(shop: Shop) -> None:
+async def test_a_disk_that_is_full_costs_the_catalogs_only(gated: GatedServer) -> None:
     """Proves: F4. In a process of its own, which may write but a few pages; no half of a file is left."""
-    shop.open()
-    entry = shop.config().model_dump(include={"command", "args", "env"})
-    config = shop.gate.with_name("aggregator.json")
-    config.write_text(json.dumps({"mcpServers": {"shop": entry}, "storage": shop.storage}))
+    gated.open()
+    entry = gated.config().model_dump(include={"command", "args", "env"})
+    config = gated.gate.with_name("aggregator.json")
+    config.write_text(json.dumps({"mcpServers": {"shop": entry}, "storage": gated.storage}))
     sent: list[Json] = [
         {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}}},
         {"method": "notifications/initialized"},
@@ -387,87 +391,89 @@ async def test_a_disk_that_is_full_costs_the_catalogs_only(shop: Shop) -> None:
         out, rest = await process.communicate()
     answers = {message.get("id"): message for message in map(json.loads, out.splitlines())}
     assert [tool["name"] for tool in answers[2]["result"]["tools"]] == ["shop__echo", "shop__hang"]
-    assert words_of(answers[3]["result"]) == "hello"
-    assert str(shop.database) in log.decode()
+    assert text_of(answers[3]["result"]) == "hello"
+    assert str(gated.database) in log.decode()
     assert b"not kept" not in rest
     assert process.returncode == 0
-    assert not shop.database.exists()
+    assert not gated.database.exists()
 
 
 async def test_a_file_that_is_locked_delays_nothing(
-    shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    gated: GatedServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proves: F4. What was kept is shown all the same, and what is new is kept once that can be done."""
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
-    await seen_once(shop)
-    shop.has("new")
-    with closing(sqlite3.connect(shop.database, isolation_level=None)) as holder:
+    await seen_once(gated)
+    gated.has("new")
+    with closing(sqlite3.connect(gated.database, isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
-        async with running(shop) as stage:
-            assert await listed(stage) == ["shop.echo", "shop.hang"]
-            shop.open()
-            await until(lambda: stage.tools() == ["shop.new"], "the new list is there")
-            await until(lambda: stage.app.report()[1].get("catalogs"), "the trouble is known")
+        async with running(gated) as harness:
+            assert await listed(harness) == ["shop.echo", "shop.hang"]
+            gated.open()
+            await until(lambda: harness.tools() == ["shop.new"], "the new list is there")
+            await until(lambda: harness.app.report()[1].get("catalogs"), "the trouble is known")
             holder.execute("ROLLBACK")
-            await until(lambda: shop.kept() == ["new"], "it is kept in the end")
-            await until(lambda: not stage.app.report()[1].get("catalogs"), "the trouble is over")
+            await until(lambda: gated.kept() == ["new"], "it is kept in the end")
+            await until(lambda: not harness.app.report()[1].get("catalogs"), "the trouble is over")
     (line,) = complaints(caplog)
-    assert str(shop.database) in line.message
+    assert str(gated.database) in line.message
 
 
-async def test_a_disk_that_does_not_answer_delays_nothing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_does_not_answer_delays_nothing(gated: GatedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: F4. It is as if nothing had been kept."""
 
     async def never(_: CatalogSync) -> None:
         await asyncio.Event().wait()
 
-    await seen_once(shop)
+    await seen_once(gated)
     monkeypatch.setattr(CatalogSync, "_recall", never)
-    shop.open()
-    async with running(shop) as stage:
-        assert await listed(stage) == ["shop.echo", "shop.hang"]
-        await stage.say("shop.echo")
+    gated.open()
+    async with running(gated) as harness:
+        assert await listed(harness) == ["shop.echo", "shop.hang"]
+        await harness.check_echo("shop.echo")
 
 
-async def test_keys_made_later_are_noticed(shop: Shop) -> None:
+async def test_keys_made_later_are_noticed(gated: GatedServer) -> None:
     """Proves: D4, F4. Although the file was made by ourselves, for the catalogs, while there were no keys."""
-    shop.open()
-    app = App(Config(servers=(shop.config(),)), None, shop.storage, keeps_records=True)
+    gated.open()
+    app = App(Config(servers=(gated.config(),)), None, gated.storage, keeps_records=True)
     await app.learn_keys()
     assert app.access.open
     async with app.running():
-        await until(lambda: shop.kept() == ["echo", "hang"], "the file is made")
+        await until(lambda: gated.kept() == ["echo", "hang"], "the file is made")
         assert (
             app.access.admit(RequestFacts("http", source=ClientSource("127.0.0.1", forwarded=False, named_here=True)))
             == LOCAL
         )
-        async with open_database(shop.storage) as database:
+        async with open_database(gated.storage) as database:
             await database.keys.add(new_key("bot", now=1.0).record)
         await until(lambda: not app.access.open, "the key is noticed")
 
 
-async def test_what_may_have_held_keys_keeps_the_doors_closed(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_may_have_held_keys_keeps_the_doors_closed(
+    gated: GatedServer, caplog: pytest.LogCaptureFixture
+) -> None:
     """Proves: D4, F4. A file that turns up damaged is set aside, whoever opens it first; one that cannot be opened
     may hold keys, and is tried until it can."""
-    app = App(Config(servers=(shop.config(),)), None, shop.storage, keeps_records=True)
+    app = App(Config(servers=(gated.config(),)), None, gated.storage, keeps_records=True)
     await app.learn_keys()
-    shop.database.mkdir()
+    gated.database.mkdir()
     async with app.running():
         await until(lambda: not app.access.open, "the doors are closed")
         assert "cannot be read" in caplog.text
-        shop.database.rmdir()
+        gated.database.rmdir()
         await until(lambda: app.access.open, "there is no file")
-        _garbage(shop)
+        _garbage(gated)
         await until(lambda: not app.access.open, "it is set aside")
-        assert len(list(shop.database.parent.glob("a.db.damaged-*"))) == 1
+        assert len(list(gated.database.parent.glob("a.db.damaged-*"))) == 1
         await until(lambda: app._keys.known, "the new one is read")
         assert not app.access.open
 
 
-async def test_commands_that_look_once_keep_nothing(shop: Shop) -> None:
+async def test_commands_that_look_once_keep_nothing(gated: GatedServer) -> None:
     """Proves: F4. `check`, `tools` and `call` make no database."""
-    shop.open()
-    app = App(Config(servers=(shop.config(),), startup_wait=600), None, shop.storage)
+    gated.open()
+    app = App(Config(servers=(gated.config(),), startup_wait=600), None, gated.storage)
     async with app.running():
-        assert await listed(Stage(app)) == ["shop.echo", "shop.hang"]
-    assert not shop.database.exists()
+        assert await listed(AppHarness(app)) == ["shop.echo", "shop.hang"]
+    assert not gated.database.exists()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.storm import FAULTS, WILD, Outcome, Storm, descriptors
+from tests.chaos.chaos_run import FAULTS, WILD, ChaosRun, Outcome, descriptors
 
-from .stage import alive
+from .app_harness import alive
 
 SEED = int(os.environ.get("AGGREGATOR_CHAOS_SEED", "20260728"))
 ROUNDS, CALLS = 2, 7
@@ -26,7 +26,7 @@ def children() -> set[str]:
 async def stormed(folder: Path) -> Outcome:
     """The storm of this seed, which leaves nothing behind."""
     tasks, offspring, open_files = len(asyncio.all_tasks()), children(), descriptors()
-    outcome = await Storm(SEED, folder, CALLS).run(lambda done: done >= ROUNDS)
+    outcome = await ChaosRun(SEED, folder, CALLS).run(lambda done: done >= ROUNDS)
     await asyncio.sleep(0)
     assert len(asyncio.all_tasks()) == tasks
     assert children() == offspring

@@ -19,8 +19,8 @@ from aggregator.wire.codec import decode_heard
 from aggregator.wire.message import error_of
 from aggregator.wire.sse import Event, EventReader
 
-from .raw_http import RawHttp, RawSse, Reply, Seen, never, raw_http
-from .stage import Stage, server, staged, stdio, until
+from .app_harness import AppHarness, raw_stdio, running_app, server_config, until
+from .raw_http import RawHttpServer, RawSseServer, ReceivedRequest, ReplyWriter, never, raw_http
 
 JUNK = {"newlines": b"\n", "comments": b":\n\n", "ids": b"id\n\n", "empty events": b"data\n\n"}
 
@@ -48,9 +48,9 @@ async def test_lines_of_a_stream_are_read_at_a_pace(kind: str, transport: str, m
 
     monkeypatch.setattr(http, "EventReader", Counting)
     monkeypatch.setattr(sse, "EventReader", Counting)
-    raw: RawHttp = RawSse() if transport == "sse" else RawHttp()
+    raw: RawHttpServer = RawSseServer() if transport == "sse" else RawHttpServer()
 
-    async def flood(seen: Seen, reply: Reply) -> None:
+    async def flood(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         await reply.stream()
         if transport == "sse":
             await reply.event("/messages?session_id=x", "endpoint")
@@ -59,14 +59,14 @@ async def test_lines_of_a_stream_are_read_at_a_pace(kind: str, transport: str, m
 
     raw.on["GET"] = flood
     async with raw_http(raw):
-        flooding = server("flood", type=transport, url=raw.url, connect_timeout=60)
-        app = App(Config(servers=(flooding, stdio("good")), startup_wait=0.1))
+        flooding = server_config("flood", type=transport, url=raw.url, connect_timeout=60)
+        app = App(Config(servers=(flooding, raw_stdio("good")), startup_wait=0.1))
         async with app.running():
-            stage = Stage(app)
+            harness = AppHarness(app)
             await until(lambda: app.links["good"].state == "ready", "the neighbour is there")
             await until(lambda: lines[0] >= 4_000, "the flood is read")
             for _ in range(10):
-                await stage.say("good.echo")
+                await harness.check_echo("good.echo")
     # The burst, and one slice more, for each of a few streams.
     assert lines[0] < 400_000
 
@@ -75,7 +75,7 @@ async def test_answers_to_a_flood_of_requests_take_few_connections() -> None:
     """C8: a server that asks without end and takes no answer does not use up our descriptors."""
     async with raw_http() as raw:
 
-        async def ask(seen: Seen, reply: Reply) -> None:
+        async def ask(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             await reply.stream()
             for number in range(300):
                 await reply.event({"jsonrpc": "2.0", "id": f"ping-{number}", "method": "ping"})
@@ -83,9 +83,9 @@ async def test_answers_to_a_flood_of_requests_take_few_connections() -> None:
             await asyncio.Event().wait()
 
         raw.on["GET"], raw.on["POST"] = ask, never
-        async with staged(server("web", type="http", url=raw.url)) as stage:
+        async with running_app(server_config("web", type="http", url=raw.url)) as harness:
             await until(lambda: raw.count("POST") >= 20 and raw.count("tools/list") >= 2, "all of it was heard")
-            await stage.say("web.echo")
+            await harness.check_echo("web.echo")
             assert raw.open < 100
 
 
@@ -98,11 +98,11 @@ async def test_lines_too_short_for_a_message_are_not_parsed(line: str, monkeypat
         parsed.append(data)
         return decode_heard(data, *rest)
 
-    async with staged(stdio("flood"), stdio("good")) as stage:
-        await stage.call("flood.flood", pattern=line, times=20)
+    async with running_app(raw_stdio("flood"), raw_stdio("good")) as harness:
+        await harness.call("flood.flood", pattern=line, times=20)
         monkeypatch.setattr(stdio_transport, "decode_heard", counted)
         for _ in range(10):
-            await stage.say("good.echo")
+            await harness.check_echo("good.echo")
     assert line.strip().encode() not in parsed
 
 
@@ -111,14 +111,14 @@ async def test_a_session_that_cannot_be_named_is_refused(session: str, caplog: p
     """C2: one clear reason, no traceback."""
     async with raw_http() as raw:
 
-        async def opened(seen: Seen, reply: Reply) -> None:
+        async def opened(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             hello = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "raw"}}
             await reply.result(seen, hello, mcp_session_id=session)
 
         raw.on["initialize"] = opened
-        async with staged(server("web", type="http", url=raw.url), stdio("good")) as stage:
-            assert "visible ASCII" in stage.link("web").reason
-            await stage.say("good.echo")
+        async with running_app(server_config("web", type="http", url=raw.url), raw_stdio("good")) as harness:
+            assert "visible ASCII" in harness.upstream("web").reason
+            await harness.check_echo("good.echo")
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
@@ -152,11 +152,11 @@ async def test_the_reason_of_a_state_is_no_longer_than_can_be_read() -> None:
 async def test_a_list_of_large_pages_has_an_end(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """C5: cursors are kept until the list is read, and each may be as large as a message."""
     monkeypatch.setattr(listing, "BYTES_LIMIT", 1_000_000)
-    raw: RawHttp = RawSse() if transport == "sse" else RawHttp()
+    raw: RawHttpServer = RawSseServer() if transport == "sse" else RawHttpServer()
 
-    async def page(seen: Seen, reply: Reply) -> None:
+    async def page(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         result = {"tools": [], "nextCursor": f"{len(raw.seen)}{'x' * 100_000}"}
-        if isinstance(raw, RawSse):
+        if isinstance(raw, RawSseServer):
             await reply.send(202)
             answer = {"jsonrpc": "2.0", "id": seen.message["id"], "result": result}
             await next(stream for name, stream in raw.streams.items() if name in seen.target).event(answer)
@@ -164,7 +164,7 @@ async def test_a_list_of_large_pages_has_an_end(transport: str, monkeypatch: pyt
             await reply.result(seen, result)
 
     raw.on["tools/list"] = page
-    async with raw_http(raw), staged(server("web", type=transport, url=raw.url)) as stage:
-        assert "does not stop paging" in stage.link("web").reason
+    async with raw_http(raw), running_app(server_config("web", type=transport, url=raw.url)) as harness:
+        assert "does not stop paging" in harness.upstream("web").reason
         tries = raw.count("initialize")
         assert raw.count("tools/list") <= 12 * tries

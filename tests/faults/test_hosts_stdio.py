@@ -13,16 +13,20 @@ from aggregator.config.settings import StdioConfig
 from aggregator.frontends.stdio import serve_stdio
 from aggregator.gateway.host import Host
 
-from .stage import BOUND, Json, Stage, modern, staged, stdio, until
+from .app_harness import BOUND, AppHarness, Json, modern, raw_stdio, running_app, until
 
 
 class Pipes:
     """The host's ends of the two pipes."""
 
     def __init__(
-        self, stage: Stage, write: asyncio.WriteTransport, reader: asyncio.StreamReader, serving: asyncio.Task[None]
+        self,
+        harness: AppHarness,
+        write: asyncio.WriteTransport,
+        reader: asyncio.StreamReader,
+        serving: asyncio.Task[None],
     ) -> None:
-        self.stage = stage
+        self.harness = harness
         self.serving = serving
         self._write = write
         self._reader = reader
@@ -63,12 +67,12 @@ async def plugged(limits: StdioConfig | None = None) -> AsyncIterator[Pipes]:
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(out_read, "rb", buffering=0)
     )
     writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(in_write, "wb", buffering=0))
-    async with staged(stdio("s")) as stage:
+    async with running_app(raw_stdio("s")) as harness:
         host = Host("stdio", "compatible")
         with os.fdopen(in_read, "rb", buffering=0) as stdin, os.fdopen(out_write, "wb", buffering=0) as stdout:
-            serving = asyncio.create_task(serve_stdio(stage.app.gateway, host, stdin, stdout, limits))
+            serving = asyncio.create_task(serve_stdio(harness.app.gateway, host, stdin, stdout, limits))
             try:
-                yield Pipes(stage, writer, reader, serving)
+                yield Pipes(harness, writer, reader, serving)
             finally:
                 writer.close()
                 async with asyncio.timeout(BOUND):
@@ -186,7 +190,7 @@ async def test_deep_arguments_and_results_have_one_answer(depth: int) -> None:
     deep = "[" * depth + "]" * depth
     line = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"structuredContent":{"value":$V}}}'.replace("$V", deep)
     async with plugged() as pipes:
-        await pipes.stage.ask("tools/list", {})
+        await pipes.harness.ask("tools/list", {})
         request = modern(
             name="s.raw", arguments={"lines": [line, '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}']}
         )
@@ -221,17 +225,17 @@ async def test_an_id_in_use_is_refused_and_the_first_call_lives() -> None:
     async with plugged() as pipes:
         hanging: Json = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": modern(name="s.hang")}
         pipes.send(hanging)
-        await until(lambda: pipes.stage.link("s").in_flight == 1, "the call runs")
+        await until(lambda: pipes.harness.upstream("s").in_flight == 1, "the call runs")
         pipes.send(hanging)
         answer = await pipes.receive()
         assert (answer["id"], answer["error"]["code"]) == (5, -32600)
-        assert pipes.stage.link("s").in_flight == 1
+        assert pipes.harness.upstream("s").in_flight == 1
         pipes.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "5"}})
         pipes.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5.5}})
         await pipes.check()
-        assert pipes.stage.link("s").in_flight == 1
+        assert pipes.harness.upstream("s").in_flight == 1
         pipes.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}})
-        await until(lambda: pipes.stage.link("s").in_flight == 0, "the call was ended")
+        await until(lambda: pipes.harness.upstream("s").in_flight == 0, "the call was ended")
         await pipes.check()
 
 

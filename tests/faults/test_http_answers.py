@@ -9,21 +9,21 @@ import pytest
 
 from aggregator.domain.errors import RpcError
 
-from .raw_http import Handler, RawHttp, Reply, Seen, never, raw_http
-from .stage import code_of, server, staged, stdio, until, words_of
+from .app_harness import code_of, raw_stdio, running_app, server_config, text_of, until
+from .raw_http import Handler, RawHttpServer, ReceivedRequest, ReplyWriter, never, raw_http
 
 # Nothing of these may show in a log line, an error or a result.
 KEY = "key-in-the-query-5d1e"
 TOKEN = "token-in-a-header-77aa"
 
 
-def http(raw: RawHttp, **fields: Any) -> Any:
+def http(raw: RawHttpServer, **fields: Any) -> Any:
     secret = {"url": f"{raw.url}?key={KEY}", "headers": {"authorization": f"Bearer {TOKEN}"}}
-    return server("web", **({"type": "http", "timeout": 1, "connect_timeout": 2} | secret | fields))
+    return server_config("web", **({"type": "http", "timeout": 1, "connect_timeout": 2} | secret | fields))
 
 
 def status(number: int, body: Any = b"", kind: str = "", **headers: str) -> Handler:
-    async def handler(seen: Seen, reply: Reply) -> None:
+    async def handler(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         await reply.send(number, body, kind, **headers)
 
     return handler
@@ -32,7 +32,7 @@ def status(number: int, body: Any = b"", kind: str = "", **headers: str) -> Hand
 def stream(*events: str, then: str = "end") -> Handler:
     """An event stream with these bytes in it, `$ID` being the request's id; then its end, or silence."""
 
-    async def handler(seen: Seen, reply: Reply) -> None:
+    async def handler(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         await reply.stream()
         for event in events:
             await reply.raw(event.replace("$ID", json.dumps(seen.message["id"])).encode())
@@ -43,7 +43,7 @@ def stream(*events: str, then: str = "end") -> Handler:
 
 
 def raw_bytes(data: bytes) -> Handler:
-    async def handler(seen: Seen, reply: Reply) -> None:
+    async def handler(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         reply.streaming = True
         await reply.raw(data)
 
@@ -82,12 +82,12 @@ async def test_one_that_cannot_be_greeted_says_why(fault: str, caplog: pytest.Lo
     async with raw_http() as raw:
         raw.on = dict.fromkeys(("server/discover", "initialize", "GET"), handler)
         with caplog.at_level(logging.DEBUG):
-            async with staged(http(raw), stdio("good")) as stage:
-                link = stage.link("web")
+            async with running_app(http(raw), raw_stdio("good")) as harness:
+                link = harness.upstream("web")
                 assert link.state == "unavailable"
                 assert words in link.reason
-                await stage.say("good.echo")
-                result = await stage.call("web.echo")
+                await harness.check_echo("good.echo")
+                result = await harness.call("web.echo")
                 assert code_of(result) == "upstream_unavailable"
                 await until(lambda: raw.count("initialize") + raw.count("server/discover") > 2, "it is tried again")
     told = caplog.text + json.dumps(result) + link.reason
@@ -100,12 +100,12 @@ async def test_connection_refused() -> None:
     """C4, D3, A7: nobody listens there; when somebody does, it is found."""
     async with raw_http() as raw:
         await raw.stop()
-        async with staged(http(raw), stdio("good")) as stage:
-            assert "cannot be reached" in stage.link("web").reason
-            await stage.say("good.echo")
+        async with running_app(http(raw), raw_stdio("good")) as harness:
+            assert "cannot be reached" in harness.upstream("web").reason
+            await harness.check_echo("good.echo")
             await raw.start()
-            await until(lambda: stage.link("web").state == "ready", "it was found")
-            await stage.say("web.echo")
+            await until(lambda: harness.upstream("web").state == "ready", "it was found")
+            await harness.check_echo("web.echo")
 
 
 @pytest.mark.parametrize("kind", ["http", "sse", "auto"])
@@ -115,8 +115,8 @@ async def test_a_redirect_is_told_and_not_followed(kind: str, number: int) -> No
     async with raw_http() as raw, raw_http() as stranger:
         elsewhere = status(number, location=f"{stranger.url}?leak={KEY}")
         raw.on = dict.fromkeys(("server/discover", "initialize", "GET"), elsewhere)
-        async with staged(http(raw, type=kind)) as stage:
-            reason = stage.link("web").reason
+        async with running_app(http(raw, type=kind)) as harness:
+            reason = harness.upstream("web").reason
             assert stranger.url in reason
             assert KEY not in reason
         assert not stranger.seen
@@ -160,22 +160,22 @@ async def test_a_call_that_goes_wrong_ends_for_itself(
     async with raw_http() as raw:
         raw.modern = modern
 
-        async def call(seen: Seen, reply: Reply) -> None:
+        async def call(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             await (handler if seen.message["params"]["name"] == "odd" else raw.ordinary)(seen, reply)
 
         raw.on["tools/call"] = call
         with caplog.at_level(logging.DEBUG):
-            async with staged(http(raw, max_message_bytes=100_000), stdio("good")) as stage:
+            async with running_app(http(raw, max_message_bytes=100_000), raw_stdio("good")) as harness:
                 try:
-                    result = await stage.call("web.odd")
+                    result = await harness.call("web.odd")
                 except RpcError as error:
                     end, told = f"rpc {error.code}", json.dumps(error.to_wire())
                 else:
                     end, told = code_of(result), json.dumps(result)
                 assert end != "rpc -32603", "a fault of the aggregator's own"
                 assert expected == "any" or end.startswith(expected)
-                await stage.say("web.echo")
-                await stage.say("good.echo")
+                await harness.check_echo("web.echo")
+                await harness.check_echo("good.echo")
         odd = [seen for seen in raw.seen if seen.method == "tools/call" and seen.message["params"]["name"] == "odd"]
         assert len(odd) == 1
     told += caplog.text
@@ -198,8 +198,8 @@ async def test_nonsense_before_the_answer_is_skipped() -> None:
             "id: 7\nevent: other\nretry: x\n\n",
         )
         raw.on["tools/call"] = stream(*nonsense, GOOD, GOOD)
-        async with staged(http(raw)) as stage:
-            assert words_of(await stage.call("web.odd")) == "good"
+        async with running_app(http(raw)) as harness:
+            assert text_of(await harness.call("web.odd")) == "good"
             await until(lambda: sum("method" not in seen.message for seen in raw.seen) >= 3, "it has our answers")
             answers = {
                 seen.message["id"]: seen.message for seen in raw.seen if "method" not in seen.message and seen.message
@@ -210,9 +210,9 @@ async def test_nonsense_before_the_answer_is_skipped() -> None:
 
 async def test_calls_given_up_leave_no_connection_open() -> None:
     """A8, C8: a server that takes everything and answers nothing any more does not fill up with our sockets."""
-    async with raw_http() as raw, staged(http(raw, timeout=0.3)) as stage:
+    async with raw_http() as raw, running_app(http(raw, timeout=0.3)) as harness:
         raw.on["tools/call"] = raw.on["notifications/cancelled"] = never
         before = raw.open
-        results = await asyncio.gather(*(stage.call("web.odd") for _ in range(50)))
+        results = await asyncio.gather(*(harness.call("web.odd") for _ in range(50)))
         assert {code_of(result) for result in results} == {"upstream_timeout"}
         await until(lambda: raw.open <= before + 2, "the connections of calls given up are closed")

@@ -7,8 +7,8 @@ import pytest
 from aggregator.domain.errors import RpcError
 from aggregator.upstream.transports import http as transport
 
-from .raw_http import Handler, RawHttp, Reply, Seen, raw_http
-from .stage import Stage, server, staged, until
+from .app_harness import AppHarness, running_app, server_config, until
+from .raw_http import Handler, RawHttpServer, ReceivedRequest, ReplyWriter, raw_http
 
 # Enough for dozens of attempts at the shortened delays.
 PATIENCE = 4.0
@@ -19,10 +19,10 @@ FORGOTTEN = {
 }
 
 
-def forgetful(raw: RawHttp, number: int, words: str) -> Handler:
+def forgetful(raw: RawHttpServer, number: int, words: str) -> Handler:
     """A door that answers unknown sessions in that way."""
 
-    async def handler(seen: Seen, reply: Reply) -> None:
+    async def handler(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         if seen.session in raw.sessions:
             await raw.ordinary(seen, reply)
         else:
@@ -31,7 +31,7 @@ def forgetful(raw: RawHttp, number: int, words: str) -> Handler:
     return handler
 
 
-def effects(raw: RawHttp) -> int:
+def effects(raw: RawHttpServer) -> int:
     """How many calls named a session the server knew."""
     return sum(seen.method == "tools/call" and seen.session in raw.sessions for seen in raw.seen)
 
@@ -41,12 +41,12 @@ async def test_a_forgotten_session_is_renewed(kind: str) -> None:
     """C2, C11: the call goes through on a new session, once; the standing stream is opened again."""
     async with raw_http() as raw:
         raw.on["tools/call"] = raw.on["tools/list"] = forgetful(raw, *FORGOTTEN[kind])
-        async with staged(server("web", type="http", url=raw.url)) as stage:
-            await stage.say("web.echo", "one")
+        async with running_app(server_config("web", type="http", url=raw.url)) as harness:
+            await harness.check_echo("web.echo", "one")
             before = raw.count("initialize")
             raw.sessions.clear()
-            await stage.say("web.echo", "two")
-            await stage.say("web.echo", "three")
+            await harness.check_echo("web.echo", "two")
+            await harness.check_echo("web.echo", "three")
             assert raw.count("initialize") == before + 1
             assert effects(raw) == 2  # of the session known now
 
@@ -57,8 +57,8 @@ async def test_a_forgotten_session_of_lists_is_opened_anew(short: float, monkeyp
     monkeypatch.setattr("aggregator.upstream.sessions.isolation.SHORT_LIVED", short)
     async with raw_http() as raw:
         raw.on["tools/list"] = forgetful(raw, *FORGOTTEN["404"])
-        async with staged(server("web", type="http", url=raw.url)) as stage:
-            link = stage.link("web")
+        async with running_app(server_config("web", type="http", url=raw.url)) as harness:
+            link = harness.upstream("web")
             assert link._session is not None
             calls, before = link._session.connection, raw.count("initialize")
             forgotten = set(raw.sessions) - {calls._session}  # type: ignore[attr-defined]
@@ -66,22 +66,22 @@ async def test_a_forgotten_session_of_lists_is_opened_anew(short: float, monkeyp
             listed = raw.count("tools/list")
             await link.list_again()
             await until(lambda: raw.count("tools/list") >= listed + 2, "it was read again")
-            await stage.say("web.echo")
+            await harness.check_echo("web.echo")
             assert raw.count("initialize") == before + (short == 0.0)
             assert link._session.connection is calls
 
 
 async def test_the_standing_stream_of_a_renewed_session_is_opened() -> None:
     """C11: without it no change would be heard of any more."""
-    async with raw_http() as raw, staged(server("web", type="http", url=raw.url)) as stage:
+    async with raw_http() as raw, running_app(server_config("web", type="http", url=raw.url)) as harness:
         await until(lambda: raw.count("GET") == 2, "the standing streams were opened, of calls and of lists")
         await raw.stop()
         raw.on["initialize"] = slow = Gate(raw)
         await raw.start()
         await until(lambda: raw.count("GET") >= 4, "the standing streams were tried again, and refused")
         slow.open.set()
-        await until(lambda: raw.count("initialize") > 1 or stage.link("web").state == "ready", "it goes on")
-        await stage.say("web.echo")
+        await until(lambda: raw.count("initialize") > 1 or harness.upstream("web").state == "ready", "it goes on")
+        await harness.check_echo("web.echo")
         await until(
             lambda: any(seen.verb == "GET" and seen.session in raw.sessions for seen in raw.seen),
             "the standing stream of the new session was opened",
@@ -91,11 +91,11 @@ async def test_the_standing_stream_of_a_renewed_session_is_opened() -> None:
 class Gate:
     """`initialize` that waits until it may."""
 
-    def __init__(self, raw: RawHttp) -> None:
+    def __init__(self, raw: RawHttpServer) -> None:
         self.open = asyncio.Event()
         self._raw = raw
 
-    async def __call__(self, seen: Seen, reply: Reply) -> None:
+    async def __call__(self, seen: ReceivedRequest, reply: ReplyWriter) -> None:
         await self.open.wait()
         await self._raw.ordinary(seen, reply)
 
@@ -103,15 +103,15 @@ class Gate:
 @pytest.mark.parametrize("kind", FORGOTTEN)
 async def test_many_calls_find_the_session_forgotten_at_once(kind: str) -> None:
     """C11, A7: one renewal for all, and every call gets its result; also those that come during the renewal."""
-    async with raw_http() as raw, staged(server("web", type="http", url=raw.url)) as stage:
+    async with raw_http() as raw, running_app(server_config("web", type="http", url=raw.url)) as harness:
         raw.on["tools/call"] = raw.on["tools/list"] = forgetful(raw, *FORGOTTEN[kind])
         gate, before = Gate(raw), raw.count("initialize")
         raw.on["initialize"] = gate
         raw.sessions.clear()
-        first = [asyncio.create_task(stage.say("web.echo", str(number))) for number in range(20)]
+        first = [asyncio.create_task(harness.check_echo("web.echo", str(number))) for number in range(20)]
         await until(lambda: raw.count("initialize") == before + 1, "a new session is asked for")
-        later = [asyncio.create_task(stage.say("web.echo", str(number))) for number in range(20)]
-        await until(lambda: stage.link("web").in_flight == 40, "all forty run")
+        later = [asyncio.create_task(harness.check_echo("web.echo", str(number))) for number in range(20)]
+        await until(lambda: harness.upstream("web").in_flight == 40, "all forty run")
         gate.open.set()
         results = await asyncio.gather(*first, *later, return_exceptions=True)
         assert not [result for result in results if result is not None]
@@ -122,13 +122,13 @@ async def test_an_error_that_only_speaks_of_sessions_is_an_error() -> None:
     """C12, D8: HTTP 400 with the upstream's own error object is relayed, and the call is not sent again."""
     async with raw_http() as raw:
 
-        async def refuse(seen: Seen, reply: Reply) -> None:
+        async def refuse(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             await reply.error(seen, 400, -32602, "Unknown booking session 'morning'; nothing was booked twice")
 
         raw.on["tools/call"] = refuse
-        async with staged(server("web", type="http", url=raw.url)) as stage:
+        async with running_app(server_config("web", type="http", url=raw.url)) as harness:
             with pytest.raises(RpcError) as caught:
-                await stage.call("web.echo")
+                await harness.call("web.echo")
             assert caught.value.code == -32602
             assert raw.count("tools/call") == 1
 
@@ -138,14 +138,14 @@ async def test_a_404_that_names_a_fault_of_the_request_is_that_error(code: int) 
     """C12, D8: the session is as good as before; a server that answers so to every call is not greeted for each."""
     async with raw_http() as raw:
 
-        async def refuse(seen: Seen, reply: Reply) -> None:
+        async def refuse(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             await reply.error(seen, 404, code, "no such thing here")
 
         raw.on["tools/call"] = refuse
-        async with staged(server("web", type="http", url=raw.url)) as stage:
+        async with running_app(server_config("web", type="http", url=raw.url)) as harness:
             for _ in range(2):
                 with pytest.raises(RpcError) as caught:
-                    await stage.call("web.echo")
+                    await harness.call("web.echo")
                 assert caught.value.code == code
             assert raw.count("tools/call") == 2
             assert raw.count("initialize") == 2  # one for calls, one for lists
@@ -160,40 +160,40 @@ async def test_what_was_subscribed_is_subscribed_in_the_renewed_session() -> Non
     async with raw_http() as raw:
         told: list[tuple[str | None, str]] = []
 
-        async def greet(seen: Seen, reply: Reply) -> None:
+        async def greet(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             session = f"own-{raw.count('initialize')}"
             raw.sessions.add(session)
             await reply.result(seen, SUBSCRIBABLE, mcp_session_id=session)
 
-        async def resources(seen: Seen, reply: Reply) -> None:
+        async def resources(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             await reply.result(seen, {"resources": [{"uri": "demo://one", "name": "one"}], "resourceTemplates": []})
 
-        async def subscribe(seen: Seen, reply: Reply) -> None:
+        async def subscribe(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             told.append((seen.session, seen.message["params"]["uri"]))
             await reply.result(seen, {})
 
         raw.on |= {"initialize": greet, "resources/subscribe": subscribe}
         raw.on |= {"resources/list": resources, "resources/templates/list": resources}
         raw.on["tools/call"] = forgetful(raw, *FORGOTTEN["404"])
-        async with staged(server("web", type="http", url=raw.url)) as stage:
-            stage.host.session, stage.host.notify = "the host's", lambda method, params: None
-            await stage.ask("resources/subscribe", {"uri": "mcp://web/demo://one"})
+        async with running_app(server_config("web", type="http", url=raw.url)) as harness:
+            harness.host.session, harness.host.notify = "the host's", lambda method, params: None
+            await harness.ask("resources/subscribe", {"uri": "mcp://web/demo://one"})
             assert told == [("own-1", "demo://one")]
             raw.sessions.clear()
-            await stage.say("web.echo")
+            await harness.check_echo("web.echo")
             await until(lambda: len(told) == 2, "it is subscribed again")
             assert told[1] == ("own-3", "demo://one")  # the second is that of lists
 
 
 async def test_a_server_that_forgets_every_session_at_once_is_bounded() -> None:
     """A7: two tries, then a clear end."""
-    async with raw_http() as raw, staged(server("web", type="http", url=raw.url)) as stage:
+    async with raw_http() as raw, running_app(server_config("web", type="http", url=raw.url)) as harness:
 
-        async def forget(seen: Seen, reply: Reply) -> None:
+        async def forget(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             await reply.error(seen, 404, -32000, "Session not found")
 
         raw.on["tools/call"] = forget
-        result = await stage.call("web.echo")
+        result = await harness.call("web.echo")
         assert "keeps forgetting" in result["content"][0]["text"]
         assert raw.count("tools/call") == 2
 
@@ -204,23 +204,23 @@ async def test_a_server_that_restarts_on_the_same_port(before: bool, after: bool
     """C11, D3: found again by itself, also when the new version speaks the other era."""
     async with raw_http() as raw:
         raw.modern = before
-        async with staged(server("web", type="http", url=raw.url)) as stage:
-            await stage.say("web.echo")
+        async with running_app(server_config("web", type="http", url=raw.url)) as harness:
+            await harness.check_echo("web.echo")
             await raw.stop()
             raw.modern = after
-            assert (await stage.call("web.echo"))["isError"] is True
+            assert (await harness.call("web.echo"))["isError"] is True
             await raw.start()
             async with asyncio.timeout(PATIENCE):
                 while True:
-                    if await answers(stage):
+                    if await answers(harness):
                         break
                     await asyncio.sleep(0.01)
 
 
-async def answers(stage: Stage) -> bool:
+async def answers(harness: AppHarness) -> bool:
     """Whether a call goes through now."""
     try:
-        return not (await stage.call("web.echo")).get("isError")
+        return not (await harness.call("web.echo")).get("isError")
     except RpcError:
         return False
 
@@ -231,12 +231,12 @@ async def test_a_subscription_that_breaks_off_is_taken_up_again(monkeypatch: pyt
     async with raw_http() as raw:
         raw.modern = True
 
-        async def break_off(seen: Seen, reply: Reply) -> None:
+        async def break_off(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             await reply.stream()
 
         raw.on["subscriptions/listen"] = break_off
-        async with staged(server("web", type="http", url=raw.url)) as stage:
+        async with running_app(server_config("web", type="http", url=raw.url)) as harness:
             await until(lambda: raw.count("subscriptions/listen") == 1, "changes were subscribed to")
             del raw.on["subscriptions/listen"]
             await until(lambda: raw.count("subscriptions/listen") >= 2, "they were again")
-            await stage.say("web.echo")
+            await harness.check_echo("web.echo")

@@ -9,7 +9,7 @@ import pytest
 
 from aggregator.upstream.lists import paging as listing
 
-from .stage import Json, code_of, staged, stdio, words_of
+from .app_harness import Json, code_of, raw_stdio, running_app, text_of
 
 OBJECT: Json = {"type": "object"}
 
@@ -84,12 +84,12 @@ def listed(tmp_path: Path, *tools: Any) -> Path:
     return path
 
 
-async def names_listed(stage: Any) -> list[str]:
+async def names_listed(harness: Any) -> list[str]:
     """Over every page, as a host gets them, in JSON that can be read."""
     names: list[str] = []
     cursor: Json = {}
     while True:
-        page = await stage.ask("tools/list", cursor)
+        page = await harness.ask("tools/list", cursor)
         names += [tool["name"] for tool in json.loads(bytes(page["tools"]))]
         if "nextCursor" not in page:
             return names
@@ -103,11 +103,11 @@ async def test_a_tool_that_cannot_be_shown_costs_itself(
     """C5, E9: the tools beside it are listed and work; a warning tells."""
     path = listed(tmp_path, tool("echo"), LEFT_OUT[fault], tool("large"))
     with caplog.at_level(logging.WARNING):
-        async with staged(stdio("s", listing=path), stdio("good")) as stage:
-            assert stage.link("s").state == "ready", stage.link("s").reason
-            assert [name for name in await names_listed(stage) if name.startswith("s.")] == ["s.echo", "s.large"]
-            await stage.say("s.echo")
-            await stage.say("good.echo")
+        async with running_app(raw_stdio("s", listing=path), raw_stdio("good")) as harness:
+            assert harness.upstream("s").state == "ready", harness.upstream("s").reason
+            assert [name for name in await names_listed(harness) if name.startswith("s.")] == ["s.echo", "s.large"]
+            await harness.check_echo("s.echo")
+            await harness.check_echo("good.echo")
     assert any("is left out" in record.getMessage() for record in caplog.records)
 
 
@@ -116,9 +116,9 @@ async def test_a_tool_that_can_be_mended_is(fault: str, tmp_path: Path, caplog: 
     """C6: with a warning; its schema is an object then."""
     path = listed(tmp_path, tool("echo"), MENDED[fault])
     with caplog.at_level(logging.WARNING):
-        async with staged(stdio("s", listing=path)) as stage:
-            assert await names_listed(stage) == ["s.echo", "s.odd"]
-            await stage.say("s.echo")
+        async with running_app(raw_stdio("s", listing=path)) as harness:
+            assert await names_listed(harness) == ["s.echo", "s.odd"]
+            await harness.check_echo("s.echo")
     assert any("was mended" in record.getMessage() for record in caplog.records)
 
 
@@ -126,32 +126,32 @@ async def test_a_tool_that_can_be_mended_is(fault: str, tmp_path: Path, caplog: 
 async def test_a_tool_that_is_only_strange_is_kept(case: str, tmp_path: Path) -> None:
     """C6, B5: under one name that hosts can live with."""
     path = listed(tmp_path, tool("echo"), KEPT[case])
-    async with staged(stdio("s", listing=path), stdio("good")) as stage:
-        assert stage.link("s").state == "ready", stage.link("s").reason
-        names = [name for name in await names_listed(stage) if name.startswith("s.")]
+    async with running_app(raw_stdio("s", listing=path), raw_stdio("good")) as harness:
+        assert harness.upstream("s").state == "ready", harness.upstream("s").reason
+        names = [name for name in await names_listed(harness) if name.startswith("s.")]
         assert len(set(names)) == 2
         assert all(len(name) <= 128 and name.isascii() and name.isprintable() and " " not in name for name in names)
-        await stage.say("s.echo")
-        await stage.say("good.echo")
+        await harness.check_echo("s.echo")
+        await harness.check_echo("good.echo")
 
 
 async def test_of_two_tools_of_one_name_the_first_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """B5: the second costs itself."""
     path = listed(tmp_path, tool("echo", description="first"), tool("echo", description="second"), tool("large"))
     with caplog.at_level(logging.WARNING):
-        async with staged(stdio("s", listing=path)) as stage:
-            assert await names_listed(stage) == ["s.echo", "s.large"]
-            assert stage.app.gateway.catalog.tools[0].definition["description"] == "first"
+        async with running_app(raw_stdio("s", listing=path)) as harness:
+            assert await names_listed(harness) == ["s.echo", "s.large"]
+            assert harness.app.gateway.catalog.tools[0].definition["description"] == "first"
     assert any("lists it twice" in record.getMessage() for record in caplog.records)
 
 
 async def test_names_that_read_the_same_to_hosts_stay_apart(tmp_path: Path) -> None:
     """B5, F2: also once every `.` is a `_`."""
     path = listed(tmp_path, *(tool(name) for name in ("a.b", "a_b", "a b", "a/b", "a:b", "A_b", "a\tb", "a__b")))
-    async with staged(stdio("s", listing=path), stdio("s_a"), stdio("s__a")) as stage:
-        names = await names_listed(stage)
+    async with running_app(raw_stdio("s", listing=path), raw_stdio("s_a"), raw_stdio("s__a")) as harness:
+        names = await names_listed(harness)
         assert len({name.replace(".", "_") for name in names}) == len(names)
-        compatible = [tool.listed["compatible"] for tool in stage.app.gateway.catalog.tools]
+        compatible = [tool.listed["compatible"] for tool in harness.app.gateway.catalog.tools]
         assert len(set(compatible)) == len(compatible)
 
 
@@ -159,11 +159,11 @@ async def test_names_that_read_the_same_to_hosts_stay_apart(tmp_path: Path) -> N
 async def test_a_list_without_end_is_given_up(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """C5: a cursor that comes again, or pages for ever: a clear reason, and the neighbour is there."""
     monkeypatch.setattr(listing, "PAGE_LIMIT", 50)
-    async with staged(stdio("book", mode), stdio("good")) as stage:
-        assert stage.link("book").state == "unavailable"
-        assert "pag" in stage.link("book").reason
-        assert code_of(await stage.call("book.echo")) == "upstream_unavailable"
-        await stage.say("good.echo")
+    async with running_app(raw_stdio("book", mode), raw_stdio("good")) as harness:
+        assert harness.upstream("book").state == "unavailable"
+        assert "pag" in harness.upstream("book").reason
+        assert code_of(await harness.call("book.echo")) == "upstream_unavailable"
+        await harness.check_echo("good.echo")
 
 
 @pytest.mark.parametrize(
@@ -174,10 +174,10 @@ async def test_a_page_that_is_none(text: str, tmp_path: Path) -> None:
     """C5, D3: a clear reason."""
     path = tmp_path / "tools.json"
     path.write_text(text)
-    async with staged(stdio("s", listing=path), stdio("good")) as stage:
-        assert stage.link("s").state == "unavailable"
-        assert "tools/list" in stage.link("s").reason
-        await stage.say("good.echo")
+    async with running_app(raw_stdio("s", listing=path), raw_stdio("good")) as harness:
+        assert harness.upstream("s").state == "unavailable"
+        assert "tools/list" in harness.upstream("s").reason
+        await harness.check_echo("good.echo")
 
 
 @pytest.mark.parametrize("depth", [500, 850, 930])
@@ -188,12 +188,12 @@ async def test_depth_outside_the_schema_costs_that_tool_at_most(field: str, dept
     odd = json.dumps(tool(schema=OBJECT | {"default": 7}) if field == "default" else tool(annotations=7))
     path = tmp_path / "tools.json"
     path.write_text('{"tools":[' + f"{json.dumps(tool('echo'))},{odd.replace('7', deep)}" + "]}")
-    async with staged(stdio("s", listing=path, connect_timeout=2), stdio("good")) as stage:
-        assert "good.echo" in await names_listed(stage)
-        stage.app.gateway.restock()
-        await stage.say("good.echo")
-        assert stage.link("s").state == "ready", stage.link("s").reason
-        assert "s.echo" in await names_listed(stage)
+    async with running_app(raw_stdio("s", listing=path, connect_timeout=2), raw_stdio("good")) as harness:
+        assert "good.echo" in await names_listed(harness)
+        harness.app.gateway.restock()
+        await harness.check_echo("good.echo")
+        assert harness.upstream("s").state == "ready", harness.upstream("s").reason
+        assert "s.echo" in await names_listed(harness)
 
 
 async def test_a_schema_too_deep_to_be_read_costs_that_tool(tmp_path: Path) -> None:
@@ -201,16 +201,16 @@ async def test_a_schema_too_deep_to_be_read_costs_that_tool(tmp_path: Path) -> N
     path = tmp_path / "tools.json"
     deep = '{"name":"deep","inputSchema":{"type":"object","x":' + "[" * 5000 + "]" * 5000 + "}}"
     path.write_text('{"tools":[' + json.dumps(tool("echo")) + "," + deep + "]}")
-    async with staged(stdio("s", listing=path, connect_timeout=2), stdio("good")) as stage:
-        await stage.say("good.echo")
-        assert stage.link("s").state == "ready", stage.link("s").reason
-        await stage.say("s.echo")
+    async with running_app(raw_stdio("s", listing=path, connect_timeout=2), raw_stdio("good")) as harness:
+        await harness.check_echo("good.echo")
+        assert harness.upstream("s").state == "ready", harness.upstream("s").reason
+        await harness.check_echo("s.echo")
 
 
 async def test_twenty_thousand_tools(tmp_path: Path) -> None:
     """C5: a list far beyond reason is listed, page by page, each under a name of its own."""
     path = listed(tmp_path, tool("echo"), *(tool(f"t{number}") for number in range(20_000)))
-    async with staged(stdio("s", listing=path, connect_timeout=15), stdio("good")) as stage:
-        names = await names_listed(stage)
+    async with running_app(raw_stdio("s", listing=path, connect_timeout=15), raw_stdio("good")) as harness:
+        names = await names_listed(harness)
         assert len(set(names)) == len(names) >= 20_001
-        assert words_of(await stage.call("s.echo", say="x")) == "x"
+        assert text_of(await harness.call("s.echo", say="x")) == "x"

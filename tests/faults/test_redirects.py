@@ -10,8 +10,8 @@ import aggregator
 from aggregator.config.model import ServerConfig
 from aggregator.upstream.transports.web import requests_to
 
-from .raw_http import Handler, RawHttp, RawSse, Reply, Seen, raw_http
-from .stage import code_of, server, staged, until
+from .app_harness import code_of, running_app, server_config, until
+from .raw_http import Handler, RawHttpServer, RawSseServer, ReceivedRequest, ReplyWriter, raw_http
 
 SECRET: Final = "key-of-the-operator"
 VERBS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -20,12 +20,12 @@ NUMBERS: Final = (301, 302, 303, 307, 308)
 SENDS: Final = "upstream/transports/web.py"
 
 
-def http(raw: RawHttp, **rest: Any) -> ServerConfig:
-    return server("web", **({"type": "http", "url": raw.url, "headers": {"x-api-key": SECRET}} | rest))
+def http(raw: RawHttpServer, **rest: Any) -> ServerConfig:
+    return server_config("web", **({"type": "http", "url": raw.url, "headers": {"x-api-key": SECRET}} | rest))
 
 
-def redirecting(number: int, to: RawHttp) -> Handler:
-    async def redirect(seen: Seen, reply: Reply) -> None:
+def redirecting(number: int, to: RawHttpServer) -> Handler:
+    async def redirect(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         assert seen.headers["x-api-key"] == SECRET
         await reply.send(number, location=to.url)
 
@@ -49,8 +49,8 @@ async def test_the_end_of_a_session_goes_nowhere_else(number: int) -> None:
     """D1, D3: the DELETE that says that a session is over."""
     async with raw_http() as raw, raw_http() as stranger:
         raw.on["DELETE"] = redirecting(number, stranger)
-        async with staged(http(raw)) as stage:
-            await stage.say("web.echo")
+        async with running_app(http(raw)) as harness:
+            await harness.check_echo("web.echo")
         assert raw.count("DELETE") == 2  # that of calls and that of lists
         assert not stranger.seen
 
@@ -59,12 +59,12 @@ async def test_the_end_of_a_session_goes_nowhere_else(number: int) -> None:
 @pytest.mark.parametrize("kind", ["http", "sse", "auto"])
 async def test_a_server_that_redirects_all_of_a_sudden(kind: str, number: int) -> None:
     """D1, D3: calls, notifications, streams, new sessions, farewells: whatever is sent from then on."""
-    async with raw_http(RawSse() if kind == "sse" else RawHttp()) as raw, raw_http() as stranger:
-        async with staged(http(raw, type=kind)) as stage:
-            await stage.say("web.echo")
+    async with raw_http(RawSseServer() if kind == "sse" else RawHttpServer()) as raw, raw_http() as stranger:
+        async with running_app(http(raw, type=kind)) as harness:
+            await harness.check_echo("web.echo")
             redirect = redirecting(number, stranger)
             raw.on = dict.fromkeys(("GET", "DELETE", "tools/call", "initialize", "server/discover", "ping"), redirect)
-            assert code_of(await stage.call("web.echo")) == "upstream_refused"
+            assert code_of(await harness.call("web.echo")) == "upstream_refused"
             greeted = raw.count("GET") + raw.count("initialize")
             for stream in list(raw.tasks):
                 stream.cancel()

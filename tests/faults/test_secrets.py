@@ -14,19 +14,19 @@ import pytest
 
 from aggregator.identity.keys import new_key, policy_line
 from aggregator.storage.database import open_database
-from tests.journeys.hosts import BOUND, LEGACY, MODERN, client_for, over_http
-from tests.journeys.house import written
-from tests.journeys.programs import serving
+from tests.end_to_end.programs import serving
+from tests.end_to_end.scripted_host import BOUND, LEGACY, MODERN, http_client, over_http
+from tests.end_to_end.server_harness import write_config
 from tests.peers import canary, leaky
 from tests.peers.canary import Canaries, sightings
 
-from .raw_http import Reply, Seen, raw_http
+from .raw_http import ReceivedRequest, ReplyWriter, raw_http
 
 Json = dict[str, Any]
 LEAKY: Final = ["-I", "-S", str(Path(leaky.__file__))]
 
 
-async def told(seen: Seen, reply: Reply, status: int) -> None:
+async def disclose_request(seen: ReceivedRequest, reply: ReplyWriter, status: int) -> None:
     """Everything the request carried, in a body, in headers, and in the place it is sent to next."""
     carried = {**seen.headers, "target": seen.target}
     body = f"<h1>{json.dumps(carried)}</h1>{b64encode(json.dumps(carried).encode()).decode()}{carried!r}"
@@ -35,18 +35,18 @@ async def told(seen: Seen, reply: Reply, status: int) -> None:
 
 
 def answering(status: int) -> Any:
-    async def handler(seen: Seen, reply: Reply) -> None:
-        await told(seen, reply, status)
+    async def handler(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+        await disclose_request(seen, reply, status)
 
     return handler
 
 
-async def refusing(seen: Seen, reply: Reply) -> None:
+async def refusing(seen: ReceivedRequest, reply: ReplyWriter) -> None:
     carried = f"{seen.target} {dict(seen.headers)!r}"
     await reply.error(seen, 200, -32000, f"who is {carried}? {quote(carried)}")
 
 
-async def hanging_up(seen: Seen, reply: Reply) -> None:
+async def hanging_up(seen: ReceivedRequest, reply: ReplyWriter) -> None:
     await reply.raw(f"HTTP/1.1 200 OK\r\ncontent-length: 10000\r\nx-echo: {seen.target}\r\n\r\n".encode())
     reply.streaming = True
 
@@ -114,7 +114,7 @@ async def test_no_secret_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         servers["nonsense"] = {**over_web(canaries, "nonsense", "gopher://example.com"), "timeout": canaries.file("t")}
         for name, value in canaries.environ.items():
             monkeypatch.setenv(name, value)
-        config = written(tmp_path, servers, storage=storage, audit={"capture": "full"})
+        config = write_config(tmp_path, servers, storage=storage, audit={"capture": "full"})
         async with serving(config, "--log-json", "--log-level", "debug") as served:
             answers = await asks(served.url, in_database.text, in_policy.text, canaries)
             served.process.terminate()
@@ -148,7 +148,7 @@ async def asks(url: str, key: str, other: str, canaries: Canaries) -> str:
             calls = [host.call(tool, arguments) for tool in ("falls.ask", "dies.ask", "unauthorized.echo", "nobody.x")]
             heard += [await call.message() for call in calls]
     for attempt in (wrong, f"{wrong} {wrong}", None):
-        async with client_for(url, attempt) as client:
+        async with http_client(url, attempt) as client:
             answer = await client.post("/mcp", json={}, headers={"mcp-protocol-version": MODERN})
             heard += [answer.text, dict(answer.headers)]
     async with httpx2.AsyncClient(base_url=url, timeout=BOUND) as client:

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from .raw_http import RawSse, Reply, Seen, never, raw_http, raw_sse
-from .stage import code_of, server, staged, stdio, until, words_of
+from .app_harness import code_of, raw_stdio, running_app, server_config, text_of, until
+from .raw_http import RawSseServer, ReceivedRequest, ReplyWriter, never, raw_http, raw_sse
 
 KEY = "key-in-the-query-5d1e"
 TOKEN = "token-in-a-header-77aa"
 
 
-def sse(raw: RawSse, **fields: Any) -> Any:
+def sse(raw: RawSseServer, **fields: Any) -> Any:
     secret = {"url": f"{raw.url}?key={KEY}", "headers": {"authorization": f"Bearer {TOKEN}"}}
-    return server("web", **({"type": "sse", "timeout": 1, "connect_timeout": 2} | secret | fields))
+    return server_config("web", **({"type": "sse", "timeout": 1, "connect_timeout": 2} | secret | fields))
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,11 @@ async def test_an_endpoint_elsewhere_is_refused(endpoint: str, words: str, caplo
     async with raw_sse() as raw:
         raw.endpoint = endpoint
         with caplog.at_level(logging.DEBUG):
-            async with staged(sse(raw), stdio("good")) as stage:
-                link = stage.link("web")
+            async with running_app(sse(raw), raw_stdio("good")) as harness:
+                link = harness.upstream("web")
                 assert link.state == "unavailable"
                 assert words in link.reason
-                await stage.say("good.echo")
+                await harness.check_echo("good.echo")
     assert KEY not in caplog.text
     assert TOKEN not in caplog.text
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
@@ -49,8 +49,8 @@ async def test_an_endpoint_on_another_port_gets_no_credentials() -> None:
     """D1: nothing at all is sent there."""
     async with raw_sse() as raw, raw_http() as stranger:
         raw.endpoint = stranger.url
-        async with staged(sse(raw)) as stage:
-            assert "another origin" in stage.link("web").reason
+        async with running_app(sse(raw)) as harness:
+            assert "another origin" in harness.upstream("web").reason
         assert not stranger.seen
 
 
@@ -58,34 +58,34 @@ async def test_a_stream_that_names_no_endpoint() -> None:
     """C1, C2: bounded by the connect time-out."""
     async with raw_sse() as raw:
 
-        async def dumb(seen: Seen, reply: Reply) -> None:
+        async def dumb(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             await reply.stream()
             await asyncio.Event().wait()
 
         raw.on["GET"] = dumb
-        async with staged(sse(raw, connect_timeout=0.5), stdio("good")) as stage:
-            assert "did not answer within" in stage.link("web").reason
-            await stage.say("good.echo")
+        async with running_app(sse(raw, connect_timeout=0.5), raw_stdio("good")) as harness:
+            assert "did not answer within" in harness.upstream("web").reason
+            await harness.check_echo("good.echo")
 
 
 async def test_a_silent_stream_is_lost_and_found_again() -> None:
     """C2, C11: silent past the heartbeat and no answer to a ping: a new stream."""
-    async with raw_sse() as raw, staged(sse(raw, heartbeat=0.1)) as stage:
-        await stage.say("web.echo")
+    async with raw_sse() as raw, running_app(sse(raw, heartbeat=0.1)) as harness:
+        await harness.check_echo("web.echo")
         raw.silent = True
-        await until(lambda: stage.link("web").state == "reconnecting", "the silence was noticed")
-        assert "silent for 0.1 s" in stage.link("web").reason
+        await until(lambda: harness.upstream("web").state == "reconnecting", "the silence was noticed")
+        assert "silent for 0.1 s" in harness.upstream("web").reason
         raw.silent = False
-        await until(lambda: stage.link("web").state == "ready", "it is back")
-        await stage.say("web.echo")
+        await until(lambda: harness.upstream("web").state == "ready", "it is back")
+        await harness.check_echo("web.echo")
         assert raw.count("ping") >= 1
 
 
 async def test_a_quiet_stream_that_answers_pings_stays() -> None:
     """C2: silence alone is no fault."""
-    async with raw_sse() as raw, staged(sse(raw, heartbeat=0.05)) as stage:
+    async with raw_sse() as raw, running_app(sse(raw, heartbeat=0.05)) as harness:
         await until(lambda: raw.count("ping") >= 4, "it was asked four times")
-        assert stage.link("web").state == "ready"
+        assert harness.upstream("web").state == "ready"
         assert raw.count("GET") == 2  # one for calls, one for lists
 
 
@@ -94,7 +94,7 @@ async def test_a_stream_that_breaks_in_the_middle_of_a_call(kind: str) -> None:
     """A7, C11: one clear end for the call, sent once; then a new stream."""
     async with raw_sse() as raw:
 
-        async def odd(seen: Seen, reply: Reply) -> None:
+        async def odd(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             if seen.message["params"]["name"] != "odd":
                 await raw.ordinary(seen, reply)
             elif kind == "forgotten":
@@ -108,12 +108,12 @@ async def test_a_stream_that_breaks_in_the_middle_of_a_call(kind: str) -> None:
                     await stream.raw(b"data: " + b"x" * 200_000)
 
         raw.on["tools/call"] = odd
-        async with staged(sse(raw, max_message_bytes=100_000), stdio("good")) as stage:
-            code = code_of(await stage.call("web.odd"))
+        async with running_app(sse(raw, max_message_bytes=100_000), raw_stdio("good")) as harness:
+            code = code_of(await harness.call("web.odd"))
             assert code in ("outcome_unknown", "upstream_http_error", "upstream_bad_answer")
-            await until(lambda: raw.count("GET") >= 2 and stage.link("web").state == "ready", "it is back")
-            await stage.say("web.echo")
-            await stage.say("good.echo")
+            await until(lambda: raw.count("GET") >= 2 and harness.upstream("web").state == "ready", "it is back")
+            await harness.check_echo("web.echo")
+            await harness.check_echo("good.echo")
         assert sum(s.method == "tools/call" and s.message["params"]["name"] == "odd" for s in raw.seen) == 1
 
 
@@ -122,18 +122,18 @@ async def test_a_post_that_is_refused_fails_its_call(number: int) -> None:
     """A7: and no other."""
     async with raw_sse() as raw:
 
-        async def odd(seen: Seen, reply: Reply) -> None:
+        async def odd(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             if seen.message["params"]["name"] == "odd":
                 await reply.send(number, "no", location=f"http://127.0.0.1:9/?key={KEY}")
             else:
                 await raw.ordinary(seen, reply)
 
         raw.on["tools/call"] = odd
-        async with staged(sse(raw)) as stage:
-            result = await stage.call("web.odd")
+        async with running_app(sse(raw)) as harness:
+            result = await harness.call("web.odd")
             assert code_of(result) in ("upstream_refused", "upstream_http_error")
             assert KEY not in json.dumps(result)
-            await stage.say("web.echo")
+            await harness.check_echo("web.echo")
 
 
 NONSENSE = [
@@ -153,20 +153,20 @@ NONSENSE = [
 @pytest.mark.parametrize("nonsense", NONSENSE, ids=lambda text: text[:60])
 async def test_nonsense_on_the_stream_costs_nothing(nonsense: str, caplog: pytest.LogCaptureFixture) -> None:
     """C2, C4: calls go on over the same stream, or over a new one at once; never over one that is dead."""
-    async with raw_sse() as raw, staged(sse(raw, timeout=1)) as stage:
-        await stage.say("web.echo")
+    async with raw_sse() as raw, running_app(sse(raw, timeout=1)) as harness:
+        await harness.check_echo("web.echo")
         for stream in raw.streams.values():
             await stream.raw(nonsense.encode("utf-8", "surrogateescape"))
-        await stage.say("web.echo")
+        await harness.check_echo("web.echo")
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 async def test_calls_given_up_leave_no_connection_open() -> None:
     """A8: posts that nobody answers do not fill up the server with our sockets."""
-    async with raw_sse() as raw, staged(sse(raw, timeout=0.3)) as stage:
+    async with raw_sse() as raw, running_app(sse(raw, timeout=0.3)) as harness:
         raw.on["tools/call"] = raw.on["notifications/cancelled"] = never
         before = raw.open
-        results = await asyncio.gather(*(stage.call("web.odd") for _ in range(50)))
+        results = await asyncio.gather(*(harness.call("web.odd") for _ in range(50)))
         assert {code_of(result) for result in results} == {"upstream_timeout"}
         await until(lambda: raw.open <= before + 2, "the connections of calls given up are closed")
 
@@ -175,19 +175,19 @@ async def test_two_transports_at_one_address() -> None:
     """C2, E2: an address that refuses POST is tried as an event stream."""
     async with raw_sse() as raw:
 
-        async def refuse(seen: Seen, reply: Reply) -> None:
+        async def refuse(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             await (reply.send(405) if seen.target.startswith("/sse") else raw.ordinary(seen, reply))
 
         raw.on["server/discover"] = raw.on["initialize"] = refuse
-        async with staged(sse(raw, type="auto")) as stage:
-            assert stage.link("web").transport == "sse"
-            assert words_of(await stage.call("web.echo", say="hello")) == "hello"
+        async with running_app(sse(raw, type="auto")) as harness:
+            assert harness.upstream("web").transport == "sse"
+            assert text_of(await harness.call("web.echo", say="hello")) == "hello"
 
 
 async def test_messages_go_to_the_scheme_of_the_stream_only() -> None:
     """D1: a stream over TLS that names a plain address of the same host would have our token read on the way."""
     async with raw_sse() as raw:
         raw.endpoint = f"https://127.0.0.1:{raw.port}/messages?session_id=%s"
-        async with staged(sse(raw, headers={"authorization": KEY})) as stage:
-            assert "another origin" in stage.link("web").reason
+        async with running_app(sse(raw, headers={"authorization": KEY})) as harness:
+            assert "another origin" in harness.upstream("web").reason
             assert raw.count("initialize") == 0

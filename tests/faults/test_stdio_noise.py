@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .stage import Stage, staged, stdio, until, words_of
+from .app_harness import AppHarness, raw_stdio, running_app, text_of, until
 
 GOOD = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"good"}]}}'
 FLOODS = {
@@ -26,9 +26,9 @@ FLOODS = {
 
 async def test_garbage_before_and_between_messages() -> None:
     """C3, C4: a banner on stdout costs nothing."""
-    async with staged(stdio("noisy", "noisy")) as stage:
+    async with running_app(raw_stdio("noisy", "noisy")) as harness:
         for words in ("one", "two", "three"):
-            await stage.say("noisy.echo", words)
+            await harness.check_echo("noisy.echo", words)
 
 
 @pytest.mark.parametrize(
@@ -44,24 +44,24 @@ async def test_garbage_before_and_between_messages() -> None:
 )
 async def test_log_lines_in_json_are_no_answers(line: str) -> None:
     """C3, C8: pino and its like log objects, ids among them; only JSON-RPC answers a call."""
-    async with staged(stdio("logger")) as stage:
-        assert words_of(await stage.call("logger.raw", lines=[line, GOOD, line])) == "good"
-        await stage.say("logger.echo")
+    async with running_app(raw_stdio("logger")) as harness:
+        assert text_of(await harness.call("logger.raw", lines=[line, GOOD, line])) == "good"
+        await harness.check_echo("logger.echo")
 
 
 @asynccontextmanager
-async def flooded(pattern: str) -> AsyncIterator[Stage]:
+async def flooded(pattern: str) -> AsyncIterator[AppHarness]:
     """A product behind which one server writes without end, beside one that behaves."""
-    async with staged(stdio("flood", max_message_bytes=1_000_000), stdio("good")) as stage:
-        await stage.call("flood.flood", pattern=pattern)
-        yield stage
+    async with running_app(raw_stdio("flood", max_message_bytes=1_000_000), raw_stdio("good")) as harness:
+        await harness.call("flood.flood", pattern=pattern)
+        yield harness
 
 
 @pytest.mark.parametrize("kind", FLOODS)
 async def test_a_flood_leaves_the_neighbour_its_turn(kind: str) -> None:
     """C4, C8: for every share of the flood that is read, the neighbour gets its answer. Counted, not timed."""
-    async with flooded(FLOODS[kind]) as stage:
-        connection = stage.link("flood")._session
+    async with flooded(FLOODS[kind]) as harness:
+        connection = harness.upstream("flood")._session
         assert connection is not None
         chunks = [0]
         child = connection.connection.child  # type: ignore[attr-defined]
@@ -75,7 +75,7 @@ async def test_a_flood_leaves_the_neighbour_its_turn(kind: str) -> None:
         answered = 0
         while chunks[0] < 4 or answered < 3:
             before = chunks[0]
-            await stage.say("good.echo")
+            await harness.check_echo("good.echo")
             answered += 1
             # A share is what the loop reads from the flood between two of the neighbour's messages; a busy machine
             # gives the flood longer turns, but never all of them.
@@ -86,15 +86,15 @@ async def test_a_flood_leaves_the_neighbour_its_turn(kind: str) -> None:
 
 async def test_the_flooding_server_itself_can_still_be_called() -> None:
     """C3: whole lines of noise between, and its answers are found."""
-    async with flooded(FLOODS["lines"]) as stage:
+    async with flooded(FLOODS["lines"]) as harness:
         for words in ("one", "two", "three"):
-            await stage.say("flood.echo", words)
+            await harness.check_echo("flood.echo", words)
 
 
 async def test_an_endless_line_keeps_no_memory() -> None:
     """C3: past the limit nothing more of it is kept."""
-    async with flooded(FLOODS["one endless message"]) as stage:
-        session = stage.link("flood")._session
+    async with flooded(FLOODS["one endless message"]) as harness:
+        session = harness.upstream("flood")._session
         assert session is not None
         connection: Any = session.connection
         await until(lambda: connection._size > 5_000_000, "five times the limit has come")
@@ -104,8 +104,8 @@ async def test_an_endless_line_keeps_no_memory() -> None:
 
 async def test_a_server_whose_list_changes_all_the_time_is_not_asked_all_the_time() -> None:
     """C5, C11: a storm of `list_changed` does not keep us listing without a pause."""
-    async with staged(stdio("restless", "restless", log=None), stdio("good")) as stage:
-        session = stage.link("restless")._session
+    async with running_app(raw_stdio("restless", "restless", log=None), raw_stdio("good")) as harness:
+        session = harness.upstream("restless")._session
         assert session is not None
         lists = [0]
         request = session.connection.request
@@ -116,5 +116,5 @@ async def test_a_server_whose_list_changes_all_the_time_is_not_asked_all_the_tim
 
         session.connection.request = counted  # type: ignore[method-assign, assignment]
         for _ in range(300):
-            await stage.say("good.echo")
+            await harness.check_echo("good.echo")
         assert lists[0] <= 30

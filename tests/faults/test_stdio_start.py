@@ -11,18 +11,18 @@ from aggregator.app.app import App
 from aggregator.config.model import Config
 from aggregator.upstream.lifecycle import backoff
 
-from .stage import BOUND, alive, code_of, lines_of, server, staged, stdio, until
+from .app_harness import BOUND, alive, code_of, lines_of, raw_stdio, running_app, server_config, until
 
 
 async def test_one_that_never_answers_is_marked_and_delays_nobody(tmp_path: Path) -> None:
     """C1, C4, D3: the neighbour answers while the mute one is still being waited for."""
-    mute = stdio("mute", "mute", log=tmp_path / "log", connect_timeout=1)
-    async with staged(mute, stdio("good")) as stage:
-        await stage.say("good.echo")
-        assert stage.link("mute").state == "unavailable"
-        assert "did not answer within 1 s" in stage.link("mute").reason
-        assert not [name for name in stage.tools() if name.startswith("mute")]
-        assert code_of(await stage.call("mute.echo")) == "upstream_unavailable"
+    mute = raw_stdio("mute", "mute", log=tmp_path / "log", connect_timeout=1)
+    async with running_app(mute, raw_stdio("good")) as harness:
+        await harness.check_echo("good.echo")
+        assert harness.upstream("mute").state == "unavailable"
+        assert "did not answer within 1 s" in harness.upstream("mute").reason
+        assert not [name for name in harness.tools() if name.startswith("mute")]
+        assert code_of(await harness.call("mute.echo")) == "upstream_unavailable"
     pids = [int(line.split()[1]) for line in lines_of(tmp_path / "log")]
     assert pids
     assert not any(map(alive, pids))
@@ -31,12 +31,12 @@ async def test_one_that_never_answers_is_marked_and_delays_nobody(tmp_path: Path
 async def test_the_reason_holds_the_last_words_on_stderr() -> None:
     """D3, A7: exit at start, message on stderr; whoever calls learns it."""
     for _ in range(8):
-        async with staged(stdio("complains", "complains")) as stage:
-            link = stage.link("complains")
+        async with running_app(raw_stdio("complains", "complains")) as harness:
+            link = harness.upstream("complains")
             assert link.state == "unavailable"
             assert "exit code 1" in link.reason
             assert "the licence of this server has run out" in link.reason
-            result = await stage.call("complains.echo")
+            result = await harness.call("complains.echo")
             assert "the licence of this server has run out" in result["content"][0]["text"]
 
 
@@ -53,10 +53,10 @@ async def test_the_reason_holds_the_last_words_on_stderr() -> None:
 )
 async def test_what_cannot_be_started_says_why(fields: dict[str, Any], words: str) -> None:
     """C4, E4, D3: missing or unfit command, missing folder."""
-    async with staged(stdio("broken", **fields), stdio("good")) as stage:
-        assert stage.link("broken").state == "unavailable"
-        assert words in stage.link("broken").reason
-        await stage.say("good.echo")
+    async with running_app(raw_stdio("broken", **fields), raw_stdio("good")) as harness:
+        assert harness.upstream("broken").state == "unavailable"
+        assert words in harness.upstream("broken").reason
+        await harness.check_echo("good.echo")
 
 
 @pytest.mark.parametrize("script", ["", "#!/no/such/interpreter\n", "\x7fELF nonsense"])
@@ -65,32 +65,32 @@ async def test_a_file_that_is_no_program(tmp_path: Path, script: str) -> None:
     file = tmp_path / "program"
     file.write_text(script)
     file.chmod(0o755)
-    async with staged(server("broken", type="stdio", command=str(file)), stdio("good")) as stage:
-        assert stage.link("broken").state == "unavailable"
-        assert stage.link("broken").reason
-        await stage.say("good.echo")
+    async with running_app(server_config("broken", type="stdio", command=str(file)), raw_stdio("good")) as harness:
+        assert harness.upstream("broken").state == "unavailable"
+        assert harness.upstream("broken").reason
+        await harness.check_echo("good.echo")
 
 
 async def test_one_that_dies_of_the_probe_is_reached_as_legacy(tmp_path: Path) -> None:
     """C1, C3: the second start leaves `server/discover` out."""
-    async with staged(stdio("old", "dies_on_discover", log=tmp_path / "log")) as stage:
-        await stage.say("old.echo")
+    async with running_app(raw_stdio("old", "dies_on_discover", log=tmp_path / "log")) as harness:
+        await harness.check_echo("old.echo")
         assert [line.split()[0] for line in lines_of(tmp_path / "log")] == ["start", "start", "list"]
 
 
 async def test_one_that_is_silent_on_the_probe_is_reached_as_legacy(tmp_path: Path) -> None:
     """C1, C3: the same process gets `initialize` once the probe was waited for."""
-    async with staged(stdio("old", "silent_on_discover", log=tmp_path / "log")) as stage:
-        await stage.say("old.echo")
+    async with running_app(raw_stdio("old", "silent_on_discover", log=tmp_path / "log")) as harness:
+        await harness.check_echo("old.echo")
         assert [line.split()[0] for line in lines_of(tmp_path / "log")] == ["start", "list"]
 
 
 async def test_an_unknown_version_is_refused_with_its_name() -> None:
     """D3: what it speaks is told."""
-    async with staged(stdio("future", "version=2031-01-01"), stdio("good")) as stage:
-        assert stage.link("future").state == "unavailable"
-        assert "'2031-01-01'" in stage.link("future").reason
-        await stage.say("good.echo")
+    async with running_app(raw_stdio("future", "version=2031-01-01"), raw_stdio("good")) as harness:
+        assert harness.upstream("future").state == "unavailable"
+        assert "'2031-01-01'" in harness.upstream("future").reason
+        await harness.check_echo("good.echo")
 
 
 @pytest.mark.parametrize("mode", ["crashes", "leaves_after_list"])
@@ -105,9 +105,9 @@ async def test_a_crash_loop_backs_off(mode: str, tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(backoff, "delay", watched)
     log = tmp_path / "log"
-    async with staged(stdio("flapping", mode, log=log, protocol="legacy"), stdio("good")) as stage:
+    async with running_app(raw_stdio("flapping", mode, log=log, protocol="legacy"), raw_stdio("good")) as harness:
         await until(lambda: len(waits) >= 5, "it was tried five times")
-        await stage.say("good.echo")
+        await harness.check_echo("good.echo")
         started = [line for line in lines_of(log) if line.startswith("start")]
     assert len(started) <= len(waits) + 1
     assert all(later >= earlier for earlier, later in itertools.pairwise(waits[:5]))
@@ -118,20 +118,20 @@ async def test_the_product_can_be_stopped_while_a_server_is_starting(tmp_path: P
     """C3: no process is left of one that was still being greeted."""
     log = tmp_path / "log"
     async with asyncio.timeout(BOUND):
-        async with staged(stdio("good")) as stage:
+        async with running_app(raw_stdio("good")) as harness:
             pass
-        app = App(Config(servers=(stdio("mute", "mute", log=log),)))
+        app = App(Config(servers=(raw_stdio("mute", "mute", log=log),)))
         async with app.running():
             await until(lambda: lines_of(log), "it started")
-    assert stage.link("good").state == "stopped"
+    assert harness.upstream("good").state == "stopped"
     assert not any(alive(int(line.split()[1])) for line in lines_of(log))
 
 
 async def test_a_secret_in_the_last_words_is_not_told_to_hosts(tmp_path: Path) -> None:
     """D1: servers print the key they were given; the reason is shown to hosts and on the health page."""
     program = "import os, sys; sys.exit('invalid key ' + os.environ['API_KEY'])"
-    leak = stdio("leak", args=("-I", "-S", "-c", program), env={"API_KEY": "sk-of-the-operator-4411"})
-    async with staged(leak) as stage:
-        told = f"{await stage.call('leak.echo')} {stage.app.report()}"
+    leak = raw_stdio("leak", args=("-I", "-S", "-c", program), env={"API_KEY": "sk-of-the-operator-4411"})
+    async with running_app(leak) as harness:
+        told = f"{await harness.call('leak.echo')} {harness.app.report()}"
         assert "invalid key" in told
         assert "sk-of-the-operator-4411" not in told

@@ -8,15 +8,15 @@ import pytest
 
 from aggregator.wire.codec import encode
 
-from .stage import Json, staged, stdio, words_of
+from .app_harness import Json, raw_stdio, running_app, text_of
 
 
 async def through(value: str, **server: Any) -> Json:
     """The result that a host reads from the wire when the upstream's `structuredContent` is this JSON text."""
     line = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"structuredContent":{"value":$V}}}'.replace("$V", value)
-    async with staged(stdio("s", timeout=2, **server)) as stage:
-        result = await stage.call("s.raw", lines=[line])
-        await stage.say("s.echo")
+    async with running_app(raw_stdio("s", timeout=2, **server)) as harness:
+        result = await harness.call("s.raw", lines=[line])
+        await harness.check_echo("s.echo")
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
@@ -77,8 +77,8 @@ async def test_deep_results_pass(depth: int) -> None:
 
 async def test_bytes_that_are_not_utf_8() -> None:
     """C8: a line in another encoding is noise, and the answer behind it is found."""
-    async with staged(stdio("s", timeout=2)) as stage:
+    async with running_app(raw_stdio("s", timeout=2)) as harness:
         broken = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"\udc80"}]}}'
         good = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"good"}]}}'
-        assert words_of(await stage.call("s.raw", lines=[broken, good])) in ("good", "\udc80", "\ufffd")
-        await stage.say("s.echo")
+        assert text_of(await harness.call("s.raw", lines=[broken, good])) in ("good", "\udc80", "\ufffd")
+        await harness.check_echo("s.echo")

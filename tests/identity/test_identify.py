@@ -32,10 +32,14 @@ def ring() -> Keyring:
 
 
 def known(
-    peer: str | None = "10.0.0.1", host: str = "localhost", mark: bytes = b"accept", door: Door = "http", **more: Any
+    peer: str | None = "10.0.0.1",
+    host: str = "localhost",
+    mark: bytes = b"accept",
+    frontend: Door = "http",
+    **more: Any,
 ) -> RequestFacts:
     """What a door knows of a request; `mark` is a header that it has."""
-    return RequestFacts(door, source=source_of(peer, host, "1.1", [(mark, b"x")]), **more)
+    return RequestFacts(frontend, source=source_of(peer, host, "1.1", [(mark, b"x")]), **more)
 
 
 def ask(mode: Mode = "keys", throttle: Throttle | None = None, now: float = NOW, **facts: Any) -> Claim | Refused:

@@ -10,7 +10,7 @@ from aggregator.identity.keyring import Keyring
 from aggregator.identity.keys import NewKey, new_key, parse_key
 from aggregator.storage.opening import Database
 from aggregator.storage.records import KeyRecord
-from tests.storage.processes import other
+from tests.storage.processes import other_process
 
 BOUND = 1.0
 
@@ -42,7 +42,7 @@ async def test_within_a_second(url: str, database: Database, keyring: Keyring, w
     await keyring.refresh()
     seconds = []
     following = asyncio.create_task(keyring.follow())
-    with other(url, CHANGES) as process:
+    with other_process(url, CHANGES) as process:
         assert await asyncio.to_thread(process.read) == "ready"
         for at, key in enumerate(made):
             text = key.text

@@ -15,7 +15,7 @@ from aggregator.catalog.intent import phrasing as intent_manner
 from aggregator.catalog.intent import slots as intent_slots
 from aggregator.catalog.intent import text as intent_text
 from aggregator.catalog.intent.text import HEAD, TAIL, read
-from tests.intent.table import shelves
+from tests.intent.message_table import sample_catalogs
 
 _READ = HEAD + TAIL
 _UNITS = [
@@ -60,7 +60,7 @@ _PATTERNS = {
 
 def _work(message: str) -> int:
     """How many functions are called, ours and built-in ones, to match a message."""
-    shelf = shelves()["work"]
+    sample = sample_catalogs()["work"]
     count = 0
 
     def counted(frame: FrameType, event: str, arg: object) -> None:
@@ -70,7 +70,7 @@ def _work(message: str) -> int:
     before = sys.getprofile()
     sys.setprofile(counted)
     try:
-        shelf.match(message)
+        sample.match(message)
     finally:
         sys.setprofile(before)
     return count
@@ -102,14 +102,14 @@ def _seconds(pattern: re.Pattern[str], text: str) -> float:
 
 
 def test_the_middle_of_a_long_message_is_not_read() -> None:
-    shelf = shelves()["city"]
+    sample = sample_catalogs()["city"]
     filling = "word " * 20_000
-    assert shelf.match(f"call maps_weather {filling}").intent == "mcp"
-    assert shelf.match(f"{filling} call maps_weather").intent == "mcp"
-    assert shelf.match(f"{filling} call maps_weather {filling}").intent == "none"
+    assert sample.match(f"call maps_weather {filling}").intent == "mcp"
+    assert sample.match(f"{filling} call maps_weather").intent == "mcp"
+    assert sample.match(f"{filling} call maps_weather {filling}").intent == "none"
 
 
 def test_a_word_that_is_cut_is_not_read() -> None:
-    shelf = shelves()["city"]
-    assert shelf.match("x" * (HEAD - 4) + " timezone" + " y" * TAIL).intent == "none"
-    assert shelf.match("x" * HEAD + " " + "z" * TAIL + "time zone" + "y" * (TAIL - 9)).intent == "none"
+    sample = sample_catalogs()["city"]
+    assert sample.match("x" * (HEAD - 4) + " timezone" + " y" * TAIL).intent == "none"
+    assert sample.match("x" * HEAD + " " + "z" * TAIL + "time zone" + "y" * (TAIL - 9)).intent == "none"

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.intent.table import rows, shelves
+from tests.intent.message_table import rows, sample_catalogs
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "intent.md").read_text(encoding="utf-8")
 _RULE = re.compile(r"^\| `(\w+)` \| .* \| ([^|]*) \|$", re.MULTILINE)
@@ -18,7 +18,7 @@ def test_the_examples_of_the_rules_fire_them() -> None:
     ]
     assert {rule for rule, _ in examples} == {"handle", "explicit", "name", "ask", "nearest", "keyword"}
     for rule, message in examples:
-        assert rule in {shelf.match(message).rule for shelf in shelves().values()}, message
+        assert rule in {sample.match(message).rule for sample in sample_catalogs().values()}, message
 
 
 def test_the_page_counts_as_the_table_does() -> None:

@@ -2,7 +2,15 @@
 
 import pytest
 
-from tests.intent.table import MEASURED, TUNED_ON, intent_figures, rows, server_figures, shelves, tool_figures
+from tests.intent.message_table import (
+    MEASURED,
+    TUNED_ON,
+    intent_figures,
+    rows,
+    sample_catalogs,
+    server_figures,
+    tool_figures,
+)
 
 # Of each part: how many messages; then precision and recall of the intent, of the server, of the first tool.
 REACHED = {
@@ -31,7 +39,7 @@ def test_what_is_asked_for_is_found_and_nothing_else(part: str) -> None:
 def test_the_table_names_what_there_is() -> None:
     assert {row.part for row in rows()} == {*TUNED_ON, *MEASURED}
     for row in rows():
-        shelf = shelves()[row.catalog]
+        sample = sample_catalogs()[row.catalog]
         assert row.intent == ("none" if row.server is row.tool is None and row.intent == "none" else "mcp")
-        assert row.server is None or row.server in {tool.server for tool in shelf.tools}, row
-        assert row.tool is None or row.tool in {tool.name for tool in shelf.tools}, row
+        assert row.server is None or row.server in {tool.server for tool in sample.tools}, row
+        assert row.tool is None or row.tool in {tool.name for tool in sample.tools}, row

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from aggregator.catalog.intent.intent import IntentMatcher, Match, ServerWords
 from aggregator.catalog.intent.names import heading
 from aggregator.domain.records import ToolRecord
-from tests.intent.table import rows, shelves
+from tests.intent.message_table import rows, sample_catalogs
 
 _WORDS = st.sampled_from(
     [
@@ -74,7 +74,7 @@ def _found(match: Match) -> tuple[object, ...]:
 
 
 def _city() -> tuple[ToolRecord, ...]:
-    return shelves()["city"].tools
+    return sample_catalogs()["city"].tools
 
 
 @settings(deadline=None, max_examples=200)
@@ -82,7 +82,7 @@ def _city() -> tuple[ToolRecord, ...]:
 def test_only_what_is_seen_is_named(message: str, seen: set[int], limit: int) -> None:
     """A2, A3: neither a tool nor a server of which nothing is seen; and what is not seen changes nothing."""
     tools = tuple(tool for at, tool in enumerate(_city()) if at in seen)
-    match = shelves()["city"].intents.match(message, tools, limit)
+    match = sample_catalogs()["city"].intents.match(message, tools, limit)
     assert all(any(tool is one for one in tools) for tool in match.tools)
     assert len({id(tool) for tool in match.tools}) == len(match.tools) <= limit
     assert match.server is None or match.server in {tool.server for tool in tools}
@@ -111,16 +111,16 @@ def _words(servers: set[str]) -> list[ServerWords]:
 @settings(deadline=None, max_examples=50)
 @given(_MESSAGES)
 def test_the_same_message_has_the_same_answer(message: str) -> None:
-    shelf = shelves()["city"]
-    assert shelf.match(message) == shelf.match(message)
+    sample = sample_catalogs()["city"]
+    assert sample.match(message) == sample.match(message)
 
 
 @pytest.mark.parametrize("catalog", ["seed", "city", "work"])
 def test_case_width_and_spaces_do_not_count(catalog: str) -> None:
     """A2, A3: however it is written."""
-    shelf = shelves()[catalog]
+    sample = sample_catalogs()[catalog]
     for message in (row.message for row in rows() if row.catalog == catalog):
-        expected = _found(shelf.match(message))
+        expected = _found(sample.match(message))
         for written in (
             message.upper(),
             message.lower(),
@@ -129,30 +129,30 @@ def test_case_width_and_spaces_do_not_count(catalog: str) -> None:
             f" \t\n{message}\u3000 \n",
             message.replace(" ", "   "),
         ):
-            assert _found(shelf.match(written)) == expected, written
+            assert _found(sample.match(written)) == expected, written
 
 
 @pytest.mark.parametrize("catalog", ["seed", "city", "work"])
 def test_every_tool_is_called_by_name_and_not_when_refused(catalog: str) -> None:
     """A2, A4: in every frame, by the whole name; with a refusal before it, never."""
-    shelf = shelves()[catalog]
-    for tool in shelf.tools:
+    sample = sample_catalogs()[catalog]
+    for tool in sample.tools:
         for name in (tool.name, f"{tool.prefix}__{tool.own_name}"):
             for call in (f"use {name} to do it", f"call the {name} tool", f"run {name} with x=1"):
-                assert _found(shelf.match(call))[2:] == (tool.server, [tool.name]), call
+                assert _found(sample.match(call))[2:] == (tool.server, [tool.name]), call
                 for refusal in _REFUSALS_EN:
-                    assert shelf.match(refusal + call).intent == "none", refusal + call
+                    assert sample.match(refusal + call).intent == "none", refusal + call
             for call in (f"用 {name} 工具看看", f"调用 {name}", f"使用{name}处理"):
-                assert _found(shelf.match(call))[2:] == (tool.server, [tool.name]), call
+                assert _found(sample.match(call))[2:] == (tool.server, [tool.name]), call
                 for refusal in _REFUSALS_ZH:
-                    assert shelf.match(refusal + call).intent == "none", refusal + call
+                    assert sample.match(refusal + call).intent == "none", refusal + call
 
 
 @settings(deadline=None)
 @given(st.text(alphabet=punctuation + whitespace + "。，！？、「」…\u200b\ufeff😀", max_size=40))
 def test_no_words_no_intent(message: str) -> None:
     """A4: nor is there one in an empty message."""
-    assert shelves()["work"].match(message) == Match("none", None, None, None, (), "en")
+    assert sample_catalogs()["work"].match(message) == Match("none", None, None, None, (), "en")
 
 
 @given(st.sampled_from(["Maps and routes in China, with weather", "查询天气、路线、地点以及更多的信息", "", "a b c d"]))

@@ -12,7 +12,7 @@ from aggregator.catalog.describe.levels import level1, level2, level3, shown_nam
 from aggregator.catalog.describe.markdown import columns, visible
 from aggregator.catalog.describe.tokens import estimate, fit
 from aggregator.catalog.describe.truncate import cut
-from tests.levels.made import DEFINITIONS, DESCRIPTIONS, records
+from tests.levels.records import DEFINITIONS, DESCRIPTIONS, records
 
 # Names, JSON's own marks and escapes are not words.
 _SYNTAX = 700

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aggregator.catalog.describe.compact_schema import examples, slim
 from aggregator.catalog.describe.levels import level1, level2, level3
-from tests.levels.made import record, schema_of
+from tests.levels.records import record, schema_of
 
 TYPES: list[tuple[dict[str, Any] | bool, str]] = [
     ({"type": "string"}, "string"),

@@ -10,10 +10,10 @@ import pytest
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.gateway.host import Host
-from tests.access.desk import Desk, configured, tool
+from tests.access.gateway_harness import GatewayHarness, make_config, tool
 from tests.peers.toolbox import Json
 
-WORLD: dict[str, list[Json]] = {
+TOOLS: dict[str, list[Json]] = {
     "maps": [
         tool(
             "get_weather",
@@ -34,7 +34,7 @@ SERVERS: dict[str, Json] = {
 }
 
 
-class Counter(Desk):
+class MetaHarness(GatewayHarness):
     """A desk whose search index is kept."""
 
     async def text(self, host: Host, name: str, **arguments: Any) -> str:
@@ -52,25 +52,25 @@ class Counter(Desk):
         return read
 
 
-Open = Callable[..., Any]
+OpenHarness = Callable[..., Any]
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Open:
+def open_harness(tmp_path: Path) -> OpenHarness:
     """Opens a counter: `async with opened(policies=..., tools=..., servers=..., **settings) as counter`."""
 
     @asynccontextmanager
     async def opening(
         policies: object | None = None,
-        tools: Mapping[str, list[Json]] = WORLD,
+        tools: Mapping[str, list[Json]] = TOOLS,
         servers: Mapping[str, Json] = SERVERS,
         down: Mapping[str, str] | None = None,
         **settings: Any,
-    ) -> AsyncIterator[Counter]:
-        counter = Counter(configured(tmp_path, servers, **settings), tools, policies, down=down)
+    ) -> AsyncIterator[MetaHarness]:
+        harness = MetaHarness(make_config(tmp_path, servers, **settings), tools, policies, down=down)
         async with Tasks("the gateway of a test") as tasks:
-            tasks.start(counter.app.gateway.work())
-            yield counter
+            tasks.start(harness.app.gateway.work())
+            yield harness
             await tasks.cancel()
 
     return opening

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.gateway.calls.provenance import updated_at
-from tests.access.desk import LEGACY, MODERN
-from tests.meta.conftest import SERVERS, Open
-from tests.peers.toolbox import Json, as_it_came, said
+from tests.access.gateway_harness import LEGACY, MODERN
+from tests.meta.conftest import SERVERS, OpenHarness
+from tests.peers.toolbox import Json, text_result, without_provenance
 
 KEY = "aggregator/provenance"
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -17,19 +17,19 @@ INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
 @pytest.mark.parametrize("through", [False, True])
-async def test_every_result_says_where_it_is_from(opened: Open, version: str, through: bool) -> None:
+async def test_every_result_says_where_it_is_from(open_harness: OpenHarness, version: str, through: bool) -> None:
     """Proves: C15. Server, time and schema version, on a direct call and through `call_tool`; the rest is untouched."""
-    async with opened() as counter:
-        host = counter.host("local", version)
+    async with open_harness() as harness:
+        host = harness.host("local", version)
         asked = ("call_tool", {"name": "maps.drive"}) if through else ("maps.drive", {})
-        result = (await counter.call(host, *asked))["result"]
+        result = (await harness.call(host, *asked))["result"]
         provenance = result["_meta"][KEY]
         assert provenance["server"] == "maps"
         assert INSTANT.fullmatch(provenance["retrieved_at"])
-        (tool,) = [tool for tool in counter.app.gateway.catalog.tools if tool.name == "maps.drive"]
+        (tool,) = [tool for tool in harness.app.gateway.catalog.tools if tool.name == "maps.drive"]
         assert provenance["schema_version"] == tool.version
         assert "updated_at" not in provenance
-        assert as_it_came(result)["content"] == said("did drive")["content"]
+        assert without_provenance(result)["content"] == text_result("did drive")["content"]
 
 
 @pytest.mark.parametrize(
@@ -43,34 +43,36 @@ async def test_every_result_says_where_it_is_from(opened: Open, version: str, th
         ({"content": [None, "x", {"annotations": 5}]}, None),
     ],
 )
-async def test_the_servers_own_update_time_is_carried(opened: Open, more: Json, updated: str | None) -> None:
+async def test_the_servers_own_update_time_is_carried(
+    open_harness: OpenHarness, more: Json, updated: str | None
+) -> None:
     """Proves: C15. As the server writes it, wherever it may; nonsense is not carried."""
 
     async def answering(params: Json) -> Json:
         return {"content": [], **more}
 
-    async with opened() as counter:
-        counter.played["maps"].answer = answering
-        result = (await counter.call(counter.host("local"), "maps.drive"))["result"]
+    async with open_harness() as harness:
+        harness.fake_upstreams["maps"].answer = answering
+        result = (await harness.call(harness.host("local"), "maps.drive"))["result"]
         assert result["_meta"][KEY].get("updated_at") == updated
 
 
-async def test_it_is_shown_where_the_operator_wants_it(opened: Open) -> None:
+async def test_it_is_shown_where_the_operator_wants_it(open_harness: OpenHarness) -> None:
     """Proves: C15. `attribution: visible` adds a last block of text; what is refused has no source."""
 
     async def dated(params: Json) -> Json:
-        return {**said("sunny"), "structuredContent": {"updated_at": "2024-05-01"}}
+        return {**text_result("sunny"), "structuredContent": {"updated_at": "2024-05-01"}}
 
     servers = {**SERVERS, "maps": {**SERVERS["maps"], "attribution": "visible"}}
-    async with opened(servers=servers) as counter:
-        counter.played["maps"].answer = dated
-        first, last = (await counter.call(counter.host("local"), "maps.drive"))["result"]["content"]
+    async with open_harness(servers=servers) as harness:
+        harness.fake_upstreams["maps"].answer = dated
+        first, last = (await harness.call(harness.host("local"), "maps.drive"))["result"]["content"]
         assert first["text"] == "sunny"
         assert re.fullmatch(
             rf"\[Source: maps \(Maps and weather\), retrieved {INSTANT.pattern}, data of 2024-05-01\]", last["text"]
         )
-        assert len((await counter.call(counter.host("local"), "git.create_issue"))["result"]["content"]) == 1
-        refused = (await counter.call(counter.host("local"), "maps.drive", {"from": 5}))["result"]
+        assert len((await harness.call(harness.host("local"), "git.create_issue"))["result"]["content"]) == 1
+        refused = (await harness.call(harness.host("local"), "maps.drive", {"from": 5}))["result"]
         assert KEY not in refused["_meta"]
 
 
@@ -86,14 +88,14 @@ def test_no_result_is_too_odd(value: Json) -> None:
         assert found is None or isinstance(found, str)
 
 
-async def test_a_server_cannot_say_it_in_our_name(opened: Open) -> None:
+async def test_a_server_cannot_say_it_in_our_name(open_harness: OpenHarness) -> None:
     """Proves: C15, D9. What carries our keys is ours."""
 
     async def lying(params: Json) -> Json:
         return {"content": [], "_meta": {KEY: {"server": "git"}, "aggregator/error": {"code": "x"}, "vendor/x": 1}}
 
-    async with opened() as counter:
-        counter.played["maps"].answer = lying
-        meta = (await counter.call(counter.host("local"), "maps.drive"))["result"]["_meta"]
+    async with open_harness() as harness:
+        harness.fake_upstreams["maps"].answer = lying
+        meta = (await harness.call(harness.host("local"), "maps.drive"))["result"]["_meta"]
         assert meta[KEY]["server"] == "maps"
         assert meta.keys() == {KEY, "vendor/x"}

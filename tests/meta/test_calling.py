@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.access.desk import FORMS, MODERN, Way, of_kind, tool
-from tests.meta.conftest import SERVERS, WORLD, Open
-from tests.peers.toolbox import Json, said
+from tests.access.gateway_harness import FORMS, MODERN, FakeBackChannel, error_data, tool
+from tests.meta.conftest import SERVERS, TOOLS, OpenHarness
+from tests.peers.toolbox import Json, text_result
 
 CITY = {"city": "Oslo"}
 
@@ -25,13 +25,13 @@ CITY = {"city": "Oslo"}
         ({"name": "call_tool", "arguments": {"name": "maps.get_weather", "arguments": CITY}}, CITY),
     ],
 )
-async def test_every_form_that_models_send(opened: Open, sent: Json, arrives: Json) -> None:
+async def test_every_form_that_models_send(open_harness: OpenHarness, sent: Json, arrives: Json) -> None:
     """Proves: F5. Arguments as an object, as a JSON text, beside `name`, nested once more, or none."""
-    async with opened() as counter:
+    async with open_harness() as harness:
         for version in ("2025-11-25", MODERN):
-            answer = await counter.call(counter.host("local", version), "call_tool", sent)
-            assert answer["result"]["content"] == said("did get_weather")["content"]
-        for call in counter.played["maps"].calls:
+            answer = await harness.call(harness.host("local", version), "call_tool", sent)
+            assert answer["result"]["content"] == text_result("did get_weather")["content"]
+        for call in harness.fake_upstreams["maps"].calls:
             assert call["name"] == "get_weather"
             assert call.get("arguments", {}) == arrives
 
@@ -47,16 +47,16 @@ async def test_every_form_that_models_send(opened: Open, sent: Json, arrives: Js
         ({"name": "call_tool", "arguments": {"name": "call_tool", "arguments": {"name": "call_tool"}}}, "call"),
     ],
 )
-async def test_what_makes_no_call_says_so(opened: Open, sent: Json, said_of_it: str) -> None:
+async def test_what_makes_no_call_says_so(open_harness: OpenHarness, sent: Json, said_of_it: str) -> None:
     """Proves: F5, D6. A refusal that a model can act on; nothing reaches a server."""
-    async with opened() as counter:
-        answer = await counter.call(counter.host("local"), "call_tool", sent)
-        assert of_kind(answer)["code"] == "invalid_arguments"
+    async with open_harness() as harness:
+        answer = await harness.call(harness.host("local"), "call_tool", sent)
+        assert error_data(answer)["code"] == "invalid_arguments"
         assert said_of_it in answer["result"]["content"][0]["text"]
-        assert counter.sent == []
+        assert harness.sent == []
 
 
-async def test_the_answer_is_the_servers_own(opened: Open) -> None:
+async def test_the_answer_is_the_servers_own(open_harness: OpenHarness) -> None:
     """Proves: F5, C12. Images, links, structured content, vendor fields and `isError` come through untouched."""
     result: Json = {
         "content": [
@@ -71,17 +71,17 @@ async def test_the_answer_is_the_servers_own(opened: Open) -> None:
     async def answering(params: Json) -> Json:
         return result
 
-    async with opened() as counter:
-        counter.played["maps"].answer = answering
-        host = counter.host("local")
-        direct = (await counter.call(host, "maps.drive"))["result"]
-        through = (await counter.call(host, "call_tool", {"name": "maps.drive"}))["result"]
+    async with open_harness() as harness:
+        harness.fake_upstreams["maps"].answer = answering
+        host = harness.host("local")
+        direct = (await harness.call(host, "maps.drive"))["result"]
+        through = (await harness.call(host, "call_tool", {"name": "maps.drive"}))["result"]
         for answer in (direct, through):
             assert {key: answer[key] for key in result} == result
         assert direct.keys() == through.keys()
 
 
-async def test_policies_hold_for_the_tool_that_is_called(opened: Open) -> None:
+async def test_policies_hold_for_the_tool_that_is_called(open_harness: OpenHarness) -> None:
     """Proves: F3, D4, D5, D6. Denied, hidden, unfit, over its limit: as by a direct call, under the inner name."""
     policies: Any = {
         "agents": {
@@ -93,31 +93,31 @@ async def test_policies_hold_for_the_tool_that_is_called(opened: Open) -> None:
             "h": {"allow": ["maps.*"], "denials": "hidden"},
         }
     }
-    async with opened(policies) as counter:
-        host = counter.host("a")
-        denied = of_kind(await counter.call(host, "call_tool", {"name": "git.delete_repo"}))
+    async with open_harness(policies) as harness:
+        host = harness.host("a")
+        denied = error_data(await harness.call(host, "call_tool", {"name": "git.delete_repo"}))
         assert (denied["code"], denied["status"], denied["tool"]) == ("tool_not_allowed", 403, "git.delete_repo")
-        unfit = of_kind(await counter.call(host, "call_tool", {"name": "maps.get_weather"}))
+        unfit = error_data(await harness.call(host, "call_tool", {"name": "maps.get_weather"}))
         assert (unfit["code"], unfit["missing"]) == ("invalid_arguments", ["city"])
-        assert (await counter.call(host, "call_tool", {"name": "maps.drive"}))["result"]["content"]
-        over = of_kind(await counter.call(host, "call_tool", {"name": "maps.drive"}))
+        assert (await harness.call(host, "call_tool", {"name": "maps.drive"}))["result"]["content"]
+        over = error_data(await harness.call(host, "call_tool", {"name": "maps.drive"}))
         assert over["code"] == "limit_reached"
-        hidden = of_kind(await counter.call(counter.host("h"), "call_tool", {"name": "git.delete_repo"}))
-        nowhere = of_kind(await counter.call(counter.host("h"), "call_tool", {"name": "git.never_there"}))
+        hidden = error_data(await harness.call(harness.host("h"), "call_tool", {"name": "git.delete_repo"}))
+        nowhere = error_data(await harness.call(harness.host("h"), "call_tool", {"name": "git.never_there"}))
         assert hidden["code"] == nowhere["code"] == "unknown_tool"
         assert hidden.keys() == nowhere.keys()
-        assert counter.sent == [("maps", "drive")]
+        assert harness.sent == [("maps", "drive")]
 
 
-async def test_an_unknown_name_is_something_to_correct(opened: Open) -> None:
+async def test_an_unknown_name_is_something_to_correct(open_harness: OpenHarness) -> None:
     """Proves: F5, C9. The nearest names come with it, as a result and not as a protocol error."""
-    async with opened() as counter:
-        answer = await counter.call(counter.host("local"), "call_tool", {"name": "maps.get_wether"})
-        error = of_kind(answer)
+    async with open_harness() as harness:
+        answer = await harness.call(harness.host("local"), "call_tool", {"name": "maps.get_wether"})
+        error = error_data(answer)
         assert (error["code"], error["nearest"]) == ("unknown_tool", ["maps.get_weather"])
 
 
-async def test_a_person_is_asked_about_the_inner_call(opened: Open) -> None:
+async def test_a_person_is_asked_about_the_inner_call(open_harness: OpenHarness) -> None:
     """Proves: B6, F5. Confirmation works through `call_tool` in both eras, and the call is made once."""
 
     async def agrees(params: Json) -> Json:
@@ -125,41 +125,41 @@ async def test_a_person_is_asked_about_the_inner_call(opened: Open) -> None:
 
     policies = {"agents": {"a": {"allow": ["git.*"], "confirm": ["git.delete_repo"]}}}
     sent = {"name": "git.delete_repo", "arguments": {"name": "x"}}
-    async with opened(policies) as counter:
-        way = Way(agrees)
-        assert (await counter.call(counter.host("a", capabilities=FORMS), "call_tool", sent, way))["result"]["content"]
+    async with open_harness(policies) as harness:
+        way = FakeBackChannel(agrees)
+        assert (await harness.call(harness.host("a", capabilities=FORMS), "call_tool", sent, way))["result"]["content"]
         assert "delete_repo" in way.asked[0]["message"]
-        host = counter.host("a", MODERN)
+        host = harness.host("a", MODERN)
         host.capabilities = FORMS
-        first = (await counter.call(host, "call_tool", sent))["result"]
+        first = (await harness.call(host, "call_tool", sent))["result"]
         assert first["resultType"] == "input_required"
         answers = {key: {"action": "accept", "content": {"allow": True}} for key in first["inputRequests"]}
-        again = await counter.call(host, "call_tool", sent, inputResponses=answers, requestState=first["requestState"])
-        assert again["result"]["content"] == said("did delete_repo")["content"]
-        assert len(counter.sent) == 2
+        again = await harness.call(host, "call_tool", sent, inputResponses=answers, requestState=first["requestState"])
+        assert again["result"]["content"] == text_result("did delete_repo")["content"]
+        assert len(harness.sent) == 2
 
 
-async def test_read_tool_only_reads(opened: Open) -> None:
+async def test_read_tool_only_reads(open_harness: OpenHarness) -> None:
     """Proves: F5. It calls what an admin or a trusted server declares to change nothing, and refuses the rest."""
     servers = {**SERVERS, "maps": {**SERVERS["maps"], "trusted": True}}
     policies = {"agents": {"a": {"allow": ["*"], "read_only": ["git.create_issue"]}}}
-    async with opened(policies, servers=servers, read_tool=True, expose="search") as counter:
-        host = counter.host("a")
-        listed = {one["name"]: one for one in await counter.listed(host)}
+    async with open_harness(policies, servers=servers, read_tool=True, expose="search") as harness:
+        host = harness.host("a")
+        listed = {one["name"]: one for one in await harness.listed(host)}
         assert listed["read_tool"]["annotations"] == {"readOnlyHint": True}
         for name in ("maps.get_weather", "git.create_issue"):
-            assert (await counter.call(host, "read_tool", {"name": name}))["result"]["content"]
+            assert (await harness.call(host, "read_tool", {"name": name}))["result"]["content"]
         for name in ("maps.drive", "git.delete_repo"):
-            assert of_kind(await counter.call(host, "read_tool", {"name": name}))["code"] == "not_read_only"
-        assert counter.sent == [("maps", "get_weather"), ("git", "create_issue")]
-    async with opened(policies, servers=servers) as counter:
-        assert "Unknown tool" in (await counter.call(counter.host("a"), "read_tool", {}))["error"]["message"]
+            assert error_data(await harness.call(host, "read_tool", {"name": name}))["code"] == "not_read_only"
+        assert harness.sent == [("maps", "get_weather"), ("git", "create_issue")]
+    async with open_harness(policies, servers=servers) as harness:
+        assert "Unknown tool" in (await harness.call(harness.host("a"), "read_tool", {}))["error"]["message"]
 
 
-async def test_a_servers_own_tool_of_that_name_is_another(opened: Open) -> None:
+async def test_a_servers_own_tool_of_that_name_is_another(open_harness: OpenHarness) -> None:
     """Proves: F2, F5. `maps.call_tool` is the server's, `call_tool` is ours."""
-    tools = {**WORLD, "maps": [tool("call_tool")]}
-    async with opened(tools=tools) as counter:
-        assert (await counter.call(counter.host("local"), "maps.call_tool"))["result"]["content"]
-        assert (await counter.call(counter.host("local"), "call_tool", {"name": "maps.call_tool"}))["result"]["content"]
-        assert counter.sent == [("maps", "call_tool")] * 2
+    tools = {**TOOLS, "maps": [tool("call_tool")]}
+    async with open_harness(tools=tools) as harness:
+        assert (await harness.call(harness.host("local"), "maps.call_tool"))["result"]["content"]
+        assert (await harness.call(harness.host("local"), "call_tool", {"name": "maps.call_tool"}))["result"]["content"]
+        assert harness.sent == [("maps", "call_tool")] * 2

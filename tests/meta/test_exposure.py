@@ -4,8 +4,8 @@ import pytest
 
 from aggregator.catalog.describe.tokens import estimate
 from aggregator.wire.codec import encode
-from tests.access.desk import LEGACY, MODERN
-from tests.meta.conftest import WORLD, Open
+from tests.access.gateway_harness import LEGACY, MODERN
+from tests.meta.conftest import TOOLS, OpenHarness
 from tests.peers.toolbox import Json
 
 META = ["search_tools", "describe_tools", "call_tool", "list_servers", "match_intent"]
@@ -32,17 +32,17 @@ def names(listed: list[Json]) -> list[str]:
         ({"expose": "search", "read_tool": True}, [*META, "read_tool"]),
     ],
 )
-async def test_the_nearest_word_counts(opened: Open, settings: Json, expected: list[str]) -> None:
+async def test_the_nearest_word_counts(open_harness: OpenHarness, settings: Json, expected: list[str]) -> None:
     """Proves: F5. `expose` for all doors, for one, by cost; pinned tools stay on the short list."""
-    async with opened(**settings) as counter:
-        host = counter.host("local")
-        assert names(await counter.listed(host)) == expected
+    async with open_harness(**settings) as harness:
+        host = harness.host("local")
+        assert names(await harness.listed(host)) == expected
         for name in ("maps.drive", "git__create_issue"):
-            assert (await counter.call(host, name))["result"]["content"], "whatever is listed, all can be called"
-        assert await counter.text(host, "list_servers")
+            assert (await harness.call(host, name))["result"]["content"], "whatever is listed, all can be called"
+        assert await harness.text(host, "list_servers")
 
 
-async def test_a_policy_says_it_for_an_agent(opened: Open) -> None:
+async def test_a_policy_says_it_for_an_agent(open_harness: OpenHarness) -> None:
     """Proves: F5, D4. The agent's word is nearer than the door's; what is pinned must be allowed all the same."""
     policies = {
         "agents": {
@@ -51,39 +51,39 @@ async def test_a_policy_says_it_for_an_agent(opened: Open) -> None:
         },
         "roles": {"whole": {"expose": "all"}},
     }
-    async with opened(policies, expose="search") as counter:
-        assert names(await counter.listed(counter.host("short"))) == [*META, "maps.drive"]
-        assert names(await counter.listed(counter.host("long"))) == ["git.create_issue", "git.delete_repo"]
+    async with open_harness(policies, expose="search") as harness:
+        assert names(await harness.listed(harness.host("short"))) == [*META, "maps.drive"]
+        assert names(await harness.listed(harness.host("long"))) == ["git.create_issue", "git.delete_repo"]
 
 
-async def test_nothing_that_is_called_changes_the_list(opened: Open) -> None:
+async def test_nothing_that_is_called_changes_the_list(open_harness: OpenHarness) -> None:
     """Proves: F5. The list depends on agent and catalog only (S/server/tools)."""
-    async with opened(expose="search") as counter:
-        for host in (counter.host("local"), counter.host("local", MODERN)):
-            before = encode(await counter.listed(host))
-            await counter.text(host, "search_tools", query="weather")
-            await counter.call(host, "call_tool", {"name": "maps.get_weather", "arguments": {}})
-            assert encode(await counter.listed(host)) == before
+    async with open_harness(expose="search") as harness:
+        for host in (harness.host("local"), harness.host("local", MODERN)):
+            before = encode(await harness.listed(host))
+            await harness.text(host, "search_tools", query="weather")
+            await harness.call(host, "call_tool", {"name": "maps.get_weather", "arguments": {}})
+            assert encode(await harness.listed(host)) == before
 
 
-async def test_the_five_are_cheap_and_said_in_the_instructions(opened: Open) -> None:
+async def test_the_five_are_cheap_and_said_in_the_instructions(open_harness: OpenHarness) -> None:
     """Proves: F5. Their definitions cost at most 350 tokens, have no dots, and the host is told what they are for."""
-    async with opened(expose="search") as counter:
-        host = counter.host("local")
-        listed = await counter.listed(host)
+    async with open_harness(expose="search") as harness:
+        host = harness.host("local")
+        listed = await harness.listed(host)
         assert estimate(encode(listed).decode()) <= 350
         assert not any("." in name for name in names(listed))
-        told = await counter.ask(host, "initialize", {"protocolVersion": LEGACY})
+        told = await harness.ask(host, "initialize", {"protocolVersion": LEGACY})
         assert "search_tools" in told["result"]["instructions"]
-    async with opened() as counter:
-        told = await counter.ask(counter.host("local"), "initialize", {"protocolVersion": LEGACY})
+    async with open_harness() as harness:
+        told = await harness.ask(harness.host("local"), "initialize", {"protocolVersion": LEGACY})
         assert "search_tools" not in told["result"]["instructions"]
 
 
-async def test_auto_decides_for_each_agent_by_what_it_may_call(opened: Open) -> None:
+async def test_auto_decides_for_each_agent_by_what_it_may_call(open_harness: OpenHarness) -> None:
     """Proves: F5, D4. A long list is short for one agent and whole for another, by their own costs."""
     policies = {"agents": {"all": {"allow": ["*"]}, "few": {"allow": ["maps.drive"]}}}
-    cost = sum(estimate(encode(tool).decode()) for tools in WORLD.values() for tool in tools)
-    async with opened(policies, expose="auto", expose_budget=cost // 2) as counter:
-        assert names(await counter.listed(counter.host("all"))) == META
-        assert names(await counter.listed(counter.host("few"))) == ["maps.drive"]
+    cost = sum(estimate(encode(tool).decode()) for tools in TOOLS.values() for tool in tools)
+    async with open_harness(policies, expose="auto", expose_budget=cost // 2) as harness:
+        assert names(await harness.listed(harness.host("all"))) == META
+        assert names(await harness.listed(harness.host("few"))) == ["maps.drive"]

@@ -9,84 +9,84 @@ from hypothesis import strategies as st
 
 from aggregator.catalog.describe.tokens import estimate
 from aggregator.gateway.meta.rendering import answer
-from tests.access.desk import LEGACY, MODERN, of_kind, tool
-from tests.meta.conftest import SERVERS, WORLD, Open
+from tests.access.gateway_harness import LEGACY, MODERN, error_data, tool
+from tests.meta.conftest import SERVERS, TOOLS, OpenHarness
 from tests.peers.toolbox import Json
-from tests.search.shelves import tool as shelved
+from tests.search.sample_index import tool as shelved
 
 MANY = {"maps": [tool(f"place_{n}", {"at": {"type": "string"}}, description=f"Place number {n}.") for n in range(40)]}
 ONE = {"maps": SERVERS["maps"]}
 
 
-async def test_level_1_is_a_line_a_tool(opened: Open) -> None:
+async def test_level_1_is_a_line_a_tool(open_harness: OpenHarness) -> None:
     """Proves: B2, F5. Each line begins with the canonical name; the best fit comes first."""
-    async with opened() as counter:
-        for host in (counter.host("local"), counter.host("local", MODERN), counter.host("local", names="compatible")):
-            text = await counter.text(host, "search_tools", query="weather in a city")
+    async with open_harness() as harness:
+        for host in (harness.host("local"), harness.host("local", MODERN), harness.host("local", names="compatible")):
+            text = await harness.text(host, "search_tools", query="weather in a city")
             assert text.splitlines()[0] == "maps.get_weather: Weather forecast of a city for the next days"
 
 
-async def test_levels_2_and_3_are_compact_json(opened: Open) -> None:
+async def test_levels_2_and_3_are_compact_json(open_harness: OpenHarness) -> None:
     """Proves: B2, F5. Parameters in a few words, then the whole schema, from whom, and what it is."""
     servers = {**SERVERS, "maps": {**SERVERS["maps"], "trusted": True}}
-    async with opened(servers=servers) as counter:
-        host = counter.host("local")
-        brief = (await counter.read(host, "search_tools", query="weather", level=2))["tools"][0]
+    async with open_harness(servers=servers) as harness:
+        host = harness.host("local")
+        brief = (await harness.read(host, "search_tools", query="weather", level=2))["tools"][0]
         assert brief["name"] == "maps.get_weather"
         assert brief["parameters"] == {"city": "string Name of the city", "days": "integer"}
-        whole = (await counter.read(host, "search_tools", query="weather", level=3))["tools"][0]
+        whole = (await harness.read(host, "search_tools", query="weather", level=3))["tools"][0]
         assert whole["inputSchema"]["properties"].keys() == {"city", "days"}
         assert (whole["source"], whole["server"]) == ("mcp", "maps")
         assert whole["annotations"] == {"readOnlyHint": True}
-        assert (await counter.read(host, "describe_tools", names=["maps.get_weather"]))["tools"] == [whole]
+        assert (await harness.read(host, "describe_tools", names=["maps.get_weather"]))["tools"] == [whole]
 
 
-async def test_the_hints_of_an_untrusted_server_are_not_vouched_for(opened: Open) -> None:
+async def test_the_hints_of_an_untrusted_server_are_not_vouched_for(open_harness: OpenHarness) -> None:
     """Proves: F5. What a server says of its own tools is shown only where it counts."""
-    async with opened({"agents": {"a": {"allow": ["*"], "read_only": ["maps.drive"]}}}) as counter:
-        described = await counter.read(counter.host("a"), "describe_tools", names=["maps.get_weather", "maps.drive"])
+    async with open_harness({"agents": {"a": {"allow": ["*"], "read_only": ["maps.drive"]}}}) as harness:
+        described = await harness.read(harness.host("a"), "describe_tools", names=["maps.get_weather", "maps.drive"])
         assert [tool.get("annotations") for tool in described["tools"]] == [None, {"readOnlyHint": True}]
 
 
-async def test_the_schema_shown_is_the_one_the_agent_is_held_to(opened: Open) -> None:
+async def test_the_schema_shown_is_the_one_the_agent_is_held_to(open_harness: OpenHarness) -> None:
     """Proves: F5, D4. What a policy adds to a schema is in level 3."""
     only = {"properties": {"city": {"enum": ["Oslo"]}}}
     policies = {"agents": {"a": {"allow": ["maps.*"], "arguments": {"maps.get_weather": only}}}}
-    async with opened(policies) as counter:
+    async with open_harness(policies) as harness:
         for asked in ({"query": "weather", "level": 3}, {"names": ["maps.get_weather"]}):
             name = "search_tools" if "query" in asked else "describe_tools"
-            assert only in (await counter.read(counter.host("a"), name, **asked))["tools"][0]["inputSchema"]["allOf"]
+            assert only in (await harness.read(harness.host("a"), name, **asked))["tools"][0]["inputSchema"]["allOf"]
 
 
-async def test_paging_shows_everything_once(opened: Open) -> None:
+async def test_paging_shows_everything_once(open_harness: OpenHarness) -> None:
     """Proves: F5. `limit` and `cursor` go through all of it, with or without a question, and say what is left."""
-    async with opened(tools=MANY, servers=ONE) as counter:
-        host = counter.host("local")
+    async with open_harness(tools=MANY, servers=ONE) as harness:
+        host = harness.host("local")
         for query in ("", "place"):
             seen: list[str] = []
             asked: Json = {"query": query, "limit": 15}
             while True:
-                lines = (await counter.text(host, "search_tools", **asked)).splitlines()
+                lines = (await harness.text(host, "search_tools", **asked)).splitlines()
                 seen += [line.partition(":")[0] for line in lines if not line.startswith("+")]
                 if not lines[-1].startswith("+"):
                     break
                 assert lines[-1].startswith(f"+{40 - len(seen)} more")
                 asked["cursor"] = seen[-1]
             assert len(seen) == len(set(seen)) == 40
-        assert "search again" in await counter.text(host, "search_tools", query="place", cursor="maps.gone")
+        assert "search again" in await harness.text(host, "search_tools", query="place", cursor="maps.gone")
 
 
-async def test_a_budget_takes_whole_tools_only(opened: Open) -> None:
+async def test_a_budget_takes_whole_tools_only(open_harness: OpenHarness) -> None:
     """Proves: F5, B2. As many as fit `max_tokens`, the rest counted; one that is too small says what is needed."""
-    async with opened(tools=MANY, servers=ONE) as counter:
-        host = counter.host("local")
+    async with open_harness(tools=MANY, servers=ONE) as harness:
+        host = harness.host("local")
         for level in (1, 2, 3):
-            text = await counter.text(host, "search_tools", query="place", level=level, limit=40, max_tokens=200)
+            text = await harness.text(host, "search_tools", query="place", level=level, limit=40, max_tokens=200)
             assert estimate(text) <= 200
             if level > 1:
                 read = json.loads(text)
                 assert len(read["tools"]) + read["more"] == 40
-        assert "alone takes" in await counter.text(host, "search_tools", query="place", level=3, max_tokens=5)
+        assert "alone takes" in await harness.text(host, "search_tools", query="place", level=3, max_tokens=5)
 
 
 @settings(max_examples=60, deadline=None)
@@ -115,103 +115,103 @@ def test_any_answer_fits_and_counts(lengths: list[int], budget: int, limit: int,
         assert len(read["tools"]) + read.get("more", 0) == len(tools)
 
 
-async def test_a_miss_says_where_else_to_look(opened: Open) -> None:
+async def test_a_miss_says_where_else_to_look(open_harness: OpenHarness) -> None:
     """Proves: F5, C11. The nearest names, the servers, and those that are away."""
-    async with opened(down={"git": "unavailable"}) as counter:
-        host = counter.host("local")
-        missed = await counter.text(host, "search_tools", query="qwxzv")
+    async with open_harness(down={"git": "unavailable"}) as harness:
+        host = harness.host("local")
+        missed = await harness.text(host, "search_tools", query="qwxzv")
         assert "No tool fits 'qwxzv'" in missed
         assert "git is unavailable" in missed
         assert "Servers: maps, git." in missed
-        assert "no server 'nope'" in await counter.text(host, "search_tools", server="nope")
+        assert "no server 'nope'" in await harness.text(host, "search_tools", server="nope")
         for field in ("server", "cursor"):
-            assert len(await counter.text(host, "search_tools", **{field: "x" * 10_000})) < 1000
-        described = await counter.read(host, "describe_tools", names=["maps.get_wether", "git.create_issue"])
+            assert len(await harness.text(host, "search_tools", **{field: "x" * 10_000})) < 1000
+        described = await harness.read(host, "describe_tools", names=["maps.get_wether", "git.create_issue"])
         assert "maps.get_weather" in described["missing"]["maps.get_wether"]
         assert "unavailable" in described["missing"]["git.create_issue"]
 
 
-async def test_servers_and_their_state(opened: Open) -> None:
+async def test_servers_and_their_state(open_harness: OpenHarness) -> None:
     """Proves: C11, D3, E12. One line each: state, tools, what it is for; nothing of those the agent may not use."""
-    async with opened(down={"git": "unavailable"}) as counter:
-        there, away = (await counter.text(counter.host("local"), "list_servers")).splitlines()
+    async with open_harness(down={"git": "unavailable"}) as harness:
+        there, away = (await harness.text(harness.host("local"), "list_servers")).splitlines()
         assert there == "maps (ready, 2 tools): Maps and weather"
         assert re.fullmatch(r"git \(unavailable for \d+s, 0 tools\): Code hosting", away)
-    async with opened({"agents": {"a": {"allow": ["maps.*"]}}}, down={"git": "unavailable"}) as counter:
-        assert (await counter.text(counter.host("a"), "list_servers")).splitlines() == [
+    async with open_harness({"agents": {"a": {"allow": ["maps.*"]}}}, down={"git": "unavailable"}) as harness:
+        assert (await harness.text(harness.host("a"), "list_servers")).splitlines() == [
             "maps (ready, 2 tools): Maps and weather"
         ]
 
 
-async def test_the_same_question_gives_the_same_bytes(opened: Open) -> None:
+async def test_the_same_question_gives_the_same_bytes(open_harness: OpenHarness) -> None:
     """Proves: F5. Byte-stable answers keep prompt caches warm, whoever asked before."""
     policies = {"agents": {"a": {"allow": ["*"]}, "b": {"allow": ["git.*"]}}}
-    async with opened(policies) as counter:
+    async with open_harness(policies) as harness:
         asked = {"query": "issue in a repository", "level": 3}
-        first = await counter.text(counter.host("a"), "search_tools", **asked)
-        await counter.text(counter.host("b"), "search_tools", **asked)
-        assert await counter.text(counter.host("a"), "search_tools", **asked) == first
+        first = await harness.text(harness.host("a"), "search_tools", **asked)
+        await harness.text(harness.host("b"), "search_tools", **asked)
+        assert await harness.text(harness.host("a"), "search_tools", **asked) == first
 
 
 @pytest.mark.parametrize(
     ("given_arguments", "place"),
     [({"level": 4}, "/level"), ({"limit": 0}, "/limit"), ({"query": {"a": 1}}, "/query")],
 )
-async def test_bad_arguments_name_the_place(opened: Open, given_arguments: Json, place: str) -> None:
+async def test_bad_arguments_name_the_place(open_harness: OpenHarness, given_arguments: Json, place: str) -> None:
     """Proves: D6. A meta tool's own arguments are checked like any tool's."""
-    async with opened() as counter:
-        error = of_kind(await counter.call(counter.host("local"), "search_tools", given_arguments))
+    async with open_harness() as harness:
+        error = error_data(await harness.call(harness.host("local"), "search_tools", given_arguments))
         assert error["code"] == "invalid_arguments"
         assert error["problems"][0]["pointer"] == place
 
 
-async def test_a_misspelt_argument_is_told(opened: Open) -> None:
+async def test_a_misspelt_argument_is_told(open_harness: OpenHarness) -> None:
     """Proves: D6, F5. What a meta tool does not know is refused, with what it takes."""
-    async with opened() as counter:
-        answer = await counter.call(counter.host("local"), "search_tools", {"querry": "weather"})
-        assert of_kind(answer)["code"] == "invalid_arguments"
+    async with open_harness() as harness:
+        answer = await harness.call(harness.host("local"), "search_tools", {"querry": "weather"})
+        assert error_data(answer)["code"] == "invalid_arguments"
         assert "does not know querry: it takes query," in answer["result"]["content"][0]["text"]
 
 
-async def test_what_models_often_get_wrong_in_form_is_put_right(opened: Open) -> None:
+async def test_what_models_often_get_wrong_in_form_is_put_right(open_harness: OpenHarness) -> None:
     """Proves: F5. Numbers as texts, and one name where a list is due."""
-    async with opened() as counter:
-        host = counter.host("local")
-        assert len((await counter.text(host, "search_tools", limit="2")).splitlines()) == 3
-        assert (await counter.read(host, "describe_tools", names="maps.drive"))["tools"][0]["name"] == "maps.drive"
+    async with open_harness() as harness:
+        host = harness.host("local")
+        assert len((await harness.text(host, "search_tools", limit="2")).splitlines()) == 3
+        assert (await harness.read(host, "describe_tools", names="maps.drive"))["tools"][0]["name"] == "maps.drive"
 
 
-async def test_a_new_tool_is_found_at_once(opened: Open) -> None:
+async def test_a_new_tool_is_found_at_once(open_harness: OpenHarness) -> None:
     """Proves: C5, F5. A server that changes its list changes what is found, for every agent."""
-    async with opened() as counter:
-        host = counter.host("local")
-        assert "git.merge" not in await counter.text(host, "search_tools", query="merge branches")
-        link = counter.app.links["git"]
-        link.definitions = [*WORLD["git"], tool("merge", description="Merge two branches.")]
-        counter.app.gateway.restock()
-        assert (await counter.text(host, "search_tools", query="merge branches")).startswith("git.merge: ")
-        link.definitions = list(WORLD["git"])
-        counter.app.gateway.restock()
-        assert "git.merge" not in await counter.text(host, "search_tools", query="merge branches")
+    async with open_harness() as harness:
+        host = harness.host("local")
+        assert "git.merge" not in await harness.text(host, "search_tools", query="merge branches")
+        link = harness.app.links["git"]
+        link.definitions = [*TOOLS["git"], tool("merge", description="Merge two branches.")]
+        harness.app.gateway.restock()
+        assert (await harness.text(host, "search_tools", query="merge branches")).startswith("git.merge: ")
+        link.definitions = list(TOOLS["git"])
+        harness.app.gateway.restock()
+        assert "git.merge" not in await harness.text(host, "search_tools", query="merge branches")
 
 
-async def test_intent_names_what_can_be_called(opened: Open) -> None:
+async def test_intent_names_what_can_be_called(open_harness: OpenHarness) -> None:
     """Proves: A2, A4, A5, F5. A message that names a tool gives a line to inject; one that does not gives nothing."""
-    async with opened({"agents": {"a": {"allow": ["maps.*"]}}}) as counter:
-        host = counter.host("a")
-        found = await counter.read(host, "match_intent", message="use the get_weather tool for Oslo")
+    async with open_harness({"agents": {"a": {"allow": ["maps.*"]}}}) as harness:
+        host = harness.host("a")
+        found = await harness.read(host, "match_intent", message="use the get_weather tool for Oslo")
         assert (found["intent"], found["tools"], found["server"]) == ("mcp", ["maps.get_weather"], "maps")
         assert "maps.get_weather: Weather forecast" in found["snippet"]
         assert found["tokens"] == estimate(found["snippet"])
         for message in ("what a lovely day", "use the create_issue tool"):
-            assert await counter.read(host, "match_intent", message=message) == {"intent": "none", "tools": []}
+            assert await harness.read(host, "match_intent", message=message) == {"intent": "none", "tools": []}
 
 
-async def test_the_version_of_the_protocol_changes_nothing(opened: Open) -> None:
+async def test_the_version_of_the_protocol_changes_nothing(open_harness: OpenHarness) -> None:
     """Proves: F5. Both eras get the same text."""
-    async with opened() as counter:
+    async with open_harness() as harness:
         texts = {
-            await counter.text(counter.host("local", version), "search_tools", query="route")
+            await harness.text(harness.host("local", version), "search_tools", query="route")
             for version in (LEGACY, MODERN)
         }
         assert len(texts) == 1

@@ -7,9 +7,9 @@ from typing import Final
 import pytest
 
 from aggregator.gateway.views import finder
-from tests.access.desk import tool
-from tests.faults.stage import until
-from tests.meta.conftest import Open
+from tests.access.gateway_harness import tool
+from tests.faults.app_harness import until
+from tests.meta.conftest import OpenHarness
 
 MANY: Final = 600
 TOOLS: Final = {
@@ -45,43 +45,43 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     made.open.set()
 
 
-async def test_a_search_before_the_first_part(opened: Open, gate: Gate) -> None:
+async def test_a_search_before_the_first_part(open_harness: OpenHarness, gate: Gate) -> None:
     """Proves: F5, D11. It says that it is too early; so do the other ways to ask."""
-    async with opened(tools=TOOLS, servers=SERVERS) as counter:
+    async with open_harness(tools=TOOLS, servers=SERVERS) as harness:
         await until(gate.stopped.is_set, "the index is being built")
-        host = counter.host("local")
-        said = await counter.text(host, "search_tools", query="pencils")
+        host = harness.host("local")
+        said = await harness.text(host, "search_tools", query="pencils")
         assert f"{MANY} tools are still being indexed" in said
-        assert await counter.app.gateway.tools(host.principal, query="pencils") == []
-        match = await counter.app.gateway.match_intent(host.principal, "order some pencils")
+        assert await harness.app.gateway.tools(host.principal, query="pencils") == []
+        match = await harness.app.gateway.match_intent(host.principal, "order some pencils")
         assert match is not None
         gate.open.set()
-        await until(lambda: not counter.app.gateway._finder.not_indexed, "it is ready")
-        assert "still being indexed" not in await counter.text(host, "search_tools", query="pencils")
+        await until(lambda: not harness.app.gateway._finder.not_indexed, "it is ready")
+        assert "still being indexed" not in await harness.text(host, "search_tools", query="pencils")
 
 
 @pytest.mark.parametrize("level", [1, 2])
-async def test_what_is_indexed_is_found_meanwhile(opened: Open, gate: Gate, level: int) -> None:
+async def test_what_is_indexed_is_found_meanwhile(open_harness: OpenHarness, gate: Gate, level: int) -> None:
     """Proves: F5, D11. The answer says how much is missing, in a list and in JSON."""
     gate.stops_at = 2 * PER_PART
-    async with opened(tools=TOOLS, servers=SERVERS) as counter:
+    async with open_harness(tools=TOOLS, servers=SERVERS) as harness:
         await until(gate.stopped.is_set, "a part is indexed")
-        host = counter.host("local")
+        host = harness.host("local")
         missing = MANY - finder._FIRST_PART
         if level == 1:
-            said = await counter.text(host, "search_tools", query="pencils")
+            said = await harness.text(host, "search_tools", query="pencils")
             assert "order_" in said
         else:
-            answer = await counter.read(host, "search_tools", query="pencils", level=2)
+            answer = await harness.read(host, "search_tools", query="pencils", level=2)
             assert answer["tools"]
             said = answer["note"]
         assert f"{missing} tools are still being indexed" in said
         gate.open.set()
 
 
-async def test_the_event_loop_has_its_turn_after_every_few_tools(opened: Open, gate: Gate) -> None:
+async def test_the_event_loop_has_its_turn_after_every_few_tools(open_harness: OpenHarness, gate: Gate) -> None:
     """Proves: D11. Whoever builds the index rests so often that nobody else waits for long."""
     gate.open.set()
-    async with opened(tools=TOOLS, servers=SERVERS) as counter:
-        await until(lambda: not counter.app.gateway._finder.not_indexed, "it is ready")
+    async with open_harness(tools=TOOLS, servers=SERVERS) as harness:
+        await until(lambda: not harness.app.gateway._finder.not_indexed, "it is ready")
         assert gate.passes >= MANY / 4

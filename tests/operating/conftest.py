@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.operating.place import Place
+from tests.operating.program_harness import ProgramHarness
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def harness(tmp_path: Path) -> ProgramHarness:
+    return ProgramHarness(tmp_path)

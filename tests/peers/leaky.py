@@ -16,7 +16,7 @@ from typing import Any
 Message = dict[str, Any]
 
 
-def gossip() -> Iterator[str]:
+def disclosure() -> Iterator[str]:
     """All that was entrusted to it, in lines."""
     for name, value in [*os.environ.items(), *enumerate(sys.argv)]:
         if len(value) > 20 and not value.startswith("/"):
@@ -34,20 +34,20 @@ def say(message: Message) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
-def tell() -> None:
+def disclose() -> None:
     """On every channel that is not an answer."""
-    for line in gossip():
+    for line in disclosure():
         print(line, file=sys.stderr)
         print(f"noise: {line}")
         say({"method": "notifications/message", "params": {"level": "error", "data": {"said": line}}})
     try:
-        raise RuntimeError(" | ".join(gossip()))
+        raise RuntimeError(" | ".join(disclosure()))
     except RuntimeError:
         traceback.print_exc()
 
 
 def main(mode: str) -> None:
-    tell()
+    disclose()
     if mode == "dies":
         sys.exit(f"cannot log in with {' '.join(sys.argv[2:])}: {os.environ}")
     for line in sys.stdin:
@@ -59,7 +59,7 @@ def main(mode: str) -> None:
         elif method == "tools/list":
             say({"id": request["id"], "result": {"tools": [{"name": "ask", "inputSchema": {"type": "object"}}]}})
         elif method == "tools/call":
-            tell()
+            disclose()
             sys.exit(f"lost my way with {' '.join(sys.argv[2:])}: {os.environ}")
         elif "id" in request:
             say({"id": request["id"], "error": {"code": -32601, "message": f"not with {sys.argv}"}})

@@ -26,7 +26,7 @@ from mcp.shared.exceptions import MCPError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.peers.sdk import MODERN, Context
-from tests.peers.toolbox import Json, said, text, tool
+from tests.peers.toolbox import Json, text, text_result, tool
 
 FILE: Final = "file:///notes/a.txt"
 PAGE: Final = "https://example.com/page"
@@ -88,7 +88,7 @@ class Library(Server[Any]):
         }
         self.hints = dict(hints if hints is not None else {"ttlMs": 60_000, "cacheScope": "public"})
         self.tells = tells
-        self.journal: list[str] = []
+        self.event_log: list[str] = []
         self.read: list[Json] = []
         self.asked: list[str] = []
         # What becomes of a method instead of an answer.
@@ -189,10 +189,10 @@ class Library(Server[Any]):
             case "die":
                 os._exit(7)
             case "watched":
-                return said(json.dumps(self.journal))
+                return text_result(json.dumps(self.event_log))
             case _:
-                return said(f"{self.name} did {name}")
-        return said("done")
+                return text_result(f"{self.name} did {name}")
+        return text_result("done")
 
     async def add(self, kind: str, name: str, ctx: Context | None = None) -> None:
         """One more, and everybody who listens is told."""
@@ -226,7 +226,7 @@ class Library(Server[Any]):
 
     def _watch(self, ctx: Context, params: Json) -> Json:
         verb, uri = ctx.method.rpartition("/")[2], params["uri"]
-        self.journal.append(f"{verb} {uri}")
+        self.event_log.append(f"{verb} {uri}")
         if uri.endswith("refused"):
             raise MCPError(types.INVALID_PARAMS, "Nobody may watch that")
         sessions = self._sessions.setdefault(uri, [])

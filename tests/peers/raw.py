@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from tests.peers.toolbox import Json, Refusal, Toolbox, said, tool
+from tests.peers.toolbox import Json, Refusal, Toolbox, text_result, tool
 
 MODERN: Final = "2026-07-28"
 META: Final = "io.modelcontextprotocol/"
@@ -116,7 +116,7 @@ class RawPeer:
                 self.send({"method": "notifications/progress", "params": said})
 
         if params["name"] == "whoami":
-            return said(str(os.getpid()))
+            return text_result(str(os.getpid()))
         return await self._box.call(params, progress)
 
     def _page(self, cursor: str | None) -> Json:

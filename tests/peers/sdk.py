@@ -26,7 +26,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.peers.serving import BOUND, serving
-from tests.peers.toolbox import Json, Refusal, Toolbox, said, tool
+from tests.peers.toolbox import Json, Refusal, Toolbox, text_result, tool
 
 MODERN: Final = "2026-07-28"
 Context = ServerRequestContext[Any, Any]
@@ -37,7 +37,7 @@ BREAK_OFF: Final = tool("break_off", "Ends the event stream before it answers.")
 
 def build(toolbox: Toolbox | None = None) -> Server[Any]:
     """A server around its own toolbox, or around this one."""
-    box = toolbox if toolbox is not None else Toolbox()
+    tools = toolbox if toolbox is not None else Toolbox()
     bus = InMemorySubscriptionBus()
 
     async def nobody(ctx: Context, params: Any) -> Any:
@@ -56,29 +56,29 @@ def build(toolbox: Toolbox | None = None) -> Server[Any]:
     async def publish() -> None:
         await bus.publish(ToolsListChanged())
 
-    box.changed.append(publish)
+    tools.changed.append(publish)
 
     async def answer(ctx: Context, call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None or ctx.method not in ("tools/list", "tools/call"):
             return await call_next(ctx)
         if ctx.method == "tools/list":
-            return _dressed(ctx, {"tools": box.definitions}, cacheable=True)
-        return _dressed(ctx, await _call(box, ctx, ctx.params or {}))
+            return _dressed(ctx, {"tools": tools.definitions}, cacheable=True)
+        return _dressed(ctx, await _call(tools, ctx, ctx.params or {}))
 
     server.middleware.append(answer)
     return server
 
 
-async def _call(box: Toolbox, ctx: Context, params: Mapping[str, Any]) -> Json:
+async def _call(tools: Toolbox, ctx: Context, params: Mapping[str, Any]) -> Json:
     async def progress(done: float, total: float, message: str) -> None:
         await ctx.session.report_progress(done, total, message)
 
     if params["name"] == "break_off":
         assert ctx.close_sse_stream is not None
         await ctx.close_sse_stream()
-        return said("after all")
+        return text_result("after all")
     try:
-        result = await box.call(params, progress)
+        result = await tools.call(params, progress)
     except Refusal as refusal:
         raise MCPError(refusal.code, refusal.message, refusal.data) from refusal
     if params["name"] == "grow" and ctx.protocol_version != MODERN:

@@ -68,7 +68,7 @@ async def serving(app: ASGIApp) -> AsyncIterator[str]:
                 await task
 
 
-class Background:
+class BackgroundLoop:
     """A running loop in a thread. What is opened in it is closed when it ends: what leans on others first."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ class Refusal(Exception):
         self.code, self.message, self.data = code, message, data
 
 
-class Journal:
+class EventLog:
     """What happened, in order; whoever waits for an entry is woken by it."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Toolbox:
 
     def __init__(self, definitions: list[Json] | None = None) -> None:
         self.definitions: list[Json] = list(DEFINITIONS if definitions is None else definitions)
-        self.journal = Journal()
+        self.event_log = EventLog()
         self.changed: list[Callable[[], Awaitable[None]]] = []
 
     async def call(self, params: Mapping[str, Any], progress: Progress) -> Json:
@@ -127,17 +127,22 @@ class Toolbox:
             case "hold":
                 return await self._hold(key)
             case "release":
-                self.journal.note(f"released {key}")
-                return said("released")
+                self.event_log.note(f"released {key}")
+                return text_result("released")
             case "witness":
-                await self.journal.until(arguments["entry"])
-                return said("seen")
+                await self.event_log.until(arguments["entry"])
+                return text_result("seen")
             case "crash":
                 raise RuntimeError("the peer's own bug")
             case "decline":
                 raise Refusal(REFUSAL_CODE, "The peer declines.", REFUSAL_DATA)
             case "refuse":
-                return {**said("no"), "isError": True, "x-vendor-result": {"kept": [1, None]}, "_meta": VENDOR_META}
+                return {
+                    **text_result("no"),
+                    "isError": True,
+                    "x-vendor-result": {"kept": [1, None]},
+                    "_meta": VENDOR_META,
+                }
             case "picture":
                 block = {"type": "image", "data": PIXEL, "mimeType": "image/png", "x-vendor-block": 1}
                 return {"content": [block]}
@@ -145,13 +150,13 @@ class Toolbox:
                 self.definitions = [*self.definitions, tool(arguments["name"], "Grown.")]
                 for tell in self.changed:
                     await tell()
-                return said("grown")
+                return text_result("grown")
             case "die":
                 os._exit(7)
             case "shout":
                 print(arguments["text"], flush=True)
                 os.write(1, f"{arguments['text']}\n".encode())
-                return said("shouted")
+                return text_result("shouted")
             case _:
                 return {
                     "content": [text(json.dumps(arguments, sort_keys=True))],
@@ -161,25 +166,25 @@ class Toolbox:
                 }
 
     async def _hold(self, key: str) -> Json:
-        self.journal.note(f"started {key}")
+        self.event_log.note(f"started {key}")
         try:
-            await self.journal.until(f"released {key}")
+            await self.event_log.until(f"released {key}")
         except asyncio.CancelledError:
-            self.journal.note(f"cancelled {key}")
+            self.event_log.note(f"cancelled {key}")
             raise
-        self.journal.note(f"finished {key}")
-        return said(key)
+        self.event_log.note(f"finished {key}")
+        return text_result(key)
 
 
 def text(words: str) -> Json:
     return {"type": "text", "text": words}
 
 
-def said(words: str) -> Json:
+def text_result(words: str) -> Json:
     return {"content": [text(words)]}
 
 
-def as_it_came(result: Json) -> Json:
+def without_provenance(result: Json) -> Json:
     """A result as the upstream gave it: without the provenance that every one carries."""
     meta = dict(result["_meta"])
     assert meta.pop("aggregator/provenance").keys() >= {"server", "retrieved_at", "schema_version"}

@@ -21,15 +21,15 @@ from aggregator.domain.errors import OperatorError
 from aggregator.policy.files.folder import check, read_folder
 from aggregator.storage.database import open_database
 from aggregator.storage.records import Definition, ServerCatalog
-from tests.journeys.hosts import VERSIONS, over_http
-from tests.operating.place import Place, server
+from tests.end_to_end.scripted_host import VERSIONS, over_http
+from tests.operating.program_harness import ProgramHarness, server
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def harness(tmp_path: Path) -> ProgramHarness:
+    return ProgramHarness(tmp_path)
 
 
 @pytest.fixture
@@ -230,19 +230,19 @@ def test_init_writes_nothing_without_a_server(tmp_path: Path, monkeypatch: pytes
 
 
 async def test_init_takes_the_configuration_of_a_running_aggregator(
-    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    harness: ProgramHarness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Proves: C7. It goes on with all it had."""
-    place.put({"box": server()})
-    _no_configuration(place.folder, monkeypatch)
-    async with place.serving() as served, over_http(served.url, VERSIONS[-1]) as host:
+    harness.write_config({"box": server()})
+    _no_configuration(harness.folder, monkeypatch)
+    async with harness.serving() as served, over_http(served.url, VERSIONS[-1]) as host:
         monkeypatch.setattr(policy, "address", lambda http: served.url)
         assert await asyncio.to_thread(policy.init, None) == 0
-        await place.logged("policies: revision ")
+        await harness.wait_for_log("policies: revision ")
         assert {tool["name"] for tool in await host.list()} == {"box.who", "box.wait"}
     said = capsys.readouterr()
-    assert said.err == f"aggregator: configuration: {place.config} (of the aggregator that runs at {served.url})\n"
-    assert f"{place.folder / 'policies' / 'main.yaml'}: what works now still works" in said.out
+    assert said.err == f"aggregator: configuration: {harness.config} (of the aggregator that runs at {served.url})\n"
+    assert f"{harness.folder / 'policies' / 'main.yaml'}: what works now still works" in said.out
 
 
 @pytest.mark.parametrize("told", [None, [], {"file": None}, {"file": "relative.json"}, {"file": "/proc/1/environ"}])

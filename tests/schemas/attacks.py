@@ -40,7 +40,7 @@ def doubled(keyword: str, length: int, end: Any) -> dict[str, Any]:
     return chain(length, lambda n: {keyword: [ref(n), ref(n)]}, end)
 
 
-def every_way(count: int) -> dict[str, Any]:
+def fully_connected(count: int) -> dict[str, Any]:
     """Each of `count` definitions can hold a list of any of them."""
     options = [{"type": "array", "items": ref(n)} for n in range(count)]
     return {**ref(0), "$defs": {str(n): {"anyOf": [*options, {"type": "string"}]} for n in range(count)}}
@@ -87,8 +87,8 @@ ATTACKS: dict[str, Callable[[], tuple[Any, Any]]] = {
         chain(40, lambda n: {"anyOf": [{"properties": {"c": ref(n)}}] * 2}, {"type": "string"}),
         nested(40, lambda part: {"c": part}, 1),
     ),
-    "every way": lambda: (every_way(12), listed(30, 1)),
-    "every way, shallow": lambda: (every_way(12), listed(3, 1)),
+    "every way": lambda: (fully_connected(12), listed(30, 1)),
+    "every way, shallow": lambda: (fully_connected(12), listed(3, 1)),
     "looking back": lambda: (nested(40, lambda part: {"allOf": [part, {}], **LOOK_BACK}, LOOK_BACK), ["a", "b"]),
     # Sizes.
     "unique million": lambda: ({"uniqueItems": True}, list(range(1_000_000))),

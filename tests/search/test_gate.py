@@ -1,7 +1,7 @@
 """The gate: questions of our own over tools of our own, English and Chinese; it falls when search gets worse."""
 
 from aggregator.catalog.search.index import SearchIndex
-from tests.search.shelves import everything, gate, names
+from tests.search.sample_index import everything, gate, names
 
 FIRST, AMONG_FIVE, RECIPROCAL = 0.80, 0.97, 0.88
 

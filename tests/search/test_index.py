@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aggregator.catalog.search.index import Hit, SearchIndex, search
 from aggregator.domain.records import ToolRecord
-from tests.search.shelves import everything, found, index, names, tool
+from tests.search.sample_index import build_index, everything, found, names, tool
 
 _WORDS = (
     "create",
@@ -25,7 +25,7 @@ _WORDS = (
 )
 _TEXTS = st.lists(st.sampled_from(_WORDS), max_size=5).map(" ".join)
 _NAMES = st.lists(st.sampled_from(_WORDS), min_size=1, max_size=2).map("_".join)
-_SHELVES = st.dictionaries(st.sampled_from("abcd"), st.dictionaries(_NAMES, _TEXTS, max_size=5), max_size=4)
+_INDEXES = st.dictionaries(st.sampled_from("abcd"), st.dictionaries(_NAMES, _TEXTS, max_size=5), max_size=4)
 _QUERIES = st.one_of(_TEXTS, _NAMES, st.sampled_from(["isue", "repositry", "creat", "pictures", "wether", "删除"]))
 
 
@@ -37,11 +37,11 @@ def _built(shelves: dict[str, dict[str, str]]) -> SearchIndex:
     return SearchIndex.of((server, server, _records(server, tools)) for server, tools in shelves.items())
 
 
-def _answer(shelf: SearchIndex, query: str) -> list[tuple[str, float]]:
-    return [(hit.tool.name, hit.score) for hit in shelf.search(query, everything, 50)]
+def _answer(index: SearchIndex, query: str) -> list[tuple[str, float]]:
+    return [(hit.tool.name, hit.score) for hit in index.search(query, everything, 50)]
 
 
-@given(_SHELVES, _QUERIES, st.sets(st.integers(0, 19)))
+@given(_INDEXES, _QUERIES, st.sets(st.integers(0, 19)))
 def test_only_what_is_allowed_is_found_and_the_rest_changes_nothing(
     shelves: dict[str, dict[str, str]], query: str, hidden: set[int]
 ) -> None:
@@ -57,22 +57,22 @@ def test_only_what_is_allowed_is_found_and_the_rest_changes_nothing(
     assert [(hit.tool.name, hit.score) for hit in hits] == _answer(_built(seen), query)
 
 
-@given(_SHELVES, _QUERIES, st.randoms(use_true_random=False))
+@given(_INDEXES, _QUERIES, st.randoms(use_true_random=False))
 def test_incremental_is_the_same_as_rebuilt(shelves: dict[str, dict[str, str]], query: str, dice: Random) -> None:
     """Servers that come, change, go and come back in any order leave no trace."""
-    shelf = SearchIndex()
+    index = SearchIndex()
     steps = [*shelves, *shelves, "x", *shelves]
     dice.shuffle(steps)
     for server in steps:
         text = {"left": "create issue 天气", **shelves.get(server, {})}
-        shelf = shelf.with_server(server, server, _records(server, text))
+        index = index.with_server(server, server, _records(server, text))
         if server == "x":
-            shelf = shelf.without_server(server).without_server(server)
+            index = index.without_server(server).without_server(server)
     for server, tools in shelves.items():
-        shelf = shelf.with_server(server, server, _records(server, tools))
-    assert _answer(shelf, query) == _answer(_built(shelves), query)
-    assert len(shelf) == len(_built(shelves))
-    assert _parts_of(repr(shelf)) == _parts_of(repr(_built(shelves)))
+        index = index.with_server(server, server, _records(server, tools))
+    assert _answer(index, query) == _answer(_built(shelves), query)
+    assert len(index) == len(_built(shelves))
+    assert _parts_of(repr(index)) == _parts_of(repr(_built(shelves)))
 
 
 def _parts_of(text: str) -> str:
@@ -80,7 +80,7 @@ def _parts_of(text: str) -> str:
 
 
 def test_a_snapshot_stays_as_it_was() -> None:
-    before = index(tool("a.report", "Writes a report."))
+    before = build_index(tool("a.report", "Writes a report."))
     after = before.with_server("b", "b", (tool("b.report", "Reads a report."),)).without_server("a")
     assert found(before, "report") == ["a.report"]
     assert found(after, "report") == ["b.report"]
@@ -88,17 +88,17 @@ def test_a_snapshot_stays_as_it_was() -> None:
 
 
 def test_slots_of_servers_that_left_are_taken_back() -> None:
-    shelf = index(tool("a.report", "Writes a report."), tool("c.note", "Writes a note."))
+    index = build_index(tool("a.report", "Writes a report."), tool("c.note", "Writes a note."))
     for turn in range(100):
-        shelf = shelf.with_server("b", "b", tuple(tool(f"b.report_{turn}_{at}", "A report.") for at in range(9)))
-    assert len(shelf) == 11
-    assert len(shelf.sight(everything).mask) < 600
-    assert set(found(shelf, "report")) == {"a.report", *(f"b.report_99_{at}" for at in range(9))}
-    assert found(shelf, "note")[0] == "c.note"
+        index = index.with_server("b", "b", tuple(tool(f"b.report_{turn}_{at}", "A report.") for at in range(9)))
+    assert len(index) == 11
+    assert len(index.sight(everything).mask) < 600
+    assert set(found(index, "report")) == {"a.report", *(f"b.report_99_{at}" for at in range(9))}
+    assert found(index, "note")[0] == "c.note"
 
 
 def test_names_verdicts_and_sights_agree() -> None:
-    shelf = index(tool("a.report", "Writes."), tool("a.report_daily", "Writes."), tool("b.report", "Reads."))
+    index = build_index(tool("a.report", "Writes."), tool("a.report_daily", "Writes."), tool("b.report", "Reads."))
     allowed = frozenset({"a.report_daily", "b.report"})
     expected = ["b.report", "a.report_daily"]
 
@@ -108,22 +108,22 @@ def test_names_verdicts_and_sights_agree() -> None:
     def same(hits: list[Hit]) -> bool:
         return names(hits) == expected
 
-    assert same(shelf.search("report", allowed, 5))
-    assert same(shelf.search("report", verdict, 5))
-    sight = shelf.sight(allowed)
+    assert same(index.search("report", allowed, 5))
+    assert same(index.search("report", verdict, 5))
+    sight = index.sight(allowed)
     assert same(search(sight, "report", 5))
     assert same(search(sight, "report", 5))
     assert search(sight, "report", 5) == search(sight, "report", 5)
-    assert shelf.search("report", frozenset(), 5) == []
+    assert index.search("report", frozenset(), 5) == []
 
 
 def test_a_name_nobody_may_see_is_no_hint_for_slips() -> None:
-    shelf = index(tool("a.zepqelin", "Secret."), tool("b.zepqelim", "Known."))
-    assert set(found(shelf, "zepqelix")) == {"a.zepqelin", "b.zepqelim"}
-    assert names(shelf.search("zepqelin", frozenset({"b.zepqelim"}), 5)) == ["b.zepqelim"]
+    index = build_index(tool("a.zepqelin", "Secret."), tool("b.zepqelim", "Known."))
+    assert set(found(index, "zepqelix")) == {"a.zepqelin", "b.zepqelim"}
+    assert names(index.search("zepqelin", frozenset({"b.zepqelim"}), 5)) == ["b.zepqelim"]
 
 
-@given(_SHELVES, _QUERIES, st.integers(1, 4))
+@given(_INDEXES, _QUERIES, st.integers(1, 4))
 def test_an_index_that_grew_part_by_part_answers_as_one_that_was_made_at_once(
     shelves: dict[str, dict[str, str]], query: str, size: int
 ) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from aggregator.catalog.search.index import SearchIndex
-from tests.search.shelves import everything, found, index, tool
+from tests.search.sample_index import build_index, everything, found, tool
 
-SHELF = index(
+INDEX = build_index(
     tool("forge.create_issue", "Open a new issue in a repository."),
     tool("forge.createIssueComment", "Write a comment on an issue."),
     tool("forge.delete_branch", "Removes a branch of a repository."),
@@ -39,16 +39,16 @@ SHELF = index(
     ],
 )
 def test_names_come_first_in_any_spelling(query: str, first: str) -> None:
-    assert found(SHELF, query)[0] == first
+    assert found(INDEX, query)[0] == first
 
 
 def test_a_name_beats_what_says_it_more_often() -> None:
-    shelf = index(
+    index = build_index(
         tool("a.report", "Nothing to see."),
         tool("b.list_reports", "Report, report, report: every report of every report."),
         tool("b.report_daily", "Report of a day."),
     )
-    assert found(shelf, "report") == ["a.report", "b.report_daily", "b.list_reports"]
+    assert found(index, "report") == ["a.report", "b.report_daily", "b.list_reports"]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_name_beats_what_says_it_more_often() -> None:
     ],
 )
 def test_slips_and_parts_of_words(query: str, first: str) -> None:
-    assert found(SHELF, query)[0] == first
+    assert found(INDEX, query)[0] == first
 
 
 @pytest.mark.parametrize(
@@ -81,77 +81,79 @@ def test_slips_and_parts_of_words(query: str, first: str) -> None:
     ],
 )
 def test_words_that_mean_the_same_and_other_languages(query: str, first: str) -> None:
-    assert found(SHELF, query)[0] == first
+    assert found(INDEX, query)[0] == first
 
 
 @pytest.mark.parametrize("query", ["world clock", "IANA name", "timezone"])
 def test_titles_and_parameters_are_read(query: str) -> None:
-    assert found(SHELF, query)[0] == "clock.now"
+    assert found(INDEX, query)[0] == "clock.now"
 
 
 def test_the_text_of_the_server_is_read() -> None:
-    shelf = SearchIndex().with_server("a", "ornithology 观鸟", (tool("a.look", "Look."),))
-    shelf = shelf.with_server("b", "geology", (tool("b.look", "Look."),))
-    assert found(shelf, "ornithology") == ["a.look"]
-    assert found(shelf, "观鸟") == ["a.look"]
+    index = SearchIndex().with_server("a", "ornithology 观鸟", (tool("a.look", "Look."),))
+    index = index.with_server("b", "geology", (tool("b.look", "Look."),))
+    assert found(index, "ornithology") == ["a.look"]
+    assert found(index, "观鸟") == ["a.look"]
 
 
 def test_one_word_of_many_is_enough() -> None:
-    assert found(SHELF, "kindly resize zyxgwq qwertzu for the brochure")[0] == "lens.image_resize"
+    assert found(INDEX, "kindly resize zyxgwq qwertzu for the brochure")[0] == "lens.image_resize"
 
 
 def test_who_covers_the_question_is_favoured() -> None:
-    shelf = index(
+    index = build_index(
         tool("a.pump", "Pump pump pump pump."),
         tool("b.pump_manual", "Manual of a pump."),
         tool("c.manual", "Manual manual manual manual."),
     )
-    assert found(shelf, "manual for my pump")[0] == "b.pump_manual"
+    assert found(index, "manual for my pump")[0] == "b.pump_manual"
 
 
 def test_a_server_that_covers_the_question_is_favoured() -> None:
-    shelf = index(
+    index = build_index(
         tool("b.vessel", "Finds a vessel."), tool("a.vessel", "Finds a vessel."), tool("b.anchor", "Drops an anchor.")
     )
-    assert found(shelf, "vessel with an anchor")[:2] == ["b.vessel", "a.vessel"]
+    assert found(index, "vessel with an anchor")[:2] == ["b.vessel", "a.vessel"]
 
 
 @pytest.mark.parametrize("query", ["", " ", "?!", "zyxgwq", "啊"])
 def test_nothing_said_nothing_found(query: str) -> None:
-    assert found(SHELF, query) == []
+    assert found(INDEX, query) == []
 
 
 def test_small_words_count_if_there_are_no_others() -> None:
-    assert found(index(tool("a.who_am_i", "Who you are.")), "who am i") == ["a.who_am_i"]
+    assert found(build_index(tool("a.who_am_i", "Who you are.")), "who am i") == ["a.who_am_i"]
 
 
 def test_the_limit_only_cuts() -> None:
-    shelf = index(*(tool(f"a.note_{at:03}", "Writes a note.") for at in range(150)), tool("a.other", "A note too."))
-    whole = found(shelf, "note", 1000)
+    index = build_index(
+        *(tool(f"a.note_{at:03}", "Writes a note.") for at in range(150)), tool("a.other", "A note too.")
+    )
+    whole = found(index, "note", 1000)
     assert len(whole) == 151
-    assert all(found(shelf, "note", limit) == whole[:limit] for limit in (0, 1, 63, 64, 65, 150))
-    assert found(shelf, "note", -1) == []
+    assert all(found(index, "note", limit) == whole[:limit] for limit in (0, 1, 63, 64, 65, 150))
+    assert found(index, "note", -1) == []
 
 
 def test_many_common_words_are_bounded_and_still_ranked() -> None:
     """Lists above the bound on entries count for the best only, and these are still the right ones."""
     many = [tool(f"s.item_{at}", "Get list update of record value in store.") for at in range(2500)]
-    shelf = index(*many, tool("s.special", "Get list update of zebra record value in store."))
-    assert found(shelf, "get the list and update of the zebra record value in the store", 1) == ["s.special"]
+    index = build_index(*many, tool("s.special", "Get list update of zebra record value in store."))
+    assert found(index, "get the list and update of the zebra record value in the store", 1) == ["s.special"]
 
 
 def test_odd_definitions_are_read_as_far_as_they_go() -> None:
     record = tool("a.odd")
     schema = {"properties": {"x": True, "deep": {"type": "array", "items": {"properties": {"leafword": {}}}}}}
     odd = tool("a.odd", inputSchema=schema, annotations={"title": "Peculiar"}, title=None)
-    assert found(index(odd), "leafword") == found(index(odd), "peculiar") == ["a.odd"]
+    assert found(build_index(odd), "leafword") == found(build_index(odd), "peculiar") == ["a.odd"]
     values: tuple[Any, ...] = (None, 7, [], {"properties": []}, {"properties": {"a": {"enum": [1, "oneword"]}}})
     for value in values:
         broken = replace(record, definition={"name": "odd", "inputSchema": value, "description": value})
-        assert found(index(broken), "odd") == [record.name]
+        assert found(build_index(broken), "odd") == [record.name]
 
 
 def test_reprs_tell_the_size() -> None:
-    assert repr(SHELF).startswith("<Index 10 tools of 5 servers, ")
-    assert repr(SHELF.sight(frozenset({"maps.weather"}))) == "<Sight 1 of 10 tools>"
-    assert repr(SHELF.sight(everything)) == "<Sight 10 of 10 tools>"
+    assert repr(INDEX).startswith("<Index 10 tools of 5 servers, ")
+    assert repr(INDEX.sight(frozenset({"maps.weather"}))) == "<VisibleTools 1 of 10 tools>"
+    assert repr(INDEX.sight(everything)) == "<VisibleTools 10 of 10 tools>"

@@ -9,8 +9,8 @@ from aggregator.app.app import App
 from aggregator.catalog.search.index import search
 from aggregator.catalog.search.semantic import SemanticIndex, fused, where_vectors_are
 from aggregator.domain.errors import OperatorError
-from tests.access.desk import configured
-from tests.search.shelves import index, tool
+from tests.access.gateway_harness import make_config
+from tests.search.sample_index import build_index, tool
 
 SUN = tool("maps.forecast", "Predicts rain and sunshine.")
 CAR = tool("maps.drive", "Plans a road trip by automobile.")
@@ -39,7 +39,7 @@ def found(query: str, *sighted: str) -> list[str]:
     tools = {each.name: each for each in (SUN, CAR, PAY) if not sighted or each.name in sighted}
     meanings = SemanticIndex(ByHand())
     meanings.learn({"maps": (SUN, CAR), "shop": (PAY,)})
-    hits = search(index(SUN, CAR, PAY).sight(tools), query, 10)
+    hits = search(build_index(SUN, CAR, PAY).sight(tools), query, 10)
     return [hit.tool.name for hit in fused(hits, meanings.likeness(query, tools), tools, 10)]
 
 
@@ -58,8 +58,8 @@ def test_what_is_not_in_sight_has_no_part() -> None:
 
 def test_a_name_that_is_asked_for_stays_in_front() -> None:
     """Proves: F5. However alike another tool is."""
-    shelf = index(SUN, CAR, tool("a.umbrella", "Nothing else."))
-    hits = search(shelf.sight({each.name for each in (SUN, CAR)} | {"a.umbrella"}), "umbrella", 10)
+    index = build_index(SUN, CAR, tool("a.umbrella", "Nothing else."))
+    hits = search(index.sight({each.name for each in (SUN, CAR)} | {"a.umbrella"}), "umbrella", 10)
     by_name = {each.name: each for each in (SUN, CAR, *(hit.tool for hit in hits))}
     likeness = {"maps.forecast": 1.0, "maps.drive": 0.0, "a.umbrella": 0.0}
     answer = fused(hits, likeness, by_name, 10)
@@ -89,4 +89,4 @@ async def test_a_missing_model_is_told_at_the_start(tmp_path: Path, monkeypatch:
     with pytest.raises(OperatorError, match=r"aggregator\[semantic\]"):
         where_vectors_are()
     with pytest.raises(OperatorError, match=r"aggregator\[semantic\]"):
-        App(configured(tmp_path, {"maps": {"command": "never"}}, search={"semantic": True}))
+        App(make_config(tmp_path, {"maps": {"command": "never"}}, search={"semantic": True}))

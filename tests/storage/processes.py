@@ -26,7 +26,7 @@ asyncio.run(main())
 """
 
 
-class Other:
+class OtherProcess:
     """A process that runs a script; `read` waits for its next line."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
@@ -59,7 +59,7 @@ class Other:
 
 
 @contextmanager
-def other(url: str, body: str) -> Iterator[Other]:
+def other_process(url: str, body: str) -> Iterator[OtherProcess]:
     """Run `body`, the inside of an async function, in a process of its own."""
     script = _FRAME.format(body=textwrap.indent(textwrap.dedent(body), "    "))
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
@@ -72,6 +72,6 @@ def other(url: str, body: str) -> Iterator[Other]:
         env=environ,
     ) as process:
         try:
-            yield Other(process)
+            yield OtherProcess(process)
         finally:
             process.kill()

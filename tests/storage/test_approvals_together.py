@@ -4,7 +4,7 @@ import asyncio
 from contextlib import ExitStack
 
 from aggregator.storage.opening import Database
-from tests.storage.processes import other
+from tests.storage.processes import other_process
 
 ROUNDS = 25
 
@@ -26,7 +26,7 @@ async def test_exactly_one_process_uses_an_approval(url: str, database: Database
             assert len(ids) == {ROUNDS}
     """
     with ExitStack() as stack:
-        processes = [stack.enter_context(other(url, script)) for _ in range(2)]
+        processes = [stack.enter_context(other_process(url, script)) for _ in range(2)]
         for process in processes:
             assert await asyncio.to_thread(process.read) == "ready"
         for process in processes:

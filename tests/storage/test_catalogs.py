@@ -27,7 +27,7 @@ from aggregator.storage.quick_read import glance
 from aggregator.storage.records import Definition, KeptTools, ServerCatalog
 from aggregator.storage.tables import mcp_servers, mcp_tool_versions, mcp_tools
 from aggregator.upstream.sessions.negotiate import Negotiated
-from tests.storage.processes import ROOT, other
+from tests.storage.processes import ROOT, other_process
 from tests.unit.strategies import ANY_TEXT, json_values
 
 DAY = 86400.0
@@ -196,7 +196,7 @@ async def test_a_writer_that_is_killed_leaves_one_list_or_the_other(url: str, da
                 say(number)
     """
     for lines in (1, 3):
-        with other(url, script) as process:
+        with other_process(url, script) as process:
             for _ in range(lines):
                 await asyncio.to_thread(process.read)
             await asyncio.to_thread(process.kill)
@@ -223,7 +223,7 @@ async def test_processes_that_keep_the_same_at_once(url: str, database: Database
             say("done")
     """
     with ExitStack() as stack:
-        processes = [stack.enter_context(other(url, script)) for _ in range(2)]
+        processes = [stack.enter_context(other_process(url, script)) for _ in range(2)]
         for process in processes:
             process.write()
         for process in processes:
@@ -297,7 +297,7 @@ def test_a_file_that_could_not_be_begun_is_taken_away(path: Path, url: str) -> N
         except StorageError as error:
             say(error)
     """
-    with other(url, script) as process:
+    with other_process(url, script) as process:
         assert str(path) in process.read()
     assert not path.exists()
 

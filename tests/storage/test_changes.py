@@ -7,7 +7,7 @@ from aggregator.storage.database import open_database
 from aggregator.storage.engine.files import set_aside
 from aggregator.storage.opening import Database
 from aggregator.storage.records import KeyRecord
-from tests.storage.processes import other
+from tests.storage.processes import other_process
 
 
 async def test_the_version_of_a_subject_follows_every_process(url: str, database: Database) -> None:
@@ -18,7 +18,7 @@ async def test_the_version_of_a_subject_follows_every_process(url: str, database
             await database.keys.add(KeyRecord("theirs", "bot", "h"))
             say("written")
     """
-    with other(url, script) as process:
+    with other_process(url, script) as process:
         assert await asyncio.to_thread(process.read) == "written"
     second = await database.keys.version()
     assert second != first

@@ -20,7 +20,7 @@ from aggregator.storage.records import KeyRecord
 from aggregator.upstream.lifecycle.states import StateAndReason
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.supervisor import Supervisor
-from tests.storage.processes import other
+from tests.storage.processes import other_process
 
 
 def garbage(path: Path) -> None:
@@ -67,7 +67,7 @@ async def test_processes_that_find_the_same_damage_set_it_aside_once(path: Path,
             say("done")
     """
     with ExitStack() as stack:
-        processes = [stack.enter_context(other(url, script)) for _ in range(2)]
+        processes = [stack.enter_context(other_process(url, script)) for _ in range(2)]
         for process in processes:
             process.write()
         for process in processes:

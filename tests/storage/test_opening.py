@@ -16,7 +16,7 @@ from aggregator.storage.database import open_database
 from aggregator.storage.engine.lockfile import locked
 from aggregator.storage.errors import StorageBusy, StorageError
 from aggregator.storage.opening import Database
-from tests.storage.processes import ROOT, other
+from tests.storage.processes import ROOT, other_process
 
 
 @pytest.mark.parametrize("module", ["aggregator.storage.database", "aggregator.identity.identify"])
@@ -31,7 +31,7 @@ async def test_a_current_file_needs_no_alembic(url: str, database: Database) -> 
         async with open_database(url) as database:
             say(await database.keys.all(), "alembic" in sys.modules)
     """
-    with other(url, script) as process:
+    with other_process(url, script) as process:
         assert await asyncio.to_thread(process.read) == "[] False"
 
 
@@ -60,7 +60,7 @@ async def test_several_processes_make_one_file_together(url: str) -> None:
             say("done")
     """
     with ExitStack() as stack:
-        processes = [stack.enter_context(other(url, script)) for _ in range(3)]
+        processes = [stack.enter_context(other_process(url, script)) for _ in range(3)]
         for process in processes:
             process.write()
         for process in processes:

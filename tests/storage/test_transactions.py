@@ -12,7 +12,7 @@ from aggregator.storage.engine import sqlite
 from aggregator.storage.errors import NoSuchRow, StorageBusy, StorageDamaged, StorageError, StorageFull
 from aggregator.storage.opening import Database
 from aggregator.storage.records import KeyRecord
-from tests.storage.processes import other
+from tests.storage.processes import other_process
 
 INSERT = "INSERT INTO api_keys VALUES ('k', 'bot', 'h', '', 1, 1, 1, 1)"
 
@@ -72,7 +72,7 @@ async def test_a_reader_does_not_wait_for_another_processs_writer(url: str, data
                 hear()
             say("written")
     """
-    with other(url, script) as process:
+    with other_process(url, script) as process:
         assert await asyncio.to_thread(process.read) == "writing"
         async with asyncio.timeout(5):
             assert await _ids(database) == []
@@ -92,7 +92,7 @@ async def test_a_killed_writer_loses_nothing_that_it_was_told_was_written(url: s
                 say(number)
     """
     for _ in range(2):
-        with other(url, script) as process:
+        with other_process(url, script) as process:
             for _ in range(20):
                 told = await asyncio.to_thread(process.read)
             rest = (await asyncio.to_thread(process.kill)).splitlines()

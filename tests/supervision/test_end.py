@@ -9,7 +9,7 @@ import pytest
 
 from aggregator.upstream.process import process
 from aggregator.upstream.process.process import CLOSE_GRACE, TERM_GRACE, ChildProcess, Reaper
-from tests.supervision.virtual import VirtualLoop
+from tests.supervision.virtual_clock import VirtualLoop
 
 PATIENT = True
 # What the end of the program may take of the waits for servers; the rest of its three seconds is for the work.
@@ -23,7 +23,7 @@ def loop() -> Iterator[VirtualLoop]:
     loop.close()
 
 
-class Deaf:
+class UnresponsiveTransport:
     """The transport of a child that heeds nothing but SIGKILL; `signals` says when it got which."""
 
     def __init__(self, loop: VirtualLoop, patch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ class Deaf:
         await self.child.stop(warden.patience(CLOSE_GRACE), warden.hurry)
 
 
-def _stopped(loop: VirtualLoop, deaf: Deaf, warden: Reaper, then: Callable[[], None]) -> None:
+def _stopped(loop: VirtualLoop, deaf: UnresponsiveTransport, warden: Reaper, then: Callable[[], None]) -> None:
     loop.run_until_complete(deaf.start())
     stopping = loop.create_task(deaf.stop(warden))
     loop.settle()
@@ -70,14 +70,14 @@ def _stopped(loop: VirtualLoop, deaf: Deaf, warden: Reaper, then: Callable[[], N
 
 def test_one_alone_has_its_time(loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: two seconds after its stdin closed SIGTERM, two seconds later SIGKILL."""
-    deaf = Deaf(loop, monkeypatch)
+    deaf = UnresponsiveTransport(loop, monkeypatch)
     _stopped(loop, deaf, Reaper(), lambda: None)
     assert deaf.signals == {signal.SIGTERM: CLOSE_GRACE, signal.SIGKILL: CLOSE_GRACE + TERM_GRACE}
 
 
 def test_at_the_end_of_the_program_all_have_less(loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: each gets SIGTERM and time to heed it, and all is over within the seconds that the program has."""
-    deaf, warden = Deaf(loop, monkeypatch), Reaper()
+    deaf, warden = UnresponsiveTransport(loop, monkeypatch), Reaper()
     loop.call_soon(warden.end)
     loop.settle()
     _stopped(loop, deaf, warden, lambda: None)
@@ -86,7 +86,7 @@ def test_at_the_end_of_the_program_all_have_less(loop: VirtualLoop, monkeypatch:
 
 def test_one_that_was_ending_already_is_no_exception(loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: its own time is cut short where it would outlast the program's."""
-    deaf, warden = Deaf(loop, monkeypatch), Reaper()
+    deaf, warden = UnresponsiveTransport(loop, monkeypatch), Reaper()
     _stopped(loop, deaf, warden, warden.end)
     assert max(deaf.signals.values()) <= IN_ALL
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from aggregator.upstream.process import process
-from tests.faults.raw_http import Reply, Seen, raw_http
-from tests.faults.stage import Stage, alive, code_of, lines_of, server, staged, stdio, until
-from tests.faults.test_cached_catalog import Shop, told
+from tests.faults.app_harness import AppHarness, alive, code_of, lines_of, raw_stdio, running_app, server_config, until
+from tests.faults.raw_http import ReceivedRequest, ReplyWriter, raw_http
+from tests.faults.test_cached_catalog import GatedServer, notified_methods
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
+def gated(tmp_path: Path) -> GatedServer:
     """A server that starts when it is told."""
-    made = Shop(tmp_path)
+    made = GatedServer(tmp_path)
     made.has("echo", "hang", "leave")
     return made
 
@@ -24,67 +24,67 @@ def error_of(result: Any) -> Any:
     return result["_meta"]["aggregator/error"]
 
 
-async def lost(stage: Stage, shop: Shop) -> None:
+async def lost(harness: AppHarness, gated: GatedServer) -> None:
     """The server is gone, and cannot come back before the shop opens."""
-    shop.close()
-    assert code_of(await stage.call("shop.leave")) == "outcome_unknown"
+    gated.close()
+    assert code_of(await harness.call("shop.leave")) == "outcome_unknown"
     # Not `reconnecting`: a short grace may have passed by the time anybody looks.
-    await until(lambda: stage.link("shop").state != "ready", "it is gone")
+    await until(lambda: harness.upstream("shop").state != "ready", "it is gone")
 
 
-async def test_tools_stay_and_calls_wait(shop: Shop) -> None:
+async def test_tools_stay_and_calls_wait(gated: GatedServer) -> None:
     """Proves: C11. The host hears of nothing, and its call is answered as if nothing had been."""
-    shop.open()
-    async with staged(shop.config(reconnect_wait=600, grace=600)) as stage:
-        heard = told(stage)
-        listed = stage.tools()
-        await lost(stage, shop)
-        calls = [asyncio.create_task(stage.call("shop.echo", say=str(number))) for number in range(5)]
+    gated.open()
+    async with running_app(gated.config(reconnect_wait=600, grace=600)) as harness:
+        heard = notified_methods(harness)
+        listed = harness.tools()
+        await lost(harness, gated)
+        calls = [asyncio.create_task(harness.call("shop.echo", say=str(number))) for number in range(5)]
         await asyncio.sleep(0)
-        assert stage.tools() == listed == ["shop.echo", "shop.hang", "shop.leave"]
-        shop.open()
+        assert harness.tools() == listed == ["shop.echo", "shop.hang", "shop.leave"]
+        gated.open()
         answers = await asyncio.gather(*calls)
         assert [answer["content"][0]["text"] for answer in answers] == ["0", "1", "2", "3", "4"]
         assert heard == []
 
 
-async def test_a_call_waits_no_longer_than_it_may(shop: Shop) -> None:
+async def test_a_call_waits_no_longer_than_it_may(gated: GatedServer) -> None:
     """Proves: C11, D7. Then it is told the state, the reason, and what to do; the tools are there all the same."""
-    shop.open()
-    async with staged(shop.config(reconnect_wait=0.02, grace=600)) as stage:
-        await lost(stage, shop)
-        answer = await stage.call("shop.echo", say="x")
+    gated.open()
+    async with running_app(gated.config(reconnect_wait=0.02, grace=600)) as harness:
+        await lost(harness, gated)
+        answer = await harness.call("shop.echo", say="x")
         error = error_of(answer)
         assert (error["code"], error["state"], error["retryable"]) == ("upstream_unavailable", "reconnecting", True)
-        assert error["since"] == stage.link("shop").since
+        assert error["since"] == harness.upstream("shop").since
         text = answer["content"][0]["text"]
         assert text.startswith("shop is reconnecting: its process ended with exit code 3")
         assert text.endswith("Nothing was sent to it; try again in a moment.")
-        assert "shop.echo" in stage.tools()
+        assert "shop.echo" in harness.tools()
 
 
-async def test_after_its_grace_the_tools_are_hidden(shop: Shop) -> None:
+async def test_after_its_grace_the_tools_are_hidden(gated: GatedServer) -> None:
     """Proves: C11, D3. Hosts are told once, and again when it is back."""
-    shop.open()
-    async with staged(shop.config(reconnect_wait=0.01, grace=0.03)) as stage:
-        heard = told(stage)
-        await lost(stage, shop)
-        await until(lambda: heard and stage.tools() == [], "they are hidden, and the host is told")
-        assert code_of(await stage.call("shop.echo")) == "upstream_unavailable"
-        assert stage.link("shop").state == "unavailable"
-        shop.open()
-        await until(lambda: stage.link("shop").state == "ready", "it is back")
-        assert stage.tools() == ["shop.echo", "shop.hang", "shop.leave"]
+    gated.open()
+    async with running_app(gated.config(reconnect_wait=0.01, grace=0.03)) as harness:
+        heard = notified_methods(harness)
+        await lost(harness, gated)
+        await until(lambda: heard and harness.tools() == [], "they are hidden, and the host is told")
+        assert code_of(await harness.call("shop.echo")) == "upstream_unavailable"
+        assert harness.upstream("shop").state == "unavailable"
+        gated.open()
+        await until(lambda: harness.upstream("shop").state == "ready", "it is back")
+        assert harness.tools() == ["shop.echo", "shop.hang", "shop.leave"]
         await until(lambda: len(heard) >= 2, "the host is told")
         assert set(heard) == {"notifications/tools/list_changed"}
 
 
 async def test_calls_under_way_end_at_once(tmp_path: Path) -> None:
     """Proves: A7, C11. On stdio: nobody waits for the time-out of a call that can have no answer."""
-    async with staged(stdio("frail", log=tmp_path / "log", timeout=600, reconnect_wait=600)) as stage:
-        calls = [asyncio.create_task(stage.call("frail.hang")) for _ in range(10)]
+    async with running_app(raw_stdio("frail", log=tmp_path / "log", timeout=600, reconnect_wait=600)) as harness:
+        calls = [asyncio.create_task(harness.call("frail.hang")) for _ in range(10)]
         await until(lambda: lines_of(tmp_path / "log").count("hang") == 10, "all are under way")
-        last = asyncio.create_task(stage.call("frail.leave"))
+        last = asyncio.create_task(harness.call("frail.leave"))
         answers = await asyncio.gather(*calls, last)
         assert {code_of(answer) for answer in answers} == {"outcome_unknown"}
         assert all("frail ended during the call" in answer["content"][0]["text"] for answer in answers)
@@ -92,16 +92,16 @@ async def test_calls_under_way_end_at_once(tmp_path: Path) -> None:
 
 async def test_calls_under_way_over_http_end_at_once() -> None:
     """Proves: A7, C11. Also those whose own stream is open still, once the connection counts as lost."""
-    async with raw_http() as raw, staged(server("web", type="http", url=raw.url, timeout=600)) as stage:
+    async with raw_http() as raw, running_app(server_config("web", type="http", url=raw.url, timeout=600)) as harness:
 
-        async def hang(seen: Seen, reply: Reply) -> None:
+        async def hang(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             await reply.stream()
             await asyncio.Event().wait()
 
         raw.on["tools/call"] = hang
-        call = asyncio.create_task(stage.call("web.echo"))
+        call = asyncio.create_task(harness.call("web.echo"))
         await until(lambda: raw.count("tools/call") == 1, "it is under way")
-        link = stage.link("web")
+        link = harness.upstream("web")
         assert link._session is not None
         link._lose(link._session, "it does not answer")
         assert code_of(await call) == "outcome_unknown"
@@ -112,9 +112,9 @@ async def test_the_process_that_was_lost_leaves_nothing(tmp_path: Path, monkeypa
     """Proves: C3, C11. There is one process of a server at a time, whatever became of the one before."""
     monkeypatch.setattr(process, "_SILENCE", 0.01)
     log = tmp_path / "log"
-    async with staged(stdio("frail", log=log)) as stage:
+    async with running_app(raw_stdio("frail", log=log)) as harness:
         for _ in range(3):
-            await stage.call("frail.close_stdout")
-            await stage.say("frail.echo")
+            await harness.call("frail.close_stdout")
+            await harness.check_echo("frail.echo")
             pids = [int(line.split()[1]) for line in lines_of(log) if line.startswith("start")]
             assert [alive(pid) for pid in pids] == [*[False] * (len(pids) - 1), True]

@@ -4,10 +4,10 @@ import asyncio
 
 from aggregator.config.health import HealthConfig
 from aggregator.gateway.host import Host
-from tests.faults.stage import Stage, Way, code_of, staged, stdio, words_of
+from tests.faults.app_harness import AppHarness, FakeBackChannel, code_of, raw_stdio, running_app, text_of
 
 
-def visitor(stage: Stage, name: str) -> Host:
+def second_host(harness: AppHarness, name: str) -> Host:
     """Another host session of the same product."""
     return Host("test", "canonical", version="2025-11-25", session=name, capabilities={"elicitation": {}})
 
@@ -15,15 +15,15 @@ def visitor(stage: Stage, name: str) -> Host:
 async def test_a_silent_process_of_one_session_cuts_off_no_other() -> None:
     """Proves: C18, D11. The circuit is about the server that all share, not about a process that one session has."""
     cut = HealthConfig(enabled=False, failures=1)
-    async with staged(stdio("maps", isolation="per_session", health=cut, timeout=0.2)) as stage:
-        one, other = visitor(stage, "one"), visitor(stage, "other")
+    async with running_app(raw_stdio("maps", isolation="per_session", health=cut, timeout=0.2)) as harness:
+        one, other = second_host(harness, "one"), second_host(harness, "other")
 
         async def call(host: Host, tool: str, say: str = "") -> dict[str, object]:
             params = {"name": tool, "arguments": {"say": say}}
-            return dict(await stage.app.gateway.answer(host, "tools/call", params, Way()))
+            return dict(await harness.app.gateway.answer(host, "tools/call", params, FakeBackChannel()))
 
         async with asyncio.timeout(10):
             assert code_of(await call(one, "maps.hang")) == "upstream_timeout"
             assert code_of(await call(one, "maps.hang")) == "upstream_timeout"
-            assert stage.link("maps").health.circuit.position == "closed"
-            assert words_of(await call(other, "maps.echo", "here")) == "here"
+            assert harness.upstream("maps").health.circuit.position == "closed"
+            assert text_of(await call(other, "maps.echo", "here")) == "here"

@@ -13,7 +13,7 @@ import pytest
 
 from aggregator.upstream.process import process
 from aggregator.upstream.process.process import Reaper, running
-from tests.faults.stage import BOUND, alive, until
+from tests.faults.app_harness import BOUND, alive, until
 
 SLEEPER: Final = "import time; print('up', flush=True); time.sleep(600)"
 PROGRAM: Final = Path(process.__file__).with_name("reaper.py")

@@ -16,7 +16,7 @@ KINDS: Final = {Span.SPAN_KIND_SERVER: "server", Span.SPAN_KIND_CLIENT: "client"
 
 
 @dataclass(frozen=True)
-class Heard:
+class ReceivedSpan:
     """A span as it came over the wire."""
 
     name: str
@@ -39,11 +39,11 @@ class Receiver:
 
     status: int = 200
     url: str = ""
-    spans: list[Heard] = field(default_factory=list)
+    spans: list[ReceivedSpan] = field(default_factory=list)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     held: threading.Event = field(default_factory=threading.Event)
 
-    def named(self, name: str) -> list[Heard]:
+    def named(self, name: str) -> list[ReceivedSpan]:
         return [span for span in self.spans if span.name == name]
 
     def read(self, body: bytes) -> None:
@@ -53,8 +53,8 @@ class Receiver:
                 self.spans += [_heard(span, resource) for span in scope.spans]
 
 
-def _heard(span: Span, resource: dict[str, Any]) -> Heard:
-    return Heard(
+def _heard(span: Span, resource: dict[str, Any]) -> ReceivedSpan:
+    return ReceivedSpan(
         span.name,
         KINDS[span.kind],
         span.trace_id.hex(),

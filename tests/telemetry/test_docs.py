@@ -14,7 +14,7 @@ from aggregator.telemetry import otel_environment as spans_settings
 from aggregator.telemetry import sampling
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.span_attributes import FAILURES, spans_of
-from tests.telemetry.made import ITEMS, SNAPSHOT, STATUSES, call, item, unknown_tool
+from tests.telemetry.call_records import ITEMS, SNAPSHOT, STATUSES, call, item, unknown_tool
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 PAGE: Final = (DOCS / "observability.md").read_text(encoding="utf-8")

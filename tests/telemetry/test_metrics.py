@@ -12,7 +12,7 @@ from aggregator.domain.call_record import CallRecord, Stage
 from aggregator.telemetry import metrics as counting
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.snapshot import Snapshot
-from tests.telemetry.made import NAMES, SNAPSHOT, STATUSES, call, calls, unknown_tool
+from tests.telemetry.call_records import NAMES, SNAPSHOT, STATUSES, call, calls, unknown_tool
 
 Labels = frozenset[tuple[str, str]]
 

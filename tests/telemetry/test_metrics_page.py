@@ -16,7 +16,7 @@ from aggregator.frontends.server import WebServer
 from aggregator.frontends.web.metrics_page import Page
 from aggregator.identity.keys import new_key, policy_line
 from aggregator.telemetry.metrics import Metrics
-from tests.telemetry.made import SNAPSHOT, call
+from tests.telemetry.call_records import SNAPSHOT, call
 
 HERE, ELSEWHERE = "127.0.0.1", "203.0.113.5"
 KEYS: Final = {agent: new_key(agent, now=time.time()) for agent in ("shop", "prometheus")}
@@ -32,7 +32,7 @@ COUNTED: Final = Metrics(lambda: SNAPSHOT)
 COUNTED(call())
 
 
-async def house(folder: Path, policies: object = None, page: Page | None = COUNTED.page) -> WebServer:
+async def harness(folder: Path, policies: object = None, page: Page | None = COUNTED.page) -> WebServer:
     """The web doors over a house without servers."""
     config = folder / "aggregator.json"
     config.write_text('{"mcpServers": {}}')
@@ -56,7 +56,7 @@ async def ask(
 
 async def test_this_machine_reads_without_a_key(tmp_path: Path) -> None:
     """Proves: D9. In the type that Prometheus asks for, and not kept by anyone on the way."""
-    response = await ask(await house(tmp_path), HERE)
+    response = await ask(await harness(tmp_path), HERE)
     assert response.status_code == 200
     assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert response.headers["cache-control"] == "no-store"
@@ -67,13 +67,13 @@ async def test_this_machine_reads_without_a_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize("peer", [HERE, ELSEWHERE])
 async def test_this_machine_reads_with_policies_too(tmp_path: Path, peer: str) -> None:
     """Proves: D9, D4. Elsewhere a key is asked for."""
-    response = await ask(await house(tmp_path, POLICIES), peer)
+    response = await ask(await harness(tmp_path, POLICIES), peer)
     assert response.status_code == (200 if peer == HERE else 401)
 
 
 async def test_a_key_with_the_role_reads_from_elsewhere(tmp_path: Path) -> None:
     """Proves: D4. An ordinary agent's key does not: the page names what that agent may not know of."""
-    web = await house(tmp_path, POLICIES)
+    web = await harness(tmp_path, POLICIES)
     assert (await ask(web, ELSEWHERE, "prometheus")).status_code == 200
     refused = await ask(web, ELSEWHERE, "shop")
     assert refused.status_code == 403
@@ -83,26 +83,26 @@ async def test_a_key_with_the_role_reads_from_elsewhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"])
 async def test_a_proxy_on_this_machine_is_not_this_machine(tmp_path: Path, name: str) -> None:
     """Proves: D4. It speaks for somebody else, who needs a key."""
-    web = await house(tmp_path, POLICIES)
+    web = await harness(tmp_path, POLICIES)
     assert (await ask(web, HERE, **{name: "for=203.0.113.5"})).status_code == 401
     assert (await ask(web, HERE, "prometheus", **{name: "for=203.0.113.5"})).status_code == 200
 
 
 async def test_without_policies_only_this_machine_reads(tmp_path: Path) -> None:
-    web = await house(tmp_path)
+    web = await harness(tmp_path)
     assert (await ask(web, ELSEWHERE)).status_code == 403
     assert (await ask(web, HERE, Via="1.1 proxy")).status_code == 403
 
 
 async def test_other_methods(tmp_path: Path) -> None:
-    web = await house(tmp_path)
+    web = await harness(tmp_path)
     assert (await ask(web, HERE, method="POST")).status_code == 405
     head = await ask(web, HERE, method="HEAD")
     assert (head.status_code, head.content) == (200, b"")
 
 
 async def test_a_house_that_counts_nothing_has_no_page(tmp_path: Path) -> None:
-    assert (await ask(await house(tmp_path, page=None), HERE)).status_code == 404
+    assert (await ask(await harness(tmp_path, page=None), HERE)).status_code == 404
 
 
 async def test_calls_have_their_turn_between_two_pieces(tmp_path: Path) -> None:
@@ -121,6 +121,6 @@ async def test_calls_have_their_turn_between_two_pieces(tmp_path: Path) -> None:
             await asyncio.sleep(0)
 
     calls = asyncio.create_task(call_after_call())
-    assert (await ask(await house(tmp_path, page=page), HERE)).text == "# piece\n" * 3
+    assert (await ask(await harness(tmp_path, page=page), HERE)).text == "# piece\n" * 3
     await calls
     assert turns == ["piece", "call", "piece", "call", "piece"]

@@ -21,7 +21,7 @@ from aggregator.telemetry.export_queue import ExportFigures
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.snapshot import Snapshot
 from aggregator.telemetry.spans import Spans, open_spans
-from tests.telemetry.made import STATUSES, call, unknown_tool
+from tests.telemetry.call_records import STATUSES, call, unknown_tool
 from tests.telemetry.receiver import Receiver, receiving
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from aggregator.domain.call_record import CallRecord, Stage, Status, TraceContext
 from aggregator.domain.trace_context import upstream_span_id
 from aggregator.telemetry.span_attributes import FAILURES, Span, spans_of
-from tests.telemetry.made import ITEMS, STATUSES, UNSENT, call, calls, item, unknown_tool
+from tests.telemetry.call_records import ITEMS, STATUSES, UNSENT, call, calls, item, unknown_tool
 
 
 def hide(text: str) -> str:

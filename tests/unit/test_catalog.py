@@ -24,10 +24,10 @@ MEBIBYTE = 2**20
 STYLES: tuple[Style, ...] = ("canonical", "compatible")
 
 
-def _records(house: dict[str, Sequence[str | dict[str, Any]]]) -> list[ToolRecord]:
-    ambiguous = shadowed(house)
+def _records(harness: dict[str, Sequence[str | dict[str, Any]]]) -> list[ToolRecord]:
+    ambiguous = shadowed(harness)
     records: list[ToolRecord] = []
-    for prefix, tools in house.items():
+    for prefix, tools in harness.items():
         definitions = [tool(t) if isinstance(t, str) else t for t in tools]
         found, _ = vet(server(prefix), definitions, ambiguous=prefix in ambiguous, name_limit=DEFAULT_NAME_LIMIT)
         records += found
@@ -48,7 +48,7 @@ def _names(catalog: Catalog, style: Style) -> list[str]:
     return [definition["name"] for page in _walk(catalog, style) for definition in page]
 
 
-HOUSE = Catalog(
+SERVERS = Catalog(
     _records(
         {
             "github": ["create_issue", "search", "a.dotted.one", "with__two", "w/slash", "c:olon", "查询"],
@@ -61,15 +61,15 @@ HOUSE = Catalog(
 
 def _resolve(name: str) -> ToolRecord:
     """What a call of it is answered by: the likeliest reading, or the error that names the nearest."""
-    readings = list(HOUSE.readings(name))
+    readings = list(SERVERS.readings(name))
     if not readings:
-        raise UnknownTool(name, HOUSE.nearest(name))
+        raise UnknownTool(name, SERVERS.nearest(name))
     return readings[0]
 
 
 @pytest.mark.parametrize(
     "record",
-    HOUSE.tools,
+    SERVERS.tools,
     ids=lambda record: f"{record.prefix}-{record.own_name[:12].encode('unicode_escape').decode()}",
 )
 def test_a_call_finds_its_tool_in_every_spelling(record: ToolRecord) -> None:
@@ -113,7 +113,7 @@ def test_a_miss_with_nothing_like_it() -> None:
 @given(ANY_TEXT)
 def test_any_text_either_finds_a_tool_or_is_unknown(name: str) -> None:
     with suppress(UnknownTool):
-        assert _resolve(name) in HOUSE.tools
+        assert _resolve(name) in SERVERS.tools
 
 
 @pytest.mark.parametrize("style", STYLES)

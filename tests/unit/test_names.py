@@ -29,11 +29,11 @@ _COMPATIBLE = re.compile(r"[A-Za-z0-9_-]+")
 _CANONICAL = re.compile(r"[A-Za-z0-9_.-]+")
 
 
-def _listed(house: dict[str, list[str]]) -> dict[tuple[str, str], str]:
+def _listed(harness: dict[str, list[str]]) -> dict[tuple[str, str], str]:
     """Canonical names of whole servers, made the way the shelf makes them."""
-    ambiguous = shadowed(house)
+    ambiguous = shadowed(harness)
     names: dict[tuple[str, str], str] = {}
-    for prefix, tools in house.items():
+    for prefix, tools in harness.items():
         # Whatever a server is let use for names.
         config = server(prefix, invisible_characters="keep")
         records, warnings = vet(
@@ -116,14 +116,14 @@ HOUSES = st.dictionaries(PREFIXES, st.lists(TOOL_NAMES, max_size=6, unique=True)
 @example({"a": ["b.c", "b_c"]})
 @example({"a": ["b_c.d", "b.c_d"]})
 @example({"a": ["b_c.d"], "a_b": ["c_d", "c.d"]})
-def test_no_two_listed_names_become_one_when_dots_are_read_as_underscores(house: dict[str, list[str]]) -> None:
+def test_no_two_listed_names_become_one_when_dots_are_read_as_underscores(harness: dict[str, list[str]]) -> None:
     """Proves: F2, B5"""
-    assert not _twins(map(folded, _listed(house).values()))
+    assert not _twins(map(folded, _listed(harness).values()))
 
 
 @given(HOUSES)
-def test_a_plain_canonical_name_stays_plain_when_nothing_resembles_it(house: dict[str, list[str]]) -> None:
-    for (prefix, own_name), name in _listed({p: t for p, t in house.items() if "_" not in p}).items():
+def test_a_plain_canonical_name_stays_plain_when_nothing_resembles_it(harness: dict[str, list[str]]) -> None:
+    for (prefix, own_name), name in _listed({p: t for p, t in harness.items() if "_" not in p}).items():
         if re.fullmatch(r"[A-Za-z0-9_-]{1,40}", own_name):
             assert name == f"{prefix}.{own_name}"
 

@@ -22,7 +22,7 @@ from .strategies import json_values
 BOUND = 5
 
 
-class End:
+class PeerEnd:
     """One side: what it heard, what it was asked, and the answers it gives."""
 
     def __init__(self) -> None:
@@ -65,11 +65,11 @@ class End:
         self.heard.append((method, params))
 
 
-class Pair:
+class PeerPair:
     """`near` asks, `far` answers; every message passes through bytes."""
 
     def __init__(self, tasks: Tasks) -> None:
-        self.near_end, self.far_end = End(), End()
+        self.near_end, self.far_end = PeerEnd(), PeerEnd()
         self.sent: list[dict[str, Any]] = []
         self.answered: list[dict[str, Any]] = []
         self.near = Peer(self._to_far, tasks, self.near_end.answer, self.near_end.hear)
@@ -99,10 +99,10 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair() -> AsyncIterator[Pair]:
+async def peer_pair() -> AsyncIterator[PeerPair]:
     """A pair that has to be at rest in the end."""
     async with asyncio.timeout(BOUND), Tasks("a test") as tasks:
-        made = Pair(tasks)
+        made = PeerPair(tasks)
         yield made
         await made.settle()
         assert made.at_rest(), f"left over: {made.near!r}, {made.far!r}"
@@ -110,14 +110,14 @@ async def pair() -> AsyncIterator[Pair]:
 
 async def test_a_request_is_answered() -> None:
     """Proves: C8"""
-    async with pair() as both:
+    async with peer_pair() as both:
         assert await both.near.request("echo", {"a": [1, None]}) == {"echo": {"a": [1, None]}}
         assert both.sent == [{"jsonrpc": "2.0", "id": 1, "method": "echo", "params": {"a": [1, None]}}]
 
 
 async def test_hundreds_at_once_answer_each_their_own() -> None:
     """Proves: B4"""
-    async with pair() as both:
+    async with peer_pair() as both:
         asked = [asyncio.ensure_future(both.near.request("wait", {"n": n})) for n in range(300)]
         await both.far_end.started.wait()
         assert await both.near.request("echo", {}) == {"echo": {}}
@@ -127,7 +127,7 @@ async def test_hundreds_at_once_answer_each_their_own() -> None:
 
 async def test_an_error_comes_back_whole() -> None:
     """Proves: C12"""
-    async with pair() as both:
+    async with peer_pair() as both:
         with pytest.raises(RpcError) as caught:
             await both.near.request("nothing", {})
         assert caught.value.to_wire() == {
@@ -138,7 +138,7 @@ async def test_an_error_comes_back_whole() -> None:
 
 
 async def test_a_bug_tells_nothing_of_its_insides(caplog: pytest.LogCaptureFixture) -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         with caplog.at_level(logging.ERROR), pytest.raises(RpcError) as caught:
             await both.near.request("bug", {})
         assert caught.value.code == INTERNAL_ERROR
@@ -184,7 +184,7 @@ async def test_an_error_that_cannot_be_written_is_answered_too(caplog: pytest.Lo
 
 async def test_cancelling_the_wait_cancels_on_the_other_side() -> None:
     """Proves: A8"""
-    async with pair() as both:
+    async with peer_pair() as both:
         asked = asyncio.ensure_future(both.near.request("wait", {"n": 1}))
         await both.far_end.started.wait()
         asked.cancel()
@@ -200,7 +200,7 @@ async def test_cancelling_the_wait_cancels_on_the_other_side() -> None:
 async def test_an_answer_that_comes_late_is_told() -> None:
     """To whoever gave the request up, once; an answer to anything else is nobody's."""
     heard: list[int] = []
-    async with pair() as both:
+    async with peer_pair() as both:
         asked = asyncio.ensure_future(both.near.request("wait", {}, late=lambda: heard.append(1)))
         await both.far_end.started.wait()
         both.near.feed({"jsonrpc": "2.0", "id": 77, "result": {}})
@@ -214,7 +214,7 @@ async def test_an_answer_that_comes_late_is_told() -> None:
 
 
 async def test_what_must_not_be_cancelled_is_not() -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         asked = asyncio.ensure_future(both.near.request("wait", {}, cancellable=False))
         await both.far_end.started.wait()
         asked.cancel()
@@ -227,7 +227,7 @@ async def test_what_must_not_be_cancelled_is_not() -> None:
 
 async def test_a_request_cancelled_in_the_same_breath_leaves_nothing_behind() -> None:
     """Both messages may come in one chunk, before the request's task took its first step."""
-    async with pair() as both:
+    async with peer_pair() as both:
         request = {"jsonrpc": "2.0", "id": "a", "method": "wait"}
         both.far.feed(request)
         both.far.feed({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "a"}})
@@ -239,14 +239,14 @@ async def test_a_request_cancelled_in_the_same_breath_leaves_nothing_behind() ->
 
 
 async def test_close_right_after_a_request_leaves_nothing_behind() -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         both.far.feed({"jsonrpc": "2.0", "id": "a", "method": "wait"})
         both.far.close("gone")
         await both.far.at_most(0)
 
 
 async def test_progress_reaches_its_own_request_under_a_token_of_this_hop() -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         one: list[dict[str, Any]] = []
         other: list[dict[str, Any]] = []
         await asyncio.gather(
@@ -261,12 +261,12 @@ async def test_progress_reaches_its_own_request_under_a_token_of_this_hop() -> N
 
 
 async def test_while_a_request_runs_its_sender_can_be_asked() -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         assert await both.near.request("ask", {"a": 1}) == {"asked": {"echo": {"a": 1}}}
 
 
 async def test_a_request_may_go_another_way_and_so_does_its_cancellation() -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         other_way: list[dict[str, Any]] = []
         asked = asyncio.ensure_future(both.near.request("wait", {}, via=lambda data, _: other_way.append(decode(data))))
         await both.settle()
@@ -277,7 +277,7 @@ async def test_a_request_may_go_another_way_and_so_does_its_cancellation() -> No
 
 
 async def test_notifications_are_heard_and_never_answered() -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         both.near.notify("notifications/x", {"a": 1})
         both.near.notify("notifications/y")
         await both.settle()
@@ -287,7 +287,7 @@ async def test_notifications_are_heard_and_never_answered() -> None:
 
 async def test_close_ends_waiters_and_what_runs() -> None:
     """Proves: C4"""
-    async with pair() as both:
+    async with peer_pair() as both:
         asked = asyncio.ensure_future(both.near.request("wait", {"n": 1}))
         await both.far_end.started.wait()
         both.near.close("the upstream left")
@@ -305,7 +305,7 @@ async def test_close_ends_waiters_and_what_runs() -> None:
 @pytest.mark.parametrize("end", [Peer.deafen, Peer.close])
 async def test_what_was_asked_for_a_request_ends_with_it(end: Callable[[Peer, str], None]) -> None:
     """It is not told that there is no answer: its request is cancelled, and nothing goes on without one."""
-    async with pair() as both:
+    async with peer_pair() as both:
         asked = asyncio.ensure_future(both.near.request("ask in vain", {"n": 1}))
         await both.near_end.started.wait()
         end(both.far, "the other side left")
@@ -319,7 +319,7 @@ async def test_what_was_asked_for_a_request_ends_with_it(end: Callable[[Peer, st
 
 async def test_who_hears_nothing_still_answers() -> None:
     """What runs goes on; only what waits for an answer, and what would, ends."""
-    async with pair() as both:
+    async with peer_pair() as both:
         running = asyncio.ensure_future(both.near.request("wait", {"n": 1}))
         await both.far_end.started.wait()
         asked = asyncio.ensure_future(both.far.request("wait", {}))
@@ -335,7 +335,7 @@ async def test_who_hears_nothing_still_answers() -> None:
 
 
 async def test_one_waiter_can_be_failed_alone() -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         asked = asyncio.ensure_future(both.near.request("wait", {}))
         await both.far_end.started.wait()
         both.near.fail(1, RuntimeError("the write failed"))
@@ -350,14 +350,14 @@ async def test_a_send_that_fails_leaves_nothing_behind() -> None:
         raise OSError("no space")
 
     async with Tasks("a test") as tasks:
-        peer = Peer(broken, tasks, End().answer, End().hear)
+        peer = Peer(broken, tasks, PeerEnd().answer, PeerEnd().hear)
         with pytest.raises(OSError, match="no space"):
             await peer.request("echo", {}, lambda _: None)
         assert (peer._waiting, peer._progress) == ({}, {})
 
 
 async def test_a_second_request_of_the_same_id_is_refused() -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         request = {"jsonrpc": "2.0", "id": 5, "method": "wait"}
         both.far.feed(request)
         both.far.feed(request)
@@ -380,7 +380,7 @@ async def test_a_second_request_of_the_same_id_is_refused() -> None:
 )
 async def test_an_answer_finds_its_request(answer: dict[str, Any]) -> None:
     async with Tasks("a test") as tasks:
-        peer: Peer = Peer(lambda data, _: peer.feed(answer), tasks, End().answer, End().hear)
+        peer: Peer = Peer(lambda data, _: peer.feed(answer), tasks, PeerEnd().answer, PeerEnd().hear)
         assert await peer.request("x", {}) == {"ok": 1}
 
 
@@ -390,13 +390,13 @@ async def test_an_answer_finds_its_request(answer: dict[str, Any]) -> None:
 )
 async def test_an_answer_that_is_none_is_an_error(answer: dict[str, Any]) -> None:
     async with Tasks("a test") as tasks:
-        peer: Peer = Peer(lambda data, _: peer.feed(answer), tasks, End().answer, End().hear)
+        peer: Peer = Peer(lambda data, _: peer.feed(answer), tasks, PeerEnd().answer, PeerEnd().hear)
         with pytest.raises(RpcError):
             await peer.request("x", {})
 
 
 async def test_a_batch_is_its_messages() -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         both.far.feed([{"id": 1, "method": "echo"}, {"method": "notifications/x"}, {"id": 2, "method": "echo"}])
         await both.far.at_most(0)
         assert [message["id"] for message in both.answered] == [1, 2]
@@ -420,7 +420,7 @@ REFUSED: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("message", "answered_id"), REFUSED)
 async def test_what_is_no_request_is_refused(message: Any, answered_id: Any) -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         both.far.feed(message)
         await both.settle()
         (answer,) = both.answered
@@ -451,14 +451,14 @@ IGNORED: list[Any] = [
 
 @pytest.mark.parametrize("message", IGNORED, ids=lambda message: str(message)[:70])
 async def test_what_means_nothing_is_ignored(message: Any) -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         both.far.feed(message)
         await both.settle()
         assert both.answered == []
 
 
 async def test_batches_within_batches_do_not_exhaust_the_stack() -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         message: Any = {"method": "notifications/x"}
         for _ in range(100_000):
             message = [message]
@@ -467,7 +467,7 @@ async def test_batches_within_batches_do_not_exhaust_the_stack() -> None:
 
 async def test_true_is_not_the_request_number_one() -> None:
     """In Python `True == 1`: a table of numbers has to be told apart from it."""
-    async with pair() as both:
+    async with peer_pair() as both:
         heard: list[dict[str, Any]] = []
         asked = asyncio.ensure_future(both.near.request("wait", {}, on_progress=heard.append))
         await both.far_end.started.wait()
@@ -496,7 +496,7 @@ def test_no_message_at_all_makes_it_raise(messages: list[Any]) -> None:
     """Proves: E4"""
 
     async def feed_all() -> None:
-        async with pair() as both:
+        async with peer_pair() as both:
             for message in messages:
                 both.far.feed(message)
             await both.far.at_most(0)
@@ -509,7 +509,7 @@ def test_no_message_at_all_makes_it_raise(messages: list[Any]) -> None:
 
 
 async def test_at_most_waits_until_enough_has_been_answered() -> None:
-    async with pair() as both:
+    async with peer_pair() as both:
         for number in range(3):
             both.far.feed({"id": number, "method": "wait"})
         waiting = asyncio.ensure_future(both.far.at_most(2))
@@ -541,7 +541,7 @@ def test_error_message_is_a_response() -> None:
 async def test_a_batch_has_a_bound() -> None:
     """C8: what comes in one message is begun in one go, so it may not be too much."""
     sent: list[dict[str, Any]] = []
-    end = End()
+    end = PeerEnd()
     async with Tasks("test") as tasks:
         peer = Peer(lambda data, _: sent.append(decode(data)), tasks, end.answer, lambda method, params: None)
         ping = {"jsonrpc": "2.0", "method": "echo"}

@@ -64,7 +64,7 @@ def test_every_word_of_the_table_is_explained() -> None:
     assert set(HAPPENS) == set(EVENTS)
 
 
-class Way(RuleBasedStateMachine):
+class StateMachine(RuleBasedStateMachine):
     """What can happen by the table alone, in any order."""
 
     state: State
@@ -91,7 +91,7 @@ class Way(RuleBasedStateMachine):
         assert after(self.state, "stop") in ("stopped", "disabled")
 
 
-TestWay = Way.TestCase
+TestStateMachine = StateMachine.TestCase
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True), st.booleans())
@@ -134,7 +134,7 @@ def test_what_a_server_asks_for_is_obeyed(seconds: int, chance: float, lasting: 
     assert pause <= max(backoff.RETRY_AFTER_CAP * 1.1, backoff.REFUSED_CAP)
 
 
-class Row(RuleBasedStateMachine):
+class FailureMachine(RuleBasedStateMachine):
     """Setbacks in a row, counted in the simplest way there is."""
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class Row(RuleBasedStateMachine):
             assert self.tries.told(last).endswith("it fell")
 
 
-TestRow = Row.TestCase
+TestRow = FailureMachine.TestCase
 
 
 @pytest.mark.parametrize(

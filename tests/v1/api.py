@@ -9,14 +9,14 @@ from typing import Any, Final
 import httpx2
 import jsonschema
 
-from tests.access.rooms import Room
+from tests.access.secured_harness import SecuredHarness
 from tests.peers.toolbox import Json
 
 _JSON: Final = "application/json"
 
 
 @dataclass(frozen=True)
-class Answer:
+class ApiResponse:
     """`body` is JSON."""
 
     status: int
@@ -31,18 +31,18 @@ class Api:
         self._client = client
         self.document = document
 
-    async def get(self, path: str, **parameters: Any) -> Answer:
+    async def get(self, path: str, **parameters: Any) -> ApiResponse:
         return self._held(path, "get", await self._client.get(f"/v1/{path}", params=parameters))
 
-    async def post(self, path: str, body: Any, **headers: str) -> Answer:
+    async def post(self, path: str, body: Any, **headers: str) -> ApiResponse:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return self._held(path, "post", await self._client.post(f"/v1/{path}", json=body, headers=named), body)
 
-    async def call(self, name: str, arguments: Json | None = None, **more: Any) -> Answer:
+    async def call(self, name: str, arguments: Json | None = None, **more: Any) -> ApiResponse:
         """One call in the shortest form."""
         return await self.post("tool_calls", {"tool_call": {"name": name, "arguments": arguments or {}}, **more})
 
-    async def calls(self, *named: tuple[str, Json], **more: Any) -> Answer:
+    async def calls(self, *named: tuple[str, Json], **more: Any) -> ApiResponse:
         """Several, as OpenAI writes them, with ids `c0`, `c1` and so on."""
         written = [
             {"id": f"c{at}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
@@ -50,12 +50,12 @@ class Api:
         ]
         return await self.post("tool_calls", {"tool_calls": written, **more})
 
-    async def raw(self, path: str, method: str = "post", **more: Any) -> Answer:
+    async def raw(self, path: str, method: str = "post", **more: Any) -> ApiResponse:
         """A request that is not as it should be."""
         return self._held(path, method, await self._client.request(method.upper(), f"/v1/{path}", **more))
 
-    def _held(self, path: str, method: str, response: httpx2.Response, sent: Any = None) -> Answer:
-        answer = Answer(response.status_code, response.json(), response.headers)
+    def _held(self, path: str, method: str, response: httpx2.Response, sent: Any = None) -> ApiResponse:
+        answer = ApiResponse(response.status_code, response.json(), response.headers)
         if self.document is not None and method in self.document["paths"][f"/v1/{path}"]:
             operation = self.document["paths"][f"/v1/{path}"][method]
             self._valid(operation["responses"][str(answer.status)], answer.body)
@@ -69,8 +69,8 @@ class Api:
 
 
 @asynccontextmanager
-async def entered(room: Room, agent: str | None) -> AsyncIterator[Api]:
+async def api_client(harness: SecuredHarness, agent: str | None) -> AsyncIterator[Api]:
     """`/v1` of a room, as one of its agents or without a key."""
-    async with room.client(agent) as client:
+    async with harness.client(agent) as client:
         document = None if agent is None else (await client.get("/v1/openapi.json")).json()
         yield Api(client, document)

@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import pytest
 
-from tests.access.desk import tool
-from tests.access.played import Box
-from tests.access.rooms import OpenRoom, Room
-from tests.levels.made import schema_of
-from tests.peers.serving import Background
-from tests.peers.toolbox import PIXEL, REFUSAL_CODE, REFUSAL_DATA, VENDOR_META, Json, Progress, Refusal, said
-from tests.v1.api import Api, entered
+from tests.access.gateway_harness import tool
+from tests.access.recording_toolbox import RecordingToolbox
+from tests.access.secured_harness import OpenHarness, SecuredHarness
+from tests.levels.records import schema_of
+from tests.peers.serving import BackgroundLoop
+from tests.peers.toolbox import PIXEL, REFUSAL_CODE, REFUSAL_DATA, VENDOR_META, Json, Progress, Refusal, text_result
+from tests.v1.api import Api, api_client
 
-Enter = Callable[[str | None], AbstractAsyncContextManager[Api]]
+OpenApi = Callable[[str | None], AbstractAsyncContextManager[Api]]
 
 CITY: Final = {"city": {"type": "string", "description": "城市名"}}
 WEATHER: Final = [
@@ -34,8 +34,8 @@ SHOP: Final = [
     tool("zqxwipe", {"zqxfield": {"type": "string", "description": "zqxparameter"}}, description="The zqxwords of it."),
 ]
 ANSWERS: Final = {
-    "get": said("北京今天晴，温度 25°C"),
-    "refuse": {**said("no such city"), "isError": True, "_meta": VENDOR_META},
+    "get": text_result("北京今天晴，温度 25°C"),
+    "refuse": {**text_result("no such city"), "isError": True, "_meta": VENDOR_META},
     "picture": {"content": [{"type": "image", "mimeType": "image/png", "data": PIXEL}]},
     "measure": {"content": [], "structuredContent": {"metres": 1.5}},
 }
@@ -55,7 +55,7 @@ POLICIES: Final = {
 }
 
 
-class Weather(Box):
+class WeatherToolbox(RecordingToolbox):
     """With one tool whose answer is a JSON-RPC error."""
 
     async def call(self, params: Mapping[str, Any], progress: Progress) -> Json:
@@ -65,37 +65,39 @@ class Weather(Box):
 
 
 @pytest.fixture(scope="module")
-def background() -> Iterator[Background]:
+def background() -> Iterator[BackgroundLoop]:
     """One for every room of a module: they close together, before Hypothesis could see them draw random numbers."""
-    with Background() as running:
+    with BackgroundLoop() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def shared(background: Background, tmp_path_factory: pytest.TempPathFactory) -> Room:
+def shared(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> SecuredHarness:
     """A weather server with keywords, a shop of which some see less, and one that is not there."""
     folder = tmp_path_factory.mktemp("v1")
     servers = {
-        "weather": Weather(WEATHER, ANSWERS).upstream(description="天气服务", trigger_keywords=["天气", "forecast"]),
-        "shop": Box(SHOP).upstream(trigger_keywords=["goods", SECRET]),
+        "weather": WeatherToolbox(WEATHER, ANSWERS).config_entry(
+            description="天气服务", trigger_keywords=["天气", "forecast"]
+        ),
+        "shop": RecordingToolbox(SHOP).config_entry(trigger_keywords=["goods", SECRET]),
         "down": {"command": str(folder / "nothing"), "trigger_keywords": ["basement"]},
     }
-    return Room(background, folder, servers, POLICIES, POLICIES["agents"])
+    return SecuredHarness(background, folder, servers, POLICIES, POLICIES["agents"])
 
 
 @pytest.fixture
-def enter(shared: Room) -> Enter:
+def open_api(shared: SecuredHarness) -> OpenApi:
     """Comes into the shared room as an agent."""
-    return partial(entered, shared)
+    return partial(api_client, shared)
 
 
 @pytest.fixture
-def open_room(background: Background, tmp_path: Path) -> OpenRoom:
+def open_harness(background: BackgroundLoop, tmp_path: Path) -> OpenHarness:
     """Opens a room for one test."""
 
     def opened(
         servers: Mapping[str, Json], policies: object, agents: Iterable[str] = ("one", "two"), **more: Any
-    ) -> Room:
-        return Room(background, tmp_path, servers, policies, agents, **more)
+    ) -> SecuredHarness:
+        return SecuredHarness(background, tmp_path, servers, policies, agents, **more)
 
     return opened

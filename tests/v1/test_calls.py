@@ -5,25 +5,25 @@ import json
 from typing import Any, Final
 
 from aggregator.domain.call_record import CallRecord
-from tests.access.desk import tool
-from tests.access.played import Box
-from tests.access.rooms import OpenRoom, Room
-from tests.journeys.hosts import MODERN
+from tests.access.gateway_harness import tool
+from tests.access.recording_toolbox import RecordingToolbox
+from tests.access.secured_harness import OpenHarness, SecuredHarness
+from tests.end_to_end.scripted_host import MODERN
 from tests.peers.toolbox import PIXEL, REFUSAL_CODE, REFUSAL_DATA
-from tests.v1.api import Answer, entered
-from tests.v1.conftest import SECRET, Enter
+from tests.v1.api import ApiResponse, api_client
+from tests.v1.conftest import SECRET, OpenApi
 
 SUNNY: Final = "北京今天晴，温度 25°C"
 POSTED: Final = {"content-type": "application/json"}
 BEIJING: Final = {"city": "北京"}
 
 
-def codes(answer: Answer) -> list[str | None]:
+def codes(answer: ApiResponse) -> list[str | None]:
     """What became of each call: a code, or None if it went well."""
     return [record.get("error", {}).get("code") for record in answer.body["results"]]
 
 
-async def test_one_call(enter: Enter) -> None:
+async def test_one_call(enter: OpenApi) -> None:
     """A6, A10, C8: role, name and content, and nothing else; the id if there was one."""
     async with enter("one") as api:
         answer = await api.call("weather.get", BEIJING)
@@ -33,7 +33,7 @@ async def test_one_call(enter: Enter) -> None:
         assert answer.body == {"role": "tool", "tool_call_id": "c7", "name": "weather/get", "content": SUNNY}
 
 
-async def test_calls_of_openai(enter: Enter) -> None:
+async def test_calls_of_openai(enter: OpenApi) -> None:
     """A6, B3: the assistant's message as it is; messages back that can be appended as they are."""
     async with enter("one") as api:
         answer = await api.calls(("weather__get", BEIJING), ("weather__picture", {}), ("weather__measure", {}))
@@ -51,7 +51,7 @@ async def test_calls_of_openai(enter: Enter) -> None:
         assert codes(answer) == [None, None, None]
 
 
-async def test_tool_uses_of_anthropic(enter: Enter) -> None:
+async def test_tool_uses_of_anthropic(enter: OpenApi) -> None:
     """A6, C10: blocks in, blocks out."""
     content = [
         {"type": "text", "text": "Let me look."},
@@ -71,14 +71,14 @@ async def test_tool_uses_of_anthropic(enter: Enter) -> None:
         ]
 
 
-async def test_calls_run_side_by_side(enter: Enter) -> None:
+async def test_calls_run_side_by_side(enter: OpenApi) -> None:
     """A6: the first waits for the second, and is answered first."""
     async with enter("one") as api:
         answer = await api.calls(("weather.hold", {"key": "side"}), ("weather.release", {"key": "side"}))
         assert [message["content"] for message in answer.body["messages"]] == ["side", "released"]
 
 
-async def test_one_that_fails_fails_no_other(enter: Enter) -> None:
+async def test_one_that_fails_fails_no_other(enter: OpenApi) -> None:
     """A6, C12: each has its own end, told in its place."""
     bad = {"id": "c9", "type": "function", "function": {"name": "weather__get", "arguments": '{"city": '}}
     async with enter("two") as api:
@@ -96,7 +96,7 @@ async def test_one_that_fails_fails_no_other(enter: Enter) -> None:
         assert "not valid JSON" in answer.body["messages"][0]["content"]
 
 
-async def test_an_error_of_the_tool(enter: Enter) -> None:
+async def test_an_error_of_the_tool(enter: OpenApi) -> None:
     """C12: its own words, marked as an error; no object, since nobody refused anything."""
     async with enter("one") as api:
         answer = await api.call("weather.refuse")
@@ -104,7 +104,7 @@ async def test_an_error_of_the_tool(enter: Enter) -> None:
         assert answer.body == {"role": "tool", "name": "weather.refuse", "content": "no such city", "is_error": True}
 
 
-async def test_arguments_that_do_not_fit(enter: Enter) -> None:
+async def test_arguments_that_do_not_fit(enter: OpenApi) -> None:
     """C13, D6, F3: 400, the field named to the model and to programs; the tightened schema counts."""
     async with enter("one") as api:
         answer = await api.call("weather.get", {})
@@ -116,7 +116,7 @@ async def test_arguments_that_do_not_fit(enter: Enter) -> None:
         assert (await api.call("shop.put", {"amount": 50})).status == 200
 
 
-async def test_a_call_that_is_not_allowed(enter: Enter) -> None:
+async def test_a_call_that_is_not_allowed(enter: OpenApi) -> None:
     """D5, F3: 403 and a code; the same call of another agent goes on."""
     async with enter("one") as api, enter("two") as other:
         answer = await api.call(f"shop.{SECRET}wipe")
@@ -126,7 +126,7 @@ async def test_a_call_that_is_not_allowed(enter: Enter) -> None:
         assert (await other.call(f"shop.{SECRET}wipe")).status == 200
 
 
-async def test_a_hidden_denial_is_an_unknown_tool(enter: Enter) -> None:
+async def test_a_hidden_denial_is_an_unknown_tool(enter: OpenApi) -> None:
     """D5: the same answer but for the name."""
     async with enter("hidden") as api:
         denied, unknown = [await api.call(f"shop.{name}") for name in (f"{SECRET}wipe", "vwkwipe")]
@@ -134,7 +134,7 @@ async def test_a_hidden_denial_is_an_unknown_tool(enter: Enter) -> None:
         assert json.dumps(denied.body).replace(f"{SECRET}wipe", "") == json.dumps(unknown.body).replace("vwkwipe", "")
 
 
-async def test_an_unknown_tool_and_what_may_be_meant(enter: Enter) -> None:
+async def test_an_unknown_tool_and_what_may_be_meant(enter: OpenApi) -> None:
     """A10: 404, with names in the spelling that the form has."""
     async with enter("one") as api:
         answer = await api.call("weather.gett", BEIJING)
@@ -143,7 +143,7 @@ async def test_an_unknown_tool_and_what_may_be_meant(enter: Enter) -> None:
         assert (answer.status, answer.body["results"][0]["error"]["nearest"][0]) == (404, "weather__get")
 
 
-async def test_a_service_that_is_down(enter: Enter) -> None:
+async def test_a_service_that_is_down(enter: OpenApi) -> None:
     """A7: 200 and a friendly word, and the conversation goes on."""
     async with enter("one") as api:
         answer = await api.call("down.anything")
@@ -153,38 +153,38 @@ async def test_a_service_that_is_down(enter: Enter) -> None:
         assert "try again once it is back" in answer.body["content"]
 
 
-async def test_a_call_that_takes_too_long(open_room: OpenRoom) -> None:
+async def test_a_call_that_takes_too_long(open_harness: OpenHarness) -> None:
     """A8: ended upstream, and the limit is named."""
-    box = Box([tool("hold", {"key": {"type": "string"}}), tool("get")])
-    room = open_room({"slow": box.upstream(timeout=0.2)}, {"agents": {"one": {"allow": ["*"]}}}, ["one"])
-    async with entered(room, "one") as api:
+    toolbox = RecordingToolbox([tool("hold", {"key": {"type": "string"}}), tool("get")])
+    harness = open_harness({"slow": toolbox.config_entry(timeout=0.2)}, {"agents": {"one": {"allow": ["*"]}}}, ["one"])
+    async with api_client(harness, "one") as api:
         answer = await api.call("slow.hold", {"key": "k"})
         assert (answer.status, answer.body["error"]["code"]) == (200, "upstream_timeout")
         assert "0.2" in answer.body["content"]
-        await room.background.elsewhere(box.journal.until("cancelled k"))
+        await harness.background.elsewhere(toolbox.event_log.until("cancelled k"))
 
 
-async def test_who_leaves_takes_the_calls_along(shared: Room, open_room: OpenRoom) -> None:
+async def test_who_leaves_takes_the_calls_along(shared: SecuredHarness, open_harness: OpenHarness) -> None:
     """A8: a closed connection cancels what it asked for."""
-    box = Box([tool("hold", {"key": {"type": "string"}})])
-    room = open_room({"slow": box.upstream()}, {"agents": {"one": {"allow": ["*"]}}}, ["one"])
+    toolbox = RecordingToolbox([tool("hold", {"key": {"type": "string"}})])
+    harness = open_harness({"slow": toolbox.config_entry()}, {"agents": {"one": {"allow": ["*"]}}}, ["one"])
     body = {"tool_calls": [{"name": "slow.hold", "arguments": {"key": key}} for key in "ab"]}
-    async with room.client("one") as client, asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with harness.client("one") as client, asyncio.timeout(10), asyncio.TaskGroup() as group:
         asking = group.create_task(client.post("/v1/tool_calls", json=body))
         for key in "ab":
-            await room.background.elsewhere(box.journal.until(f"started {key}"))
+            await harness.background.elsewhere(toolbox.event_log.until(f"started {key}"))
         asking.cancel()
     for key in "ab":
-        await room.background.elsewhere(box.journal.until(f"cancelled {key}"))
+        await harness.background.elsewhere(toolbox.event_log.until(f"cancelled {key}"))
 
 
-async def test_the_same_answers_as_at_the_mcp_door(shared: Room, enter: Enter) -> None:
+async def test_the_same_answers_as_at_the_mcp_door(shared: SecuredHarness, enter: OpenApi) -> None:
     """F3: one pipeline: the texts of results and refusals, word for word."""
     asked: list[tuple[str, dict[str, Any]]] = [
         ("weather.get", BEIJING), ("weather.get", {}), ("weather.refuse", {}), (f"shop.{SECRET}wipe", {}),
         ("shop.put", {"amount": 99}), ("down.x", {}),
     ]  # fmt: skip
-    async with enter("one") as api, shared.guest(("http", MODERN), "one") as host:
+    async with enter("one") as api, shared.connect_as(("http", MODERN), "one") as host:
         for name, arguments in asked:
             result = await host.call(name, arguments).result()
             answer = await api.call(name, arguments)
@@ -193,14 +193,14 @@ async def test_the_same_answers_as_at_the_mcp_door(shared: Room, enter: Enter) -
             assert answer.body.get("error") == result.get("_meta", {}).get("aggregator/error"), name
 
 
-async def test_every_call_leaves_one_record(open_room: OpenRoom) -> None:
+async def test_every_call_leaves_one_record(open_harness: OpenHarness) -> None:
     """D9: good or bad, also those that this door refuses itself; with the conversation and the person it is for."""
     policies = {"agents": {"one": {"allow": ["*"], "deny": ["shop.wipe"]}}}
-    box = Box([tool("get"), tool("wipe")])
-    room = open_room({"shop": box.upstream()}, policies, ["one"], v1={"max_calls_per_conversation": 1})
+    toolbox = RecordingToolbox([tool("get"), tool("wipe")])
+    harness = open_harness({"shop": toolbox.config_entry()}, policies, ["one"], v1={"max_calls_per_conversation": 1})
     kept: list[CallRecord] = []
-    room.app.gateway.journal.sinks = (kept.append,)
-    async with entered(room, "one") as api:
+    harness.app.gateway.journal.sinks = (kept.append,)
+    async with api_client(harness, "one") as api:
         named: dict[str, Any] = {"conversation_id": "talk"}
         await api.call("shop.wipe", **named)
         await api.call("shop.nothing", **named)
@@ -219,7 +219,7 @@ async def test_every_call_leaves_one_record(open_room: OpenRoom) -> None:
     assert kept[4].rule == "v1.max_calls_per_conversation"
 
 
-async def test_deep_arguments_have_an_answer(enter: Enter) -> None:
+async def test_deep_arguments_have_an_answer(enter: OpenApi) -> None:
     """A7: however deep, a call ends in an answer."""
     deep: Any = "x"
     for _ in range(500):

@@ -12,7 +12,7 @@ from aggregator.config.settings import V1Config
 from aggregator.frontends.v1.definitions import NotPortable, anthropic, mcp, openai, short, short_whole
 from aggregator.frontends.v1.openapi import document
 from aggregator.wire.codec import decode, encode
-from tests.levels.made import DEFINITIONS, record, records, schema_of
+from tests.levels.records import DEFINITIONS, record, records, schema_of
 from tests.peers.toolbox import Json
 
 WEATHER: Final = record(

@@ -3,17 +3,17 @@
 import time
 from typing import Any, Final
 
-from tests.access.desk import tool
-from tests.access.played import Box
-from tests.access.rooms import OpenRoom
-from tests.v1.api import Answer, Api, entered
-from tests.v1.conftest import Enter
+from tests.access.gateway_harness import tool
+from tests.access.recording_toolbox import RecordingToolbox
+from tests.access.secured_harness import OpenHarness
+from tests.v1.api import Api, ApiResponse, api_client
+from tests.v1.conftest import OpenApi
 
 OPEN: Final = {"agents": {"one": {"allow": ["*"]}, "two": {"allow": ["*"]}}}
 STRICT: Final = tool("strict", {"n": {"type": "integer"}})
 
 
-def code(answer: Answer) -> str | None:
+def code(answer: ApiResponse) -> str | None:
     error: dict[str, Any] = answer.body.get("error", {})
     return error.get("code")
 
@@ -23,11 +23,11 @@ async def several(api: Api, count: int, **more: Any) -> list[int]:
     return [record["status"] for record in answer.body["results"]]
 
 
-async def test_three_in_a_conversation(open_room: OpenRoom) -> None:
+async def test_three_in_a_conversation(open_harness: OpenHarness) -> None:
     """B6: by default three, over requests, by the id in the body or the header; another conversation has its own."""
-    box = Box([tool("get")])
-    room = open_room({"shop": box.upstream()}, OPEN)
-    async with entered(room, "one") as api, entered(room, "two") as other:
+    toolbox = RecordingToolbox([tool("get")])
+    harness = open_harness({"shop": toolbox.config_entry()}, OPEN)
+    async with api_client(harness, "one") as api, api_client(harness, "two") as other:
         assert await several(api, 2, conversation_id="a") == [200, 200]
         assert (await api.call("shop.get", conversation_id="a")).status == 200
         over = await api.call("shop.get", conversation_id="a")
@@ -38,33 +38,35 @@ async def test_three_in_a_conversation(open_room: OpenRoom) -> None:
         assert (await api.post("tool_calls", body, x_conversation_id="a")).status == 429
         assert (await api.post("tool_calls", body, x_conversation_id="b")).status == 200
         assert (await other.call("shop.get", conversation_id="a")).status == 200
-    assert len(box.calls) == 5
+    assert len(toolbox.calls) == 5
 
 
-async def test_without_an_id_it_is_the_request(open_room: OpenRoom) -> None:
+async def test_without_an_id_it_is_the_request(open_harness: OpenHarness) -> None:
     """B6: three of a request are made, in order, and the rest is told; the next request starts anew."""
-    box = Box([tool("get")])
-    room = open_room({"shop": box.upstream()}, OPEN)
-    async with entered(room, "one") as api:
+    toolbox = RecordingToolbox([tool("get")])
+    harness = open_harness({"shop": toolbox.config_entry()}, OPEN)
+    async with api_client(harness, "one") as api:
         assert await several(api, 5) == [200, 200, 200, 429, 429]
         assert await several(api, 2) == [200, 200]
-    assert len(box.calls) == 5
+    assert len(toolbox.calls) == 5
 
 
-async def test_another_number(open_room: OpenRoom) -> None:
+async def test_another_number(open_harness: OpenHarness) -> None:
     """B6: configurable."""
-    room = open_room({"shop": Box([tool("get")]).upstream()}, OPEN, v1={"max_calls_per_conversation": 5})
-    async with entered(room, "one") as api:
+    harness = open_harness(
+        {"shop": RecordingToolbox([tool("get")]).config_entry()}, OPEN, v1={"max_calls_per_conversation": 5}
+    )
+    async with api_client(harness, "one") as api:
         assert await several(api, 6, conversation_id="a") == [200] * 5 + [429]
 
 
-async def test_what_was_not_sent_does_not_count(open_room: OpenRoom, tmp_path: Any) -> None:
+async def test_what_was_not_sent_does_not_count(open_harness: OpenHarness, tmp_path: Any) -> None:
     """B6: a name, arguments, a denial, a service that is away, a look at the catalog: put right, the call is made."""
-    box = Box([tool("get"), tool("wipe"), STRICT])
+    toolbox = RecordingToolbox([tool("get"), tool("wipe"), STRICT])
     policies = {"agents": {"one": {"allow": ["*"], "deny": ["shop.wipe"]}}}
-    servers = {"shop": box.upstream(), "down": {"command": str(tmp_path / "nothing")}}
-    room = open_room(servers, policies, ["one"], v1={"max_calls_per_conversation": 1})
-    async with entered(room, "one") as api:
+    servers = {"shop": toolbox.config_entry(), "down": {"command": str(tmp_path / "nothing")}}
+    harness = open_harness(servers, policies, ["one"], v1={"max_calls_per_conversation": 1})
+    async with api_client(harness, "one") as api:
         tried = [("shop.nothing", {}), ("shop.wipe", {}), ("shop.strict", {"n": "x"}), ("down.it", {})]
         tried += [("search_tools", {"query": "get"}), ("list_servers", {})]
         for name, arguments in tried:
@@ -73,10 +75,10 @@ async def test_what_was_not_sent_does_not_count(open_room: OpenRoom, tmp_path: A
         assert code(await api.call("shop.get", conversation_id="a")) == "limit_reached"
         assert code(await api.call("call_tool", {"name": "shop.get"}, conversation_id="a")) == "limit_reached"
         assert (await api.call("search_tools", {"query": "get"}, conversation_id="a")).status == 200
-    assert [call["name"] for call in box.calls] == ["get"]
+    assert [call["name"] for call in toolbox.calls] == ["get"]
 
 
-async def test_the_limits_of_the_policy_hold_here_too(enter: Enter) -> None:
+async def test_the_limits_of_the_policy_hold_here_too(enter: OpenApi) -> None:
     """B6, F3: by the id that was given; a call that names no conversation is not made."""
     async with enter("limited") as api:
         arguments = {"city": "北京"}
@@ -86,38 +88,40 @@ async def test_the_limits_of_the_policy_hold_here_too(enter: Enter) -> None:
         assert (await api.call("weather.get", arguments)).status == 429
 
 
-async def test_when_to_come_back(open_room: OpenRoom) -> None:
+async def test_when_to_come_back(open_harness: OpenHarness) -> None:
     """B6: `Retry-After`, where a limit of the policy knows it."""
     policies = {"agents": {"one": {"allow": ["*"], "limits": {"shop.*": {"per_minute": 1}}}}}
-    room = open_room({"shop": Box([tool("get")]).upstream()}, policies, ["one"])
-    async with entered(room, "one") as api:
+    harness = open_harness({"shop": RecordingToolbox([tool("get")]).config_entry()}, policies, ["one"])
+    async with api_client(harness, "one") as api:
         assert "retry-after" not in (await api.call("shop.get")).headers
         over = await api.call("shop.get")
         assert (over.status, 1 <= int(over.headers["retry-after"]) <= 60) == (429, True)
 
 
-async def test_a_call_that_waits_for_a_person(open_room: OpenRoom, tmp_path: Any) -> None:
+async def test_a_call_that_waits_for_a_person(open_harness: OpenHarness, tmp_path: Any) -> None:
     """B6: 202 and the id of the question; once it is granted, the same call is made, and only that counts."""
     policies = {"agents": {"one": {"allow": ["*"], "confirm": ["shop.put"], "confirm_fallback": "queue"}}}
-    box = Box([tool("put")])
+    toolbox = RecordingToolbox([tool("put")])
     storage = f"sqlite+aiosqlite:///{tmp_path}/kept.db"
-    room = open_room({"shop": box.upstream()}, policies, ["one"], storage=storage, v1={"max_calls_per_conversation": 1})
-    async with entered(room, "one") as api:
+    harness = open_harness(
+        {"shop": toolbox.config_entry()}, policies, ["one"], storage=storage, v1={"max_calls_per_conversation": 1}
+    )
+    async with api_client(harness, "one") as api:
         waiting = await api.call("shop.put", conversation_id="a")
         assert (waiting.status, code(waiting)) == (202, "approval_pending")
-        approvals = await room.background.elsewhere(room.app._approvals())
+        approvals = await harness.background.elsewhere(harness.app._approvals())
         assert approvals is not None
         grant = approvals.grant(waiting.body["error"]["approval"], "a test", now=time.time())
-        await room.background.elsewhere(grant)
+        await harness.background.elsewhere(grant)
         assert (await api.call("shop.put", conversation_id="a")).status == 200
         assert code(await api.call("shop.put", conversation_id="a")) == "limit_reached"
-    assert len(box.calls) == 1
+    assert len(toolbox.calls) == 1
 
 
-async def test_a_call_that_nobody_can_agree_to(open_room: OpenRoom) -> None:
+async def test_a_call_that_nobody_can_agree_to(open_harness: OpenHarness) -> None:
     """B6: 403, since this door cannot ask a person."""
     policies = {"agents": {"one": {"allow": ["*"], "confirm": ["shop.*"]}}}
-    room = open_room({"shop": Box([tool("put")]).upstream()}, policies, ["one"])
-    async with entered(room, "one") as api:
+    harness = open_harness({"shop": RecordingToolbox([tool("put")]).config_entry()}, policies, ["one"])
+    async with api_client(harness, "one") as api:
         answer = await api.call("shop.put")
         assert (answer.status, code(answer)) == (403, "not_confirmed")

@@ -7,13 +7,13 @@ from typing import Any, Final
 import pytest
 
 from aggregator.catalog.describe.tokens import estimate
-from tests.access.rooms import Room
-from tests.journeys.hosts import MODERN
-from tests.v1.conftest import SECRET, Enter
+from tests.access.secured_harness import SecuredHarness
+from tests.end_to_end.scripted_host import MODERN
+from tests.v1.conftest import SECRET, OpenApi
 
 FORMATS: Final = ("mcp", "openai", "anthropic", "seed")
 LEVELS: Final = (1, 2, 3)
-WAYS: Final[list[dict[str, Any]]] = [
+FORMS: Final[list[dict[str, Any]]] = [
     {},
     *({"format": form} for form in FORMATS),
     *({"level": level} for level in LEVELS),
@@ -26,9 +26,9 @@ def names(tools: list[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("agent", ["one", "two", "hidden"])
-async def test_the_same_as_at_the_mcp_door(shared: Room, enter: Enter, agent: str) -> None:
+async def test_the_same_as_at_the_mcp_door(shared: SecuredHarness, enter: OpenApi, agent: str) -> None:
     """A1, C7, F3: `format=mcp` is `tools/list`, with the schemas as the policy tightened them."""
-    async with shared.guest(("http", MODERN), agent) as host, enter(agent) as api:
+    async with shared.connect_as(("http", MODERN), agent) as host, enter(agent) as api:
         answer = await api.get("tools", format="mcp")
         assert answer.body["tools"] == await host.list()
         assert answer.body["left_out"] == 0
@@ -36,12 +36,12 @@ async def test_the_same_as_at_the_mcp_door(shared: Room, enter: Enter, agent: st
 
 
 @pytest.mark.parametrize("agent", ["one", "hidden"])
-async def test_nothing_of_what_may_not_be_called_is_seen(enter: Enter, agent: str) -> None:
+async def test_nothing_of_what_may_not_be_called_is_seen(enter: OpenApi, agent: str) -> None:
     """D4, F3: in no format, at no level, whatever is searched for."""
     asked = [{}, {"query": f"{SECRET}wipe {SECRET}words"}, {"message": f"use shop.{SECRET}wipe"}, {"server": "shop"}]
     async with enter(agent) as api, enter("two") as other:
-        for way, question in itertools.product(WAYS, asked):
-            answer = await api.get("tools", **way, **question)
+        for host_kind, question in itertools.product(FORMS, asked):
+            answer = await api.get("tools", **host_kind, **question)
             assert answer.status == 200
             told = json.dumps(answer.body["tools"])
             assert SECRET not in told
@@ -51,7 +51,7 @@ async def test_nothing_of_what_may_not_be_called_is_seen(enter: Enter, agent: st
         assert SECRET not in json.dumps([intent.body["tools"], intent.body["snippet"]])
 
 
-async def test_only_tools_of_servers_that_are_up(enter: Enter) -> None:
+async def test_only_tools_of_servers_that_are_up(enter: OpenApi) -> None:
     """A1, A9: one that is not there has none, and the servers say why; each has a description."""
     async with enter("one") as api:
         assert (await api.get("tools", server="down")).body["tools"] == []
@@ -70,7 +70,7 @@ async def test_only_tools_of_servers_that_are_up(enter: Enter) -> None:
         assert {server["name"] for server in (await api.get("servers")).body["servers"]} == {"weather", "shop"}
 
 
-async def test_texts_by_level(enter: Enter) -> None:
+async def test_texts_by_level(enter: OpenApi) -> None:
     """B2: a line; compact JSON with the main parameters; the whole schema."""
     async with enter("one") as api:
         texts = [(await api.get("tools", query="天气", limit=1, level=level)).body["tools"][0] for level in LEVELS]
@@ -80,7 +80,7 @@ async def test_texts_by_level(enter: Enter) -> None:
         assert json.loads(texts[2]["text"])["inputSchema"]["required"] == ["city"]
 
 
-async def test_the_short_form(enter: Enter) -> None:
+async def test_the_short_form(enter: OpenApi) -> None:
     """B2: `[工具] name: words` at level 1, `city: 城市名` at level 2, the schema at level 3."""
     async with enter("one") as api:
         first, second, third = [
@@ -93,7 +93,7 @@ async def test_the_short_form(enter: Enter) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-async def test_every_listed_name_can_be_called(enter: Enter, form: str) -> None:
+async def test_every_listed_name_can_be_called(enter: OpenApi, form: str) -> None:
     """B3, A10: in the spelling of each format."""
     async with enter("one") as api:
         listed = names((await api.get("tools", query="天气", limit=1, format=form)).body["tools"])
@@ -101,7 +101,7 @@ async def test_every_listed_name_can_be_called(enter: Enter, form: str) -> None:
         assert (await api.call(listed[0], {"city": "北京"})).body["content"] == "北京今天晴，温度 25°C"
 
 
-async def test_what_a_policy_adds_is_shown_to_model_apis(enter: Enter) -> None:
+async def test_what_a_policy_adds_is_shown_to_model_apis(enter: OpenApi) -> None:
     """D4, B3: as a narrower property, not as an `allOf`, which they refuse."""
     async with enter("one") as api:
         tools = (await api.get("tools", server="shop", format="openai")).body["tools"]
@@ -110,7 +110,7 @@ async def test_what_a_policy_adds_is_shown_to_model_apis(enter: Enter) -> None:
         assert parameters["required"] == ["amount"]
 
 
-async def test_no_more_than_fits(enter: Enter) -> None:
+async def test_no_more_than_fits(enter: OpenApi) -> None:
     """A5, B2: whole tools, in order, within a number of tokens; what is left out is counted."""
     async with enter("one") as api:
         whole = (await api.get("tools", level=1)).body
@@ -125,7 +125,7 @@ async def test_no_more_than_fits(enter: Enter) -> None:
         assert (await api.get("tools", format="openai", max_tokens=1)).body["left_out"] == 9
 
 
-async def test_a_message_that_asks_for_nothing(enter: Enter) -> None:
+async def test_a_message_that_asks_for_nothing(enter: OpenApi) -> None:
     """A4, A5: no tools, nothing to inject."""
     async with enter("one") as api:
         answer = (await api.get("tools", message="你好，今天心情怎么样？")).body
@@ -136,7 +136,7 @@ async def test_a_message_that_asks_for_nothing(enter: Enter) -> None:
         }  # fmt: skip
 
 
-async def test_a_message_with_a_servers_keyword(enter: Enter) -> None:
+async def test_a_message_with_a_servers_keyword(enter: OpenApi) -> None:
     """A3, A5: tied to that server; Level 1 of its tools is ready to be injected, and no schema."""
     async with enter("one") as api:
         intent = (await api.post("intent", {"message": "北京明天天气如何", "limit": 3})).body
@@ -154,7 +154,7 @@ async def test_a_message_with_a_servers_keyword(enter: Enter) -> None:
 
 
 @pytest.mark.parametrize("message", ["用 weather.get 工具查一下", "调用 weather.get", "call weather.get for Rome"])
-async def test_a_message_that_names_a_tool(enter: Enter, message: str) -> None:
+async def test_a_message_that_names_a_tool(enter: OpenApi, message: str) -> None:
     """A2: an explicit call, in Chinese and in English."""
     async with enter("one") as api:
         intent = (await api.post("intent", {"message": message})).body

@@ -1,0 +1,99 @@
+"""What a run needs: the fixture on every transport, and for each upstream an aggregator of its own, as users run it."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.end_to_end.programs import environment, serving
+from tests.end_to_end.scripted_host import MODERN, over_http
+from tests.end_to_end.server_harness import ROOT
+from tests.peers.toolbox import Json
+
+DIRECT: Final = "direct"
+# How the aggregator reaches the fixture; where it is not said, the fixture speaks both eras.
+UPSTREAMS: Final = ("stdio", "stdio-legacy", "sse", "http", "http-legacy")
+NAME: Final = "fx"
+
+_BOUND: Final = 30.0
+_FIXTURE: Final = ("-m", "tests.conformance.fixture")
+
+
+@asynccontextmanager
+async def fixture(folder: Path) -> AsyncIterator[Mapping[str, str]]:
+    """The addresses of the fixture's web servers; what these say lies in `folder`."""
+    pipe = asyncio.subprocess.PIPE
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    with (folder / "fixture.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *_FIXTURE, "web", cwd=ROOT, env=environment(), stdin=pipe, stdout=pipe, stderr=log
+        )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(_BOUND):
+            addresses: dict[str, str] = json.loads(await process.stdout.readline())
+        yield addresses
+        process.stdin.close()
+        async with asyncio.timeout(_BOUND):
+            await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def entry(upstream: str, addresses: Mapping[str, str]) -> Json:
+    """The upstream as an entry of `mcpServers`."""
+    match upstream:
+        case "stdio" | "stdio-legacy":
+            legacy = upstream == "stdio-legacy"
+            only = ["--handshake-only"] if legacy else []
+            # The suite leaves calls unanswered that wait for it: over pipes nothing tells their questions from others'.
+            apart = {"isolation": "per_session"} if legacy else {}
+            return {"command": sys.executable, "args": [*_FIXTURE, "stdio", *only], "cwd": str(ROOT), **apart}
+        case "sse":
+            return {"type": "sse", "url": addresses["sse"]}
+        case _:
+            return {"type": "http", "url": addresses[upstream]}
+
+
+@asynccontextmanager
+async def aggregator(folder: Path, server: Json) -> AsyncIterator[str]:
+    """The address where the suite finds one upstream behind the aggregator, under the fixture's own names."""
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    path = folder / "aggregator.json"
+    settings = {"expose": "all", "storage": f"sqlite:///{folder / 'data.db'}"}
+    path.write_text(json.dumps({"mcpServers": {NAME: {**server, "prefix": ""}}, **settings}))
+    async with AsyncExitStack() as stack:
+        running = await stack.enter_async_context(serving(path))
+        stack.callback(lambda: (folder / "aggregator.log").write_text("".join(running.log)))
+        if server.get("isolation") == "per_session":
+            await _one_call(running.url)
+        yield f"{running.url}/mcp"
+
+
+async def _one_call(url: str) -> None:
+    """So that there is a process for a host that can be asked: the suite waits 600 ms, which is what a start takes."""
+    async with over_http(url, MODERN, capabilities={"elicitation": {}}) as host:
+        await host.named("test_simple_text")
+        await host.call("test_simple_text").result()
+
+
+@asynccontextmanager
+async def targets(wanted: Mapping[str, Path]) -> AsyncIterator[Mapping[str, str]]:
+    """The address of each target; `wanted` says where the files of each may lie."""
+    async with AsyncExitStack() as stack:
+        addresses = await stack.enter_async_context(fixture(wanted[DIRECT]))
+
+        async def address(target: str, folder: Path) -> str:
+            if target == DIRECT:
+                return addresses[DIRECT]
+            return await stack.enter_async_context(aggregator(folder, entry(target, addresses)))
+
+        async with asyncio.TaskGroup() as tasks:
+            starting = {target: tasks.create_task(address(target, folder)) for target, folder in wanted.items()}
+        yield {target: task.result() for target, task in starting.items()}

@@ -1,0 +1,18 @@
+"""The aggregator as `aggregator stdio` runs it, in process: one host, on two pipes, and servers that wait for it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aggregator.app.app import App
+from tests.end_to_end.server_harness import ServerHarness
+
+
+class StdioHarness(ServerHarness):
+    """Its only host comes in by the stdio door."""
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[tuple[str, App]]:
+        app = App(self.config)
+        app.supervisor.audience.expect_one()
+        async with app.running():
+            yield "", app

@@ -1,0 +1,160 @@
+"""When an upstream may come to rest, on a clock of its own; and that a question to a person keeps it awake."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.config.model import ServerConfig
+from aggregator.upstream.lifecycle.idle import LAZY_FROM, LAZY_TO, LOOK_UP_WAIT, IdleStop, lazy
+from tests.end_to_end.scripted_host import MODERN, VERSIONS
+from tests.end_to_end.server_harness import ServerHarness, write_config
+from tests.faults.app_harness import BOUND
+from tests.peers.serving import BackgroundLoop
+from tests.server_requests.entries import ABLE, ANSWERS, FORM, stdio_entry
+from tests.server_requests.replies import asked, is_question, reply, resume, text_as_json
+from tests.supervision.virtual_clock import VirtualLoop
+
+PATIENT = True
+IDLE = 100.0
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    made = VirtualLoop()
+    yield made
+    made.close()
+
+
+class IdleProbe:
+    """A rest, and somebody who waits for it."""
+
+    def __init__(self, loop: VirtualLoop, **fields: Any) -> None:
+        self.loop = loop
+        self.config = ServerConfig(id="s", key="s", prefix="s", type="stdio", command="x", **fields)
+        self.rest = IdleStop(lambda: self.config)
+        self.wanted = False
+
+    def waits(self) -> asyncio.Task[None]:
+        async def begin() -> asyncio.Task[None]:
+            self.rest.begin()
+            return asyncio.ensure_future(self.rest.idle(lambda: self.wanted))
+
+        task = self.loop.run_until_complete(begin())
+        self.loop.settle()
+        return task
+
+    def do(self, work: Callable[[], Any]) -> Any:
+        async def run() -> Any:
+            return work()
+
+        return self.loop.run_until_complete(run())
+
+    def after(self, seconds: float, task: asyncio.Task[None]) -> bool:
+        self.loop.pass_time(seconds)
+        return task.done()
+
+
+def test_use_puts_it_off(loop: VirtualLoop) -> None:
+    """Proves: C4. From the end of the last use, however many there are; what lasts is waited for."""
+    bed = IdleProbe(loop, idle_timeout=IDLE)
+    task = bed.waits()
+    assert not bed.after(90, task)
+    uses = [bed.rest.use() for _ in range(2)]
+    for use in uses:
+        bed.do(use.__enter__)
+    assert not bed.after(10 * IDLE, task)
+    bed.do(lambda: uses[0].__exit__(None, None, None))
+    assert not bed.after(10 * IDLE, task)
+    bed.do(lambda: uses[1].__exit__(None, None, None))
+    assert not bed.after(99, task)
+    bed.do(bed.rest.need)
+    assert not bed.after(99, task)
+    assert bed.after(2, task)
+
+
+def test_what_others_want_puts_it_off(loop: VirtualLoop) -> None:
+    """Proves: C4, C5"""
+    bed = IdleProbe(loop, idle_timeout=IDLE)
+    bed.wanted = True
+    task = bed.waits()
+    assert not bed.after(10 * IDLE, task)
+    bed.wanted = False
+    assert bed.after(IDLE, task)
+
+
+def test_a_question_puts_it_off(loop: VirtualLoop) -> None:
+    """Proves: C4. Though no call is under way while a person thinks."""
+    bed = IdleProbe(loop, idle_timeout=IDLE)
+    task = bed.waits()
+    bed.do(lambda: bed.rest.stay(900))
+    assert not bed.after(899, task)
+    assert bed.after(2, task)
+
+
+def test_without_a_time_it_never_rests_until_it_is_given_one(loop: VirtualLoop) -> None:
+    """Proves: C4"""
+    bed = IdleProbe(loop)
+    task = bed.waits()
+    assert not bed.after(1e6, task)
+    bed.config = bed.config.model_copy(update={"idle_timeout": IDLE})
+    bed.do(bed.rest.amended)
+    assert bed.after(0, task)
+
+
+def test_what_only_tells_what_it_has_rests_at_once(loop: VirtualLoop) -> None:
+    """Proves: F4. Unless it is needed by then; then it is like any other."""
+    bed = IdleProbe(loop)
+    bed.rest.learn()
+    assert bed.waits().done()
+    bed = IdleProbe(loop)
+    bed.rest.learn()
+    bed.do(bed.rest.need)
+    assert not bed.after(1e6, bed.waits())
+
+
+def test_a_look_up_is_waited_for_a_moment(loop: VirtualLoop) -> None:
+    """Proves: F4. A database that does not answer is as good as none."""
+    bed = IdleProbe(loop)
+
+    async def known() -> asyncio.Task[None]:
+        return asyncio.ensure_future(bed.rest.known())
+
+    task = loop.run_until_complete(known())
+    assert not bed.after(LOOK_UP_WAIT - 0.1, task)
+    assert bed.after(0.2, task)
+    bed.rest.looked_up()
+    assert bed.after(0, loop.run_until_complete(known()))
+
+
+def test_lazy_ones_do_not_all_come_at_once() -> None:
+    assert (lazy(0.0), lazy(1.0)) == (LAZY_FROM, LAZY_TO)
+
+
+@pytest.mark.parametrize("version", [MODERN, VERSIONS[0]])
+async def test_it_stays_while_a_person_thinks(version: str, tmp_path: Path) -> None:
+    """Proves: C4. Whether the host waits with its call or comes back later; another server sleeps meanwhile."""
+    servers = {name: stdio_entry("modern", idle_timeout="100ms") for name in ("one", "other")}
+    with BackgroundLoop() as background:
+        harness = ServerHarness(background, write_config(tmp_path, servers))
+        async with harness.host("http", version, capabilities=ABLE) as host:
+            params = {"name": "one.ask", "arguments": {"key": "k", "rounds": [[FORM]]}}
+            call = host.ask("tools/call", params)
+            if version == MODERN:
+                interim = await call.result()
+            else:
+                question = await asked(host)
+                assert is_question(question)
+            await host.call("other.seen").result()
+            async with asyncio.timeout(BOUND):
+                while harness.app.links["other"].state == "ready":
+                    await host.ask("tools/list").result()
+            assert harness.app.links["one"].state == "ready"
+            if version == MODERN:
+                result = await resume(host, "tools/call", params, interim, [ANSWERS["form"]]).result()
+            else:
+                await reply(host, question, ANSWERS["form"])
+                result = await call.result()
+            assert text_as_json(result) == {"answers": [[ANSWERS["form"]]], "begun": 1}

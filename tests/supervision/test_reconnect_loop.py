@@ -1,0 +1,239 @@
+"""The life of a link against a simple model of it, on a clock of its own: whatever happens, in whatever order."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from aggregator.config.model import ServerConfig
+from aggregator.upstream.lifecycle import backoff
+from aggregator.upstream.lifecycle import state as life
+from aggregator.upstream.lifecycle.backoff import delay
+from aggregator.upstream.lifecycle.failures import Failure
+from aggregator.upstream.lifecycle.idle import LAZY_TO, LOOK_UP_WAIT, IdleStop
+from aggregator.upstream.lifecycle.reconnect_loop import ReconnectLoop
+from aggregator.upstream.lifecycle.state import UpstreamState
+from aggregator.upstream.lifecycle.states import State, StateAndReason
+from tests.supervision.virtual_clock import VirtualLoop
+
+PATIENT = True
+
+GRACE = 30.0
+# What no pause is longer than, and what none is shorter than.
+LONGEST = max(backoff.REFUSED_CAP, backoff.RETRY_AFTER_CAP * 1.1)
+SHORTEST = backoff.FIRST / 2
+
+
+Connection = asyncio.Future[Failure | None]
+
+
+class _Lines(logging.Handler):
+    """The lines that tell of a transition."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "is still" not in record.getMessage():
+            self.lines.append(record.getMessage())
+
+
+class ReconnectMachine(RuleBasedStateMachine):
+    """One upstream: connections that come, fail, break and rest, and callers that want it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = VirtualLoop()
+        self.notifications = _Lines()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(life, "time", self)
+        logger = logging.getLogger("aggregator.upstream.lifecycle.state")
+        self.patch.setattr(logger, "handlers", [self.notifications])
+        self.patch.setattr(logger, "level", logging.INFO)
+        self.patch.setattr(logger, "propagate", False)
+        self.moves = 0
+        self.state: State = "starting"
+        self.current: Connection | None = None
+        self.wrong: list[Any] = []
+        self.loop.set_exception_handler(lambda loop, context: self.wrong.append(context))
+        # The model: when the latest attempt or connection ended, the failures in a row, for how long it asked to
+        # be left alone, since when a lost one is being mended, and whether a refusal has hidden it since.
+        self.ended: float | None = None
+        self.failures = 0
+        self.asked = 0.0
+        self.lost: float | None = None
+        self.hidden = False
+
+    def time(self) -> float:
+        """The wall clock of what is tested."""
+        return self.loop.time()
+
+    def moved(self) -> None:
+        self.moves += 1
+        assert self.life.state != self.state, "only what is another state is told"
+        self.state = self.life.state
+
+    async def once(self) -> Failure | None:
+        assert self.current is None, "never two connections at once"
+        if self.ended is not None:
+            longest = max(delay(self.failures, 1.0, refused=True), min(self.asked, backoff.RETRY_AFTER_CAP) * 1.1)
+            assert SHORTEST <= self.loop.time() - self.ended <= longest, "no attempt too soon, and none too late"
+        self.current = self.loop.create_future()
+        try:
+            return await self.current
+        finally:
+            self.current = None
+
+    async def close(self) -> None:
+        """Nothing is beside it."""
+
+    @initialize(start=st.sampled_from(["eager", "on_call", "lazy"]), known=st.booleans(), needed=st.booleans())
+    def begin(self, start: Any, known: bool, needed: bool) -> None:
+        """`needed`: somebody called before it was looked up what it had."""
+        config = ServerConfig(id="s", key="s", prefix="s", type="stdio", command="x", start=start)
+        self.life = UpstreamState("s", StateAndReason("starting"), lambda: GRACE, self.moved, str)
+        self.rest = IdleStop(lambda: config)
+        self.known = known
+
+        async def run() -> asyncio.Task[None]:
+            if needed:
+                self.rest.need()
+            self.rest.looked_up()
+            self.life.known = known
+            course = ReconnectLoop(lambda: config, self.life, self.rest, self.once, self.close)
+            return asyncio.ensure_future(course.run())
+
+        self.task = self.loop.run_until_complete(run())
+        self.loop.settle()
+        held_back = not needed and (start == "lazy" or (start == "on_call" and known))
+        assert self.life.asleep == held_back
+        learns = start == "on_call" and not known and not needed
+        resting = self.loop.create_task(self.rest.idle(lambda: False))
+        self.loop.settle()
+        assert resting.done() == learns, "what runs only to tell what it has does not run on"
+        resting.cancel()
+        if start == "lazy" and held_back:
+            self.loop.pass_time(LOOK_UP_WAIT + LAZY_TO)
+            assert not self.life.asleep
+
+    def in_loop(self, work: Any) -> None:
+        async def run() -> None:
+            work()
+
+        self.loop.run_until_complete(run())
+
+    @rule(well=st.booleans(), flag=st.booleans(), died=st.booleans(), number=st.integers(0, 3))
+    def go_on(self, well: bool, flag: bool, died: bool, number: int) -> None:
+        """Whatever the upstream can do now."""
+        if self.current is None:
+            next_try = self.life.condition.next_try
+            self.loop.pass_time(next_try - self.loop.time() if next_try is not None else 1.0)
+            self.call()
+        elif self.life.state != "ready" and well:
+            self.connect()
+        elif self.life.state != "ready":
+            self.fail(self.current, flag, died, (None, 0.0, 40.0, 1e9)[number])
+        elif well:
+            self.come_to_rest(self.current, flag)
+        else:
+            self.lose(self.current, (0.0, 0.0, 20.0, 100.0)[number], died, flag)
+
+    def connect(self) -> None:
+        self.in_loop(lambda: self.life.move("connected"))
+        self.lost, self.hidden, self.known = None, False, True
+
+    def fail(self, current: Connection, lasting: bool, died: bool, retry: float | None) -> None:
+        self.hidden |= lasting or self.life.state == "starting"
+        self.failures, self.asked = self.failures + 1, retry or 0.0
+        current.set_result(Failure("it fell", lasting, died, retry_after=retry))
+        self.ended = self.loop.time()
+        self.loop.settle()
+
+    def lose(self, current: Connection, served: float, died: bool, told: bool) -> None:
+        if told:
+            # Somebody noticed before the connection itself did.
+            self.in_loop(lambda: self.life.move("lost", "it fell"))
+        self.failures, self.asked = 1 if served > backoff.STABLE else self.failures + 1, 0.0
+        current.set_result(Failure("it fell", False, died, served))
+        self.ended = self.lost = self.loop.time()
+        self.loop.settle()
+
+    def come_to_rest(self, current: Connection, called: bool) -> None:
+        """`called`: in the very moment."""
+
+        def rest() -> None:
+            self.life.move("rest", "nobody used it")
+            if called:
+                self.life.wake()
+
+        self.in_loop(rest)
+        current.set_result(None)
+        self.ended, self.failures = None, 0
+        self.loop.settle()
+        assert self.life.asleep != called
+        assert (self.current is not None) == called
+
+    @rule()
+    def call(self) -> None:
+        asleep = self.life.asleep
+        self.in_loop(self.life.wake)
+        self.in_loop(self.life.wake)
+        self.loop.settle()
+        assert not self.life.asleep
+        assert not asleep or self.current is not None
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 12.0, 29.0, 31.0, 400.0]))
+    def wait(self, seconds: float) -> None:
+        self.loop.pass_time(seconds)
+
+    @invariant()
+    def is_in_the_state_that_the_model_says(self) -> None:
+        if not hasattr(self, "life"):
+            return
+        state = self.life.state
+        if self.lost is not None:
+            over = self.hidden or self.loop.time() - self.lost >= GRACE
+            assert state == ("unavailable" if over else "reconnecting")
+        elif self.hidden:
+            assert state == "unavailable"
+        else:
+            assert state in ("starting", "ready", "stopped")
+        assert self.life.shown == (self.known and state != "unavailable")
+
+    @invariant()
+    def is_always_on_its_way(self) -> None:
+        """Either it is asleep, or an attempt or connection is there, or its time is known and near."""
+        if not hasattr(self, "life"):
+            return
+        now = self.life.condition
+        if self.current is None and not self.life.asleep:
+            assert now.next_try is not None
+            assert self.loop.time() <= now.next_try <= self.loop.time() + LONGEST
+        else:
+            assert now.next_try is None
+
+    @invariant()
+    def says_each_transition_once(self) -> None:
+        assert len(self.notifications.lines) == self.moves
+
+    @invariant()
+    def nothing_goes_wrong_unseen(self) -> None:
+        assert not self.wrong
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "task"):
+                self.task.cancel()
+                self.loop.settle()
+                assert self.task.cancelled()
+                assert (self.life.state, self.life.over, self.life.shown) == ("stopped", True, False)
+        finally:
+            self.patch.undo()
+            self.loop.close()
+
+
+TestUpstream = ReconnectMachine.TestCase

@@ -1,0 +1,143 @@
+"""The shelf: a catalog of what is shown now, vetted once per change, and one bad server costs only itself."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aggregator.catalog import validate as vet_module
+from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.slices import Steps
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.views import catalog_builder as shelf_module
+from aggregator.gateway.views.catalog_builder import CatalogBuilder
+from aggregator.upstream.lifecycle.states import StateAndReason
+from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.upstream import Upstream
+
+from .strategies import server, tool
+
+BOUND = 5
+
+
+def _upstreams(*names: str) -> dict[str, Upstream]:
+    """Links that were never run, ready with one tool each."""
+    links = {name: Upstream(server(name), Reaper(), lambda link: None) for name in names}
+    for link in links.values():
+        link.life.condition = StateAndReason("ready")
+        link.definitions = [tool("t")]
+    return links
+
+
+def _builder(links: dict[str, Upstream]) -> CatalogBuilder:
+    return CatalogBuilder(links, links, 47)
+
+
+async def test_only_what_is_shown_is_listed_in_config_order() -> None:
+    """Proves: C17, C4"""
+    links = _upstreams("b", "a", "c")
+    builder = _builder(links)
+    assert [record.name for record in builder.stock().tools] == ["b.t", "a.t", "c.t"]
+    links["a"].life.condition = StateAndReason("unavailable")
+    links["c"].life.condition = StateAndReason("reconnecting")
+    assert [record.name for record in builder.stock().tools] == ["b.t", "c.t"]
+
+
+async def test_a_list_is_vetted_once_per_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    vetted: list[str] = []
+
+    def counting(config: ServerConfig, *rest: Any, **more: Any) -> Steps[tuple[tuple[ToolRecord, ...], list[str]]]:
+        vetted.append(config.id)
+        return vet_module.vet_steps(config, *rest, **more)
+
+    monkeypatch.setattr(shelf_module, "vet_steps", counting)
+    links = _upstreams("a", "b")
+    builder = _builder(links)
+    builder.stock()
+    builder.stock()
+    links["b"].definitions = [tool("new")]
+    assert [record.name for record in builder.stock().tools] == ["a.t", "b.new"]
+    assert vetted == ["a", "b", "b"]
+
+
+async def test_a_name_that_another_server_casts_a_shadow_on_stays_put_when_that_server_leaves() -> None:
+    """Proves: F2"""
+    links = _upstreams("a", "a_b")
+    builder = _builder(links)
+    both = {record.listed["canonical"] for record in builder.stock().tools}
+    links["a"].life.condition = StateAndReason("unavailable")
+    (left,) = builder.stock().tools
+    assert left.listed["canonical"] in both
+    assert left.listed["canonical"] != "a_b.t"
+
+
+async def test_a_list_nobody_foresaw_costs_only_its_server() -> None:
+    """Proves: E4, C4"""
+    links = _upstreams("good", "bad", "fine")
+    links["bad"].definitions = [tool("x", inputSchema={"type": "object", "properties": {"$id": {"type": "string"}}})]
+    names = [record.name for record in _builder(links).stock().tools]
+    assert [name for name in names if not name.startswith("bad.")] == ["good.t", "fine.t"]
+
+
+async def test_a_failure_after_connecting_does_not_end_the_link_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong once a server was ready, the link has to try again."""
+    link = Upstream(server("s"), Reaper(), lambda link: None)
+    lived = asyncio.Event()
+
+    async def live(stack: Any) -> None:
+        link.life.move("connected")
+        lived.set()
+        raise RuntimeError("a bug in whatever reads the list")
+
+    monkeypatch.setattr(link, "_live", live)
+    async with asyncio.timeout(BOUND):
+        running = asyncio.ensure_future(link.run())
+        await lived.wait()
+        await asyncio.wait([running], timeout=0.05)
+        ended = running.done()
+        running.cancel()
+        await asyncio.wait([running])
+    assert not ended, f"the link is {link.state} and will never connect again"
+
+
+async def test_what_was_said_of_a_list_is_not_said_again(caplog: pytest.LogCaptureFixture) -> None:
+    """Proves: E9. Another server that comes or goes has every list vetted anew; only what is new is a warning."""
+    links = _upstreams("a")
+    links["a"].definitions = [tool("t"), {"name": "one"}]
+    builder = _builder(links)
+    builder.stock()
+    said = len(caplog.records)
+    assert said
+    builder.reconfigure(("a", "b"), 47)
+    builder.stock()
+    assert len(caplog.records) == said
+    links["a"].definitions = [tool("t"), {"name": "two"}]
+    builder.stock()
+    assert len(caplog.records) > said
+
+
+async def test_what_was_looked_over_ahead_is_not_again_when_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: C5. Neither a list that a server is about to have, nor lists under another configuration."""
+    links = _upstreams("a", "b")
+    builder = _builder(links)
+    builder.stock()
+    new = [tool("new")]
+    await builder.look_over(links["a"], "tool", new)
+    other = [links[name].config.model_copy(update={"prefix": f"{name}_x"}) for name in links]
+    await builder.prepare(other, 47)
+    monkeypatch.setattr(shelf_module, "at_once", _never)
+    links["a"].definitions = new
+    with pytest.raises(AssertionError, match="at once"):
+        builder.stock()  # what was made ready since then is for the other configuration
+    links["a"].definitions = old = [tool("old")]
+    await builder.look_over(links["a"], "tool", old)
+    assert [record.name for record in builder.stock().tools] == ["a.old", "b.t"]
+    await builder.prepare(other, 47)
+    for config in other:
+        links[config.id].amend(config)
+    builder.reconfigure((config.prefix for config in other), 47)
+    assert [record.name for record in builder.stock().tools] == ["a_x.old", "b_x.t"]
+
+
+def _never(steps: object) -> None:
+    raise AssertionError("nothing is to be done at once")
