@@ -1,14 +1,18 @@
-"""Holds every module to the plan in `aggregator.LAYERS`, by reading its imports: nothing is run but the last test.
+"""Holds every module to the plan in `aggregator.LAYERS` and to the laws of the tree, by reading the source.
 
-Rule 1: a module imports its own package and layers below; never a neighbour in the same layer, never upwards. Inside
-packages that have subpackages `aggregator.INNER_LAYERS` says the same.
+Rule 1: a module imports its own package and layers below; never a neighbour on the same layer, never upwards. Inside a
+package that has packages in it, `aggregator.INNER_LAYERS` says the same of its parts.
 Rule 2: modules named in strings (`package.module:name`, loaded when needed) are imports like any other.
+
+Nothing of the package is run but in the last test. `python -m tests.test_layers [PACKAGE ...]` prints which part of a
+package imports which.
 """
 
 import ast
 import re
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -21,54 +25,86 @@ from aggregator import INNER_LAYERS, LAYERS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "aggregator"
-LINES_AT_MOST: Final = 405
+LINES_AT_MOST: Final = 400
+MODULES_IN_A_FOLDER: Final = 16
 
-# Folders that are no layer: upstream servers of their own.
-STRANGERS: Final = frozenset({"examples"})
-# The package itself (its version and its plan) belongs to everyone; `python -m` stands above all layers.
-EVERYONES: Final = PACKAGE
-ENTRANCE: Final = f"{PACKAGE}.__main__"
+# Folders on no layer: upstream servers that are programs of their own.
+EXAMPLES: Final = f"{PACKAGE}.examples"
+# Alembic loads what is in here, by its own rules.
+LOADED_BY_ALEMBIC: Final = "storage.migrations"
+# `python -m aggregator` stands above all layers.
+ENTRY_POINT: Final = f"{PACKAGE}.__main__"
 
-# The imports inside functions, and what each is good for.
+# Imports inside functions, by module and target, each with its reason.
 INSIDE_FUNCTIONS: Final = {
-    (f"{PACKAGE}.cli.__init__", f"{PACKAGE}.cli.commands"): "importing the package must not load the command line",
-    (f"{PACKAGE}.cli.runtime.setup", "uvloop"): "an optional dependency",
-    (f"{PACKAGE}.catalog.search.semantic", "numpy"): "an optional dependency",
-    (f"{PACKAGE}.catalog.search.semantic", "safetensors.numpy"): "an optional dependency",
-    (f"{PACKAGE}.catalog.search.semantic", "tokenizers"): "an optional dependency",
-    (f"{PACKAGE}.config.files.report", "difflib"): "only when something is wrong: every start would pay for it",
+    ("aggregator.cli", "aggregator.cli.commands"): "importing the package must not load the command line",
+    ("aggregator.cli.runtime.setup", "uvloop"): "an optional dependency",
+    ("aggregator.catalog.search.semantic", "numpy"): "an optional dependency",
+    ("aggregator.catalog.search.semantic", "safetensors.numpy"): "an optional dependency",
+    ("aggregator.catalog.search.semantic", "tokenizers"): "an optional dependency",
+    ("aggregator.config.files.report", "difflib"): "only when something is wrong: every start would pay for it",
 }
 # What `--help` and the stdio handshake must not wait for.
 HEAVY: Final = ("mcp", "uvicorn", "starlette", "aiohttp")
 
-_NAMED_IN_STRING: Final = re.compile(rf"({PACKAGE}(?:\.\w+)+):\w+")
+# Tasks are started in one place, where each has an owner. Elsewhere only what is awaited where it was made.
+TASKS: Final = "aggregator.domain.bounds.tasks"
+TASKS_OF_THEIR_OWN: Final = {
+    "aggregator.app.key_sync": "awaited by `learn`, shielded from its time limit; `follow` goes on with it",
+    "aggregator.audit.writer": "awaited, shielded: an end in the middle does not throw away an open database",
+    "aggregator.upstream.process.process": "a child is stopped to the end, even where the wait for it is cancelled",
+}
+
+# A type that proves a step was taken, and the one module that may say so.
+ONE_MAKER: Final = {"Permitted": "aggregator.gateway.calls.pipeline", "Checked": "aggregator.gateway.calls.pipeline"}
+
+# What decides: its docstring says `This file decides`. These must, others may.
+DECIDERS: Final = frozenset(
+    f"{PACKAGE}.{name}"
+    for name in (
+        "upstream.lifecycle.states",
+        "upstream.lifecycle.backoff",
+        "upstream.lifecycle.failures",
+        "upstream.health.circuit_breaker",
+        "catalog.difference",
+        "config.difference",
+        "domain.bounds.token_bucket",
+    )
+)
+_WAITS: Final = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
+_CLOCKS: Final = frozenset({"asyncio", "anyio", "time", "datetime", "threading"})
+
+_IN_STRING: Final = re.compile(rf"({PACKAGE}(?:\.\w+)+):(\w+)")
 
 
 @dataclass(frozen=True)
 class Import:
-    """One import statement's target, by full module name where it is one of ours."""
+    """The target of one import, by full module name where it is one of ours; `place` is `file:line`."""
 
     target: str
-    line: int
+    place: str
     in_function: bool
     by_string: bool = False
 
 
 @dataclass(frozen=True)
 class Module:
-    """A file of the package; `name` ends in `__init__` for a package's own file."""
+    """A file of the package; a package goes by its own name, without `__init__`."""
 
     name: str
     path: Path
 
     @property
-    def part(self) -> str:
-        """The folder or top-level file it belongs to."""
-        return self.name.split(".")[1]
-
-    @property
     def tree(self) -> ast.Module:
         return _parsed(self.path)
+
+    @property
+    def is_example(self) -> bool:
+        return f"{self.name}.".startswith(f"{EXAMPLES}.")
+
+    def place(self, line: int = 1) -> str:
+        """Return a place in this file as editors and terminals follow it."""
+        return f"{self.path.relative_to(ROOT)}:{line}"
 
 
 @cache
@@ -78,151 +114,272 @@ def _parsed(path: Path) -> ast.Module:
 
 def _modules() -> dict[str, Module]:
     files = sorted((ROOT / PACKAGE).rglob("*.py"))
-    names = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in files}
-    return {name: Module(name, path) for name, path in names.items()}
+    names = (".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files)
+    return {name: Module(name, path) for name, path in zip(names, files, strict=True)}
 
 
 MODULES: Final = _modules()
-BUILDING: Final = [m for m in MODULES.values() if m.name != f"{PACKAGE}.__init__" and m.part not in STRANGERS]
-LAYER_OF: Final = {part: at for at, layer in enumerate(LAYERS) for part in layer}
+OURS: Final = [module for module in MODULES.values() if not module.is_example and module.name != PACKAGE]
 
 
-def _full(name: str) -> str:
-    """The module an imported name lies in: `package.module.attribute` -> `package.module`."""
-    if not name.startswith(f"{PACKAGE}."):
-        return name
-    while name != PACKAGE:
-        if name in MODULES:
-            return name
-        if f"{name}.__init__" in MODULES:
-            return f"{name}.__init__"
+def _module_of(name: str) -> str:
+    """Return the module that an imported name lies in: `package.module.attribute` -> `package.module`."""
+    while name not in MODULES and "." in name and name.startswith(f"{PACKAGE}."):
         name = name.rpartition(".")[0]
-    return EVERYONES
+    return name
 
 
-def imports(module: Module) -> Iterator[Import]:
-    """Every import of a module, the ones in strings included."""
+@cache
+def imports(module: Module) -> tuple[Import, ...]:
+    """Return every import of a module, those in strings included."""
+    return tuple(_imports(module))
+
+
+def _imports(module: Module) -> Iterator[Import]:
     stack: list[tuple[ast.AST, bool]] = [(module.tree, False)]
     while stack:
         node, inside = stack.pop()
+        place = module.place(getattr(node, "lineno", 1))
         if isinstance(node, ast.Import):
-            yield from (Import(_full(alias.name), node.lineno, inside) for alias in node.names)
+            yield from (Import(_module_of(alias.name), place, inside) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module.path}:{node.lineno}: imports are absolute here"
+            assert node.level == 0, f"{place}: imports are absolute here"
             base = node.module or ""
-            targets = {_full(f"{base}.{alias.name}") for alias in node.names} if base.startswith(PACKAGE) else {base}
-            yield from (Import(target, node.lineno, inside) for target in sorted(targets))
+            targets = {_module_of(f"{base}.{alias.name}") for alias in node.names} if _is_ours(base) else {base}
+            yield from (Import(target, place, inside) for target in sorted(targets))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            named = _NAMED_IN_STRING.fullmatch(node.value)
+            named = _IN_STRING.fullmatch(node.value)
             if named:
-                yield Import(_full(named[1]), node.lineno, inside, by_string=True)
+                yield Import(_module_of(named[1]), place, inside, by_string=True)
         deeper = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         stack.extend((child, deeper) for child in ast.iter_child_nodes(node))
 
 
+def _is_ours(name: str) -> bool:
+    return name == PACKAGE or name.startswith(f"{PACKAGE}.")
+
+
 def _ours(module: Module) -> Iterator[Import]:
-    yield from (i for i in imports(module) if i.target == PACKAGE or i.target.startswith(f"{PACKAGE}."))
+    yield from (found for found in imports(module) if _is_ours(found.target))
 
 
-@pytest.mark.parametrize("module", BUILDING, ids=lambda module: module.name)
-def test_imports_go_down_only(module: Module) -> None:
-    own_layer = -1 if module.name == ENTRANCE else LAYER_OF[module.part]
-    for found in _ours(module):
-        if found.target == EVERYONES:
-            continue
-        part = found.target.split(".")[1]
-        if part == module.part and module.name != ENTRANCE:
-            continue
-        place = f"{module.path}:{found.line}"
-        assert part in LAYER_OF, f"{place}: {found.target} is in no layer"
-        assert LAYER_OF[part] > own_layer, f"{place}: {module.part} must not know {found.target}"
+def _part_of(module: str, package: str) -> str:
+    """Return the part of a package that a module belongs to, empty where it lies outside or is the package's own."""
+    return module[len(package) + 1 :].partition(".")[0] if module.startswith(f"{package}.") else ""
 
 
-def _inner(package: str, name: str) -> str | None:
-    """The entry of `package` that a module lies in: a subpackage or a module; None for the package's own file."""
-    rest = name.removeprefix(f"{PACKAGE}.{package}.").split(".")[0]
-    return None if rest == "__init__" else rest
+def _classes(module: Module) -> Iterator[ast.ClassDef]:
+    yield from (node for node in module.tree.body if isinstance(node, ast.ClassDef))
 
 
-@pytest.mark.parametrize("package", INNER_LAYERS)
-def test_imports_between_subpackages_go_down_only(package: str) -> None:
-    row_of = {entry: at for at, row in enumerate(INNER_LAYERS[package]) for entry in row}
-    inside = [m for m in BUILDING if m.name.startswith(f"{PACKAGE}.{package}.")]
-    subpackages = {m.name.split(".")[len(package.split(".")) + 1] for m in inside if m.name.endswith(".__init__")}
-    subpackages.discard("__init__")
-    entries = {_inner(package, m.name) for m in inside} - {None}
-    assert set(row_of) - {"."} <= entries, f"{package}: the plan names what is not there"
-    assert subpackages <= set(row_of), f"{package}: in no row: {subpackages - set(row_of)}"
-    for module in inside:
-        own = _inner(package, module.name)
+def test_imports_go_down_only() -> None:
+    layer_of = {part: at for at, layer in enumerate(LAYERS) for part in layer}
+    problems = []
+    for module in OURS:
+        own = _part_of(module.name, PACKAGE)
+        own_layer = -1 if module.name == ENTRY_POINT else layer_of[own]
         for found in _ours(module):
-            if own is None or not found.target.startswith(f"{PACKAGE}.{package}."):
-                continue
-            other = _inner(package, found.target)
-            if other is None or other == own:
-                continue
-            unnamed = own not in row_of and other not in row_of
-            above, below = row_of.get(own, row_of.get(".")), row_of.get(other, row_of.get("."))
-            place = f"{module.path}:{found.line}"
-            assert above is not None, f"{place}: {own} is in no row of {package}"
-            assert below is not None, f"{place}: {other} is in no row of {package}"
-            known = above < below or (above == below and (unnamed or not {own, other} & subpackages))
-            assert known, f"{place}: {own} must not know {found.target}"
+            part = _part_of(found.target, PACKAGE)
+            if part and part != own and layer_of.get(part, -1) <= own_layer:
+                problems.append(f"{found.place}: {own} must not import {found.target}")
+    assert not problems
 
 
-def test_every_module_is_in_one_layer() -> None:
-    assert len(LAYER_OF) == sum(map(len, LAYERS)), "a package stands in two layers"
-    parts = {module.part for module in BUILDING if module.name != ENTRANCE}
-    assert parts <= set(LAYER_OF), f"in no layer: {parts - set(LAYER_OF)}"
+def test_imports_between_parts_of_a_package_go_down_only() -> None:
+    """A part is a module of the package or a package in it; modules on one row may import each other, packages not."""
+    problems = []
+    for inner, rows in INNER_LAYERS.items():
+        package = f"{PACKAGE}.{inner}"
+        packages = _packages_in(package)
+        row_of = {part: at for at, row in enumerate(rows) for part in row}
+        for (part, target), found in _arrows(package).items():
+            above, below = row_of.get(part, row_of.get(".")), row_of.get(target, row_of.get("."))
+            if above is None or below is None:
+                problems.append(
+                    f"{found.place}: the plan of {inner} has no row for {part if above is None else target}"
+                )
+            elif above > below or (above == below and {part, target} & packages):
+                problems.append(f"{found.place}: {inner}.{part} must not import {found.target}")
+    assert not problems
 
 
-def test_what_strings_name_is_there() -> None:
-    for module in BUILDING:
-        texts = (node.value for node in ast.walk(module.tree) if isinstance(node, ast.Constant))
-        for named in (_NAMED_IN_STRING.fullmatch(text) for text in texts if isinstance(text, str)):
-            assert named is None or {named[1], f"{named[1]}.__init__"} & set(MODULES), f"{module.path}: {named[0]}"
+def test_the_plan_names_every_package_once_and_nothing_else() -> None:
+    have_packages = {module.name.removeprefix(f"{PACKAGE}.") for module in OURS if _packages_in(module.name)}
+    assert set(INNER_LAYERS) == have_packages - {LOADED_BY_ALEMBIC}
+    for inner, rows in INNER_LAYERS.items():
+        named = [part for row in rows for part in row if part != "."]
+        assert len(set(named)) == len(named), f"{inner}: a part is on two rows"
+        parts = {_part_of(name, f"{PACKAGE}.{inner}") for name in MODULES} - {""}
+        assert _packages_in(f"{PACKAGE}.{inner}") <= set(named) <= parts, inner
+
+
+def _packages_in(package: str) -> set[str]:
+    """Return the names of the packages that lie in a package, without those inside them."""
+    below = {name.rpartition(".")[0] for name in MODULES if name.startswith(f"{package}.")}
+    return {_part_of(name, package) for name in below} - {""}
+
+
+def test_every_module_is_on_one_layer() -> None:
+    listed = [part for layer in LAYERS for part in layer]
+    assert len(set(listed)) == len(listed), "a folder is on two layers"
+    parts = {_part_of(module.name, PACKAGE) for module in OURS if module.name != ENTRY_POINT}
+    assert parts == set(listed)
 
 
 def test_the_package_itself_imports_nothing() -> None:
-    assert not list(imports(MODULES[f"{PACKAGE}.__init__"]))
+    assert not imports(MODULES[PACKAGE])
 
 
-@pytest.mark.parametrize("module", MODULES.values(), ids=lambda module: module.name)
-def test_examples_and_the_package_are_strangers(module: Module) -> None:
-    an_example = module.name.split(".")[1] in STRANGERS
-    for found in _ours(module):
-        if found.target == EVERYONES:
-            assert not an_example, f"{module.path}:{found.line}"
-            continue
-        assert (found.target.split(".")[1] in STRANGERS) == an_example, f"{module.path}:{found.line}"
+def test_examples_and_the_rest_do_not_know_each_other() -> None:
+    assert not [
+        f"{found.place}: {found.target}"
+        for module in MODULES.values()
+        for found in _ours(module)
+        if MODULES[found.target].is_example != module.is_example
+    ]
+
+
+def test_strings_name_things_that_are_there() -> None:
+    problems = []
+    for module in OURS:
+        texts = (
+            node for node in ast.walk(module.tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
+        for place, named in ((module.place(node.lineno), _IN_STRING.fullmatch(str(node.value))) for node in texts):
+            if named and not (named[1] in MODULES and named[2] in _defined(MODULES[named[1]])):
+                problems.append(f"{place}: {named[0]}")
+    assert not problems
+
+
+def _defined(module: Module) -> set[str]:
+    stored = {
+        node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return stored | {node.name for node in module.tree.body if isinstance(node, kinds)}
 
 
 def test_imports_inside_functions_are_the_few_with_a_reason() -> None:
-    found = {(m.name, i.target) for m in BUILDING for i in imports(m) if i.in_function and not i.by_string}
-    assert found == set(INSIDE_FUNCTIONS)
+    found = {
+        (module.name, one.target): one.place
+        for module in OURS
+        for one in imports(module)
+        if one.in_function and not one.by_string
+    }
+    without_reason = [place for pair, place in found.items() if pair not in INSIDE_FUNCTIONS]
+    assert not without_reason
+    assert not set(INSIDE_FUNCTIONS) - set(found), "no longer there"
 
 
-def test_no_module_imports_itself_round_a_circle() -> None:
+def test_no_module_imports_itself_in_a_circle() -> None:
     # What a string names is loaded later, so it closes no circle; the layers hold for it all the same.
-    edges = {module.name: {i.target for i in _ours(module) if not i.by_string} for module in MODULES.values()}
+    _no_circle({m.name: {i.target: i.place for i in _ours(m) if not i.by_string} for m in MODULES.values()})
+
+
+def test_parts_of_a_package_do_not_import_each_other_in_a_circle() -> None:
+    """A part is a module of the package or a package in it."""
+    for package in {name.rpartition(".")[0] for name in MODULES if name.count(".") > 1}:
+        arrows: dict[str, dict[str, str]] = defaultdict(dict)
+        for (part, target), found in _arrows(package, strings=False).items():
+            arrows[part][target] = found.place
+        _no_circle(arrows)
+
+
+def _arrows(package: str, *, strings: bool = True) -> dict[tuple[str, str], Import]:
+    """Return the pairs of parts of a package of which one imports the other, with one import for each."""
+    arrows = {}
+    for module in MODULES.values():
+        part = _part_of(module.name, package)
+        for found in _ours(module) if part else ():
+            target = _part_of(found.target, package)
+            if target and target != part and (strings or not found.by_string):
+                arrows[part, target] = found
+    return arrows
+
+
+def _no_circle(arrows: dict[str, dict[str, str]]) -> None:
     done: set[str] = set()
 
     def visit(name: str, way: tuple[str, ...]) -> None:
-        assert name not in way, " -> ".join((*way, name))
+        assert name not in way, " -> ".join((*way, name)) + f": {arrows[way[-1]][name]}"
         if name not in done:
-            for target in sorted(edges.get(name, ())):
+            for target in sorted(arrows.get(name, ())):
                 visit(target, (*way, name))
             done.add(name)
 
-    for name in edges:
+    for name in list(arrows):
         visit(name, ())
 
 
-@pytest.mark.parametrize("module", MODULES.values(), ids=lambda module: module.name)
-def test_a_module_has_one_idea(module: Module) -> None:
-    lines = len(module.path.read_text(encoding="utf-8").splitlines())
-    assert lines <= LINES_AT_MOST, f"{module.path} has {lines} lines: it is likely two ideas"
-    assert ast.get_docstring(module.tree), f"{module.path} does not say what it is for"
+def test_a_module_has_one_idea() -> None:
+    lengths = {module.place(): len(module.path.read_text("utf-8").splitlines()) for module in MODULES.values()}
+    assert not {place: lines for place, lines in lengths.items() if lines > LINES_AT_MOST}, "likely two ideas"
+
+
+def test_no_folder_is_crowded() -> None:
+    count = Counter(module.path.parent.relative_to(ROOT) for module in OURS if module.path.name != "__init__.py")
+    assert not {str(folder): modules for folder, modules in count.items() if modules > MODULES_IN_A_FOLDER}
+
+
+def test_class_names_are_unique() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for module in OURS:
+        for node in _classes(module):
+            places[node.name].append(module.place(node.lineno))
+    assert not {name: found for name, found in places.items() if len(found) > 1}
+
+
+def test_deciders_do_not_await_and_read_no_clock() -> None:
+    deciders = {m.name: m for m in OURS if "this file decides" in (ast.get_docstring(m.tree) or "").lower()}
+    assert set(deciders) >= DECIDERS
+    problems = [
+        f"{module.place(getattr(node, 'lineno', 1))}: {ast.unparse(node).splitlines()[0]}"
+        for module in deciders.values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, _WAITS) or _imports_a_clock(node)
+    ]
+    assert not problems
+
+
+def _imports_a_clock(node: ast.AST) -> bool:
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    return bool({name.partition(".")[0] for name in names} & _CLOCKS)
+
+
+def _calls(*names: str) -> Iterator[tuple[str, str]]:
+    """Yield the module and the place of each call of a function or class of these names, or of their `_make`."""
+    for module in OURS:
+        for call in (node for node in ast.walk(module.tree) if isinstance(node, ast.Call)):
+            called = call.func
+            if isinstance(called, ast.Attribute) and called.attr == "_make":
+                called = called.value
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
+            if name in names:
+                yield module.name, module.place(call.lineno)
+
+
+@pytest.mark.parametrize(("name", "maker"), ONE_MAKER.items())
+def test_what_proves_a_step_has_one_maker(name: str, maker: str) -> None:
+    makers = list(_calls(name))
+    assert makers, f"{name} is made nowhere"
+    assert not [place for module, place in makers if module != maker]
+
+
+def test_tasks_are_started_where_they_have_an_owner() -> None:
+    started = set(_calls("create_task", "ensure_future"))
+    allowed = {TASKS, *TASKS_OF_THEIR_OWN}
+    assert not [place for module, place in sorted(started) if module not in allowed]
+    assert not allowed - {module for module, _ in started}, "no longer there"
+
+
+def test_no_module_imports_everything_of_another() -> None:
+    assert not [
+        module.place(node.lineno)
+        for module in MODULES.values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+    ]
 
 
 @pytest.mark.parametrize("name", [f"{PACKAGE}.cli.commands", f"{PACKAGE}.cli.stdio"])
@@ -232,3 +389,9 @@ def test_help_and_the_stdio_handshake_load_nothing_heavy(name: str) -> None:
         [sys.executable, "-W", "error", "-c", check], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
+
+
+if __name__ == "__main__":
+    for of in sys.argv[1:] or sorted({name.rpartition(".")[0] for name in MODULES if name != PACKAGE}):
+        for (part, target), one in sorted(_arrows(of).items()):
+            print(f"{of}: {part} -> {target}  ({one.place})")

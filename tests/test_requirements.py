@@ -1,17 +1,18 @@
-"""The table of requirements, `tests/requirements.toml`, held to the tests both ways.
+"""Holds the requirements, `tests/requirements.toml`, and the tests to each other, by reading the files.
 
 A test says what it proves in its docstring: at the start, `C8, C10: blocks untouched.`, or on a line of its own,
-`Proves: C8, C10`. Each such claim is in the table under its id, and each test the table names exists. A test may stand
-in the table without saying so itself. Tests are found by reading the files; nothing is run.
+`Proves: C8, C10`. Each id that a test names is in the table, and each id in the table is named by a test.
 
-`python tests/test_requirements.py` adds to the table what tests claim, and takes out tests that are gone.
+`python tests/test_requirements.py [ID ...]` prints the requirements, all or these, each with the tests that prove it.
 """
 
 import ast
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -40,10 +41,11 @@ class Test:
 
 @dataclass(frozen=True)
 class Requirement:
-    """What an id means, and which tests prove it."""
+    """One entry of the table; `source` is the page of the documentation that promises it, perhaps with a heading."""
 
-    means: str
-    tests: tuple[str, ...]
+    id: str
+    says: str
+    source: str
 
 
 def _tests_in(path: Path) -> Iterator[Test]:
@@ -57,67 +59,64 @@ def _tests_in(path: Path) -> Iterator[Test]:
             yield Test(f"{inside}::{node.name}", ast.get_docstring(node) or "")
 
 
-def _tests() -> dict[str, Test]:
-    return {test.node: test for path in sorted((ROOT / "tests").rglob("test_*.py")) for test in _tests_in(path)}
+@cache
+def _tests() -> tuple[Test, ...]:
+    return tuple(test for path in sorted((ROOT / "tests").rglob("test_*.py")) for test in _tests_in(path))
 
 
-def _table() -> dict[str, Requirement]:
+@cache
+def _table() -> tuple[Requirement, ...]:
     read = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    return {id_: Requirement(entry["means"], tuple(entry["tests"])) for id_, entry in read.items()}
+    return tuple(Requirement(id_, **entry) for id_, entry in read.items())
 
 
-def test_every_entry_has_a_meaning_and_tests() -> None:
-    for id_, entry in _table().items():
-        assert re.fullmatch(_ID, id_), id_
-        assert entry.means.endswith("."), f"{id_} does not say in a sentence what it means"
-        assert entry.tests, f"{id_} is proven by nothing"
-        assert len(set(entry.tests)) == len(entry.tests), f"{id_} names a test twice"
+def _proofs() -> dict[str, list[str]]:
+    """Return the tests that name each id of the table, by node id."""
+    return {entry.id: [test.node for test in _tests() if entry.id in test.claims] for entry in _table()}
 
 
-def test_every_test_in_the_table_exists() -> None:
-    tests = _tests()
-    gone = [f"{id_}: {node}" for id_, entry in _table().items() for node in entry.tests if node not in tests]
-    assert not gone, "python tests/test_requirements.py takes them out"
+def _anchors(page: Path) -> set[str]:
+    """Return the headings of a page as links name them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_every_claim_of_a_test_is_in_the_table() -> None:
-    table = _table()
-    claims = [(id_, test.node) for test in _tests().values() for id_ in sorted(test.claims)]
-    unknown = sorted({id_ for id_, _ in claims} - set(table))
-    assert not unknown, "these ids have no entry: add one with its meaning"
-    missing = [f"{id_}: {node}" for id_, node in claims if node not in table[id_].tests]
-    assert not missing, "python tests/test_requirements.py puts them in"
+def test_every_requirement_is_a_sentence_with_a_source() -> None:
+    for entry in _table():
+        assert re.fullmatch(_ID, entry.id), entry.id
+        assert entry.says.endswith("."), f"{entry.id} does not say in a sentence what it asks"
+        page, _, heading = entry.source.partition("#")
+        assert (ROOT / page).is_file(), f"{entry.id}: there is no {page}"
+        assert not heading or heading in _anchors(ROOT / page), f"{entry.id}: {page} has no heading #{heading}"
 
 
-def test_claims_are_written_so_that_they_are_found() -> None:
-    assert not [test.node for test in _tests().values() if _NEARLY.search(test.doc) and not test.claims]
+def test_every_requirement_is_proven() -> None:
+    assert not [id_ for id_, proofs in _proofs().items() if not proofs]
+
+
+def test_every_id_that_a_test_names_is_a_requirement() -> None:
+    known = {entry.id for entry in _table()}
+    assert not [f"{test.node}: {sorted(test.claims - known)}" for test in _tests() if test.claims - known]
+
+
+def test_ids_are_named_so_that_they_are_found() -> None:
+    assert not [test.node for test in _tests() if _NEARLY.search(test.doc) and not test.claims]
 
 
 def test_the_table_is_in_order() -> None:
-    assert TABLE.read_text(encoding="utf-8") == _written(_table()), "python tests/test_requirements.py puts it in order"
+    ids = [entry.id for entry in _table()]
+    assert ids == sorted(ids, key=lambda id_: (id_[0], int(id_[1:])))
 
 
-def _written(table: dict[str, Requirement]) -> str:
-    parts = [
-        "# Requirement id -> the tests that prove it. tests/test_requirements.py holds it to the tests and tidies it."
-    ]
-    for id_ in sorted(table, key=lambda id_: (id_[0], int(id_[1:]))):
-        listed = "".join(f'  "{node}",\n' for node in sorted(table[id_].tests))
-        means = table[id_].means.replace("\\", "\\\\").replace('"', '\\"')
-        parts.append(f'[{id_}]\nmeans = "{means}"\ntests = [\n{listed}]')
-    return "\n\n".join(parts) + "\n"
-
-
-def _completed() -> dict[str, Requirement]:
-    tests = _tests()
-    return {
-        id_: Requirement(
-            entry.means,
-            tuple({*(n for n in entry.tests if n in tests), *(n for n, test in tests.items() if id_ in test.claims)}),
-        )
-        for id_, entry in _table().items()
-    }
+def main(wanted: list[str]) -> None:
+    """Print the requirements of these ids, or all of them, with the tests that prove each."""
+    proofs = _proofs()
+    for entry in _table():
+        if not wanted or entry.id in wanted:
+            print(f"{entry.id}  {entry.says}  ({entry.source})")
+            for node in proofs[entry.id]:
+                print(f"    {node}")
 
 
 if __name__ == "__main__":
-    TABLE.write_text(_written(_completed()), encoding="utf-8")
+    main(sys.argv[1:])

@@ -53,7 +53,10 @@ async def health(served: ServingProgram) -> Json:
 
 
 async def test_it_starts_while_another_program_keeps_the_database_locked(config: Path, database: Path) -> None:
-    """D4: Nobody is let in whose key is not known, and everybody who has one once it can be read."""
+    """D4: Nobody is let in whose key is not known, and everybody who has one once it can be read.
+
+    Proves: E1
+    """
     key = await a_key(database)
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -90,6 +93,8 @@ async def test_the_log_says_who_gets_in_once_the_keys_are_read(config: Path, dat
 
 async def test_keys_that_were_lost_with_a_damaged_file(config: Path, database: Path) -> None:
     """D4: The log, the health page, `status`, `keys` and whoever is refused on this machine say which file it is,
+
+    Proves: E1
     and what to do; that works while the program runs."""
     database.write_bytes(b"This is no database. " * 500)
     async with serving(config) as served:
@@ -110,7 +115,10 @@ async def test_keys_that_were_lost_with_a_damaged_file(config: Path, database: P
 
 
 async def test_a_database_that_is_deleted_lets_nobody_in(config: Path, database: Path) -> None:
-    """D4: It is made anew at once; that there is no key in it does not open the door."""
+    """D4: It is made anew at once; that there is no key in it does not open the door.
+
+    Proves: E1
+    """
     key = await a_key(database)
     async with serving(config) as served:
         assert (await asked(served, key)).status_code == 200

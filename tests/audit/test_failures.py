@@ -274,7 +274,10 @@ async def test_a_write_that_is_given_up_keeps_no_lock(hasty: Database, path: Pat
 async def test_damaged_pages_are_noticed_at_the_start(
     url: str, made: Path, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not only when somebody reads them, which may be after a year; the log goes on, and a whole one is no news."""
+    """Not only when somebody reads them, which may be after a year; the log goes on, and a whole one is no news.
+
+    Proves: E1
+    """
     async with open_database(url) as database:
         await database.audit.append(
             ChainBatch([row(make_call(number, user_id="to-find"), NOTHING) for number in range(400)])

@@ -90,6 +90,7 @@ def test_a_pipe_does_not_keep_us_waiting(expander: Expander, tmp_path: Path) -> 
 
 
 def test_what_was_put_in_is_known_as_secret(expander: Expander) -> None:
+    """Proves: D1."""
     expander.expand("${SOME_KEY:-default} ${KEY} ${file:token.txt} ${NONE:-default} ${EMPTY}")
     assert expander.secrets == {"s-1", "k-123", "t-456"}
     assert "k-123" not in repr(expander)

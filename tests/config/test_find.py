@@ -14,6 +14,7 @@ from aggregator.storage.locate import default_url
 
 
 def test_the_order_of_places(tmp_path: Path) -> None:
+    """Proves: E7."""
     working, own = tmp_path / "working", tmp_path / "config" / "aggregator"
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "APPDATA": str(tmp_path / "config"), "HOME": str(tmp_path)}
     if sys.platform == "darwin":

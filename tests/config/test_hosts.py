@@ -19,12 +19,14 @@ def servers(load_file: Load, content: dict[str, Any]) -> dict[str, ServerConfig]
 
 @pytest.mark.parametrize("content", host_configs.EVERYONE.values(), ids=host_configs.EVERYONE)
 def test_a_pasted_file_costs_no_word(load_file: Load, tmp_path: Path, content: dict[str, Any]) -> None:
+    """Proves: E7."""
     (tmp_path / ".env").write_text("A=1\n")
     found = servers(load_file, content)
     assert found.keys() == content.get("mcpServers", content.get("servers", {})).keys()
 
 
 def test_vs_code(load_file: Load, tmp_path: Path) -> None:
+    """Proves: E7."""
     (tmp_path / ".env").write_text("# why\nexport TOKEN='t-1' # here\nPLAIN = a b # c\nLINES=\"a\\nb\"\n\nnonsense\n")
     found = servers(load_file, host_configs.VS_CODE)
     assert found["Perplexity"].env == {"PERPLEXITY_API_KEY": "key-2", "REGION": "eu"}
@@ -48,6 +50,7 @@ def test_what_an_env_file_holds_is_secret_and_env_goes_before_it(load_file: Load
 
 
 def test_the_others(load_file: Load, tmp_path: Path) -> None:
+    """Proves: E7."""
     (tmp_path / ".env").write_text("")
     cline = servers(load_file, host_configs.CLINE_AND_ROO)
     assert [server.type for server in cline.values()] == ["stdio", "http", "http", "sse"]

@@ -98,6 +98,7 @@ environs = st.dictionaries(
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(roots, environs)
 def test_any_object_is_a_configuration(tmp_path: Path, root: dict[str, object], environ: dict[str, str]) -> None:
+    """Proves: E9."""
     path = tmp_path / "aggregator.json"
     path.write_text(json.dumps(root))
     loaded = load(path, environ)

@@ -20,6 +20,7 @@ def places(loaded: Loaded) -> list[tuple[str, str, str]]:
 
 
 def test_a_server_from_the_environment_alone() -> None:
+    """Proves: C16, E7."""
     loaded = load(None, legal("http://127.0.0.1:9000/sse", "sse", "1500"))
     (server,) = loaded.config.servers
     assert not loaded.problems
@@ -39,6 +40,7 @@ def test_a_server_from_the_environment_alone() -> None:
     ],
 )
 def test_what_is_added(environ: dict[str, str], expected: dict[str, object]) -> None:
+    """Proves: C16."""
     (server,) = load(None, environ).config.servers
     assert {name: getattr(server, name) for name in expected} == expected
 
@@ -57,6 +59,7 @@ def test_what_is_added(environ: dict[str, str], expected: dict[str, object]) -> 
     ],
 )
 def test_what_is_changed(load_file: Load, entry: object, environ: dict[str, str], expected: dict[str, object]) -> None:
+    """Proves: C16."""
     loaded = load_file({"mcpServers": {"legal": entry}}, environ)
     (server,) = loaded.config.servers
     assert {name: getattr(server, name) for name in expected} == expected
@@ -86,6 +89,7 @@ def test_keys_are_matched_without_capitals_and_signs(load_file: Load) -> None:
     ],
 )
 def test_what_cannot_be_used_is_a_warning(load_file: Load, environ: dict[str, str], where: str) -> None:
+    """Proves: C16."""
     loaded = load_file({"mcpServers": {"legal": STDIO}}, environ)
     (server,) = loaded.config.servers
     assert (server.type, server.command, server.timeout) == ("stdio", "legal-server", 30)

@@ -63,6 +63,7 @@ def test_other_hosts_keys_are_told() -> None:
 
 
 def test_the_example_loads(load_file: Load) -> None:
+    """Proves: F8."""
     (example,) = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
     loaded = load_file(example, {"MAPS_KEY": "k"})
     assert not loaded.problems

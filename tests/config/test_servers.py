@@ -21,6 +21,7 @@ def one(load_file: Load, entry: object, key: str = "it", **environ: str) -> tupl
 
 
 def test_what_is_not_written_has_its_default(load_file: Load) -> None:
+    """Proves: A9, B4."""
     server, problems = one(load_file, {"command": "npx", "args": ["-y", 3, True], "env": {"PORT": 8080, "GONE": None}})
     assert not problems
     assert server
@@ -104,6 +105,7 @@ def test_an_entry_without_a_word(load_file: Load, entry: object, expected: dict[
     ],
 )
 def test_a_bad_entry_is_left_out_with_the_place_and_the_fix(load_file: Load, entry: object, said: str) -> None:
+    """Proves: E9."""
     server, problems = one(load_file, entry)
     assert server is None
     assert len(problems) == 1
@@ -217,6 +219,7 @@ def test_folders_are_relative_to_the_file(load_file: Load, tmp_path: Path) -> No
     ],
 )
 def test_a_missing_variable_switches_the_server_off(load_file: Load, entry: object, place: str) -> None:
+    """Proves: E9."""
     server, problems = one(load_file, entry)
     assert server
     assert not server.enabled
@@ -234,6 +237,7 @@ def test_one_that_is_switched_off_already_is_not_told_of_variables(load_file: Lo
 
 
 def test_variables_are_filled_in(load_file: Load) -> None:
+    """Proves: D1, E7."""
     entry = {
         "url": "http://a/?key=${K}",
         "headers": {"A": "Bearer ${K}"},
@@ -247,6 +251,7 @@ def test_variables_are_filled_in(load_file: Load) -> None:
 
 
 def test_secrets_are_known_and_in_no_repr_or_message(load_file: Load) -> None:
+    """Proves: D1."""
     secrets = {"tok-1", "hdr-2", "pw-3", "query-4", "proxy-5", "env-6", "arg-7"}
     entries = {
         "a": {

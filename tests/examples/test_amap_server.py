@@ -65,6 +65,7 @@ async def answer(session: ClientSession, tool: str, **arguments: Any) -> dict[st
 
 @pytest.mark.parametrize("query", ["", "?key=", "?key=wrong", f"?key={KEY}x", f"?KEY={KEY}", "?key=%ff%E4%B8%AD"])
 async def test_without_the_right_key_the_door_answers_401_and_says_how(amap: AmapProcess, query: str) -> None:
+    """Proves: E8."""
     async with httpx2.AsyncClient(timeout=BOUND) as client:
         response = await client.get(f"{amap.url}{query}")
     assert response.status_code == 401
@@ -87,6 +88,7 @@ async def test_foreign_hosts_are_refused_on_loopback(amap: AmapProcess) -> None:
 
 
 async def test_lists_the_twelve_tools_with_their_parameters(amap: AmapProcess) -> None:
+    """Proves: E10."""
     async with connected(amap) as session:
         tools = {tool.name: tool for tool in (await session.list_tools()).tools}
     assert tools.keys() == PARAMETERS.keys()
@@ -102,6 +104,7 @@ async def test_lists_the_twelve_tools_with_their_parameters(amap: AmapProcess) -
 
 
 async def test_addresses_and_coordinates_agree_both_ways(amap: AmapProcess) -> None:
+    """Proves: E10."""
     async with connected(amap) as session:
         [found] = (await answer(session, "maps_geo", address="北京市朝阳区国贸"))["return"]
         assert (found["location"], found["adcode"], found["level"]) == (GUOMAO, "110105", "兴趣点")
@@ -114,6 +117,7 @@ async def test_addresses_and_coordinates_agree_both_ways(amap: AmapProcess) -> N
 
 
 async def test_weather_is_the_same_by_name_and_by_adcode(amap: AmapProcess) -> None:
+    """Proves: E10."""
     async with connected(amap) as session:
         by_name = await answer(session, "maps_weather", city="杭州")
         assert by_name == await answer(session, "maps_weather", city="330100")
@@ -123,6 +127,7 @@ async def test_weather_is_the_same_by_name_and_by_adcode(amap: AmapProcess) -> N
 
 
 async def test_searches_lead_to_details(amap: AmapProcess) -> None:
+    """Proves: E10."""
     async with connected(amap) as session:
         [station] = (await answer(session, "maps_text_search", keywords="站", city="北京", types="火车站"))["pois"]
         detail = await answer(session, "maps_search_detail", id=station["id"])
@@ -138,6 +143,7 @@ async def test_searches_lead_to_details(amap: AmapProcess) -> None:
 
 
 async def test_routes_are_longer_than_the_crow_flies_and_slower_on_foot(amap: AmapProcess) -> None:
+    """Proves: E10."""
     ends = {"origin": TIANANMEN, "destination": GUOMAO}
     async with connected(amap) as session:
         [straight] = (await answer(session, "maps_distance", origins=TIANANMEN, destination=GUOMAO, type="0"))[
@@ -159,6 +165,7 @@ async def test_routes_are_longer_than_the_crow_flies_and_slower_on_foot(amap: Am
 
 
 async def test_between_cities_one_takes_the_train(amap: AmapProcess) -> None:
+    """Proves: E10."""
     async with connected(amap) as session:
         found = await answer(
             session, "maps_direction_transit_integrated", origin=TIANANMEN, destination=BUND, city="010", cityd="310101"
@@ -169,6 +176,7 @@ async def test_between_cities_one_takes_the_train(amap: AmapProcess) -> None:
 
 
 async def test_locates_a_few_networks(amap: AmapProcess) -> None:
+    """Proves: E10."""
     async with connected(amap) as session:
         found = await answer(session, "maps_ip_location", ip="223.5.5.5")
     assert (found["city"], found["adcode"]) == ("杭州市", "330100")
@@ -212,6 +220,7 @@ async def test_mistakes_are_answered_with_what_to_send_instead(
 async def test_a_signal_ends_it_with_status_0_despite_an_open_stream_and_the_key_is_never_written(
     start_amap: Callable[..., AmapProcess], number: int
 ) -> None:
+    """Proves: E8."""
     amap = start_amap(KEY)
     async with httpx2.AsyncClient(timeout=BOUND) as client:
         assert (await client.get(f"{amap.url}?key=wrong-{KEY}")).status_code == 401

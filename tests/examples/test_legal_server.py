@@ -34,6 +34,7 @@ async def refusal(client: Client, tool: str, **arguments: Any) -> str:
 
 
 async def test_lists_three_read_only_tools_with_output_schemas(legal: Client) -> None:
+    """Proves: C14."""
     tools = (await legal.list_tools()).tools
     assert {tool.name for tool in tools} == TOOLS
     for tool in tools:
@@ -58,6 +59,7 @@ async def test_lists_three_read_only_tools_with_output_schemas(legal: Client) ->
     ],
 )
 async def test_finds_the_article_first(legal: Client, query: str, law: str, number: int) -> None:
+    """Proves: C14."""
     found = await answer(legal, "search_statutes", query=query)
     assert found["match"] == "exact"
     first = found["items"][0]
@@ -109,6 +111,7 @@ async def test_finds_latin_words_whatever_their_case_and_width(legal: Client) ->
 
 
 async def test_cases_say_everywhere_that_they_are_made_up(legal: Client) -> None:
+    """Proves: C14."""
     found = await answer(legal, "search_cases", query="公司", limit=20)
     assert found["items"]
     for part in (found, *found["items"]):
@@ -132,6 +135,7 @@ async def test_cases_say_everywhere_that_they_are_made_up(legal: Client) -> None
 async def test_every_answer_is_attributed_and_fits_its_output_schema(
     legal: Client, tool: str, arguments: dict[str, Any]
 ) -> None:
+    """Proves: C14."""
     found = await answer(legal, tool, **arguments)
     for part in (found, *found.get("items", [])):
         assert part["source"]
@@ -148,6 +152,7 @@ async def test_nothing_found_is_an_answer_with_advice(legal: Client) -> None:
 
 
 async def test_templates_are_fetched_by_id_or_title_with_their_placeholders(legal: Client) -> None:
+    """Proves: C14."""
     by_id = await answer(legal, "get_document_template", template="IOU")
     assert by_id == await answer(legal, "get_document_template", template=" 借条 ")
     for other in [by_id["id"], *(entry["id"] for entry in by_id["others"])]:

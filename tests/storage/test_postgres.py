@@ -61,6 +61,7 @@ def of_state(sqlstate: str, *, invalidated: bool = False, wrapped: bool = True) 
     ],
 )
 def test_errors_are_one_line_for_an_operator(error: Exception, kind: type[StorageError], said: str) -> None:
+    """Proves: E1."""
     found = postgres.translated(error, make_url(URL))
     assert type(found) is kind
     assert said in str(found)
@@ -73,7 +74,10 @@ def test_a_fault_of_ours_is_none_of_the_servers(error: Exception) -> None:
 
 
 async def test_a_server_that_is_down_is_no_traceback(tmp_path: Path) -> None:
-    """Whatever is asked of it; here by a driver that cannot connect."""
+    """Whatever is asked of it; here by a driver that cannot connect.
+
+    Proves: E1
+    """
     engine = Engine(f"sqlite+aiosqlite:///{tmp_path}/a.db", None)
 
     def refuse(*_: Any) -> None:
@@ -91,6 +95,7 @@ async def test_a_server_that_is_down_is_no_traceback(tmp_path: Path) -> None:
 
 
 def test_without_its_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: E1."""
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     for command in (keys.listed, audit.tail):
         with pytest.raises(
@@ -101,7 +106,10 @@ def test_without_its_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("query", ["sslmode=require", "ssl=require&whatever=1"])
 async def test_options_that_the_driver_does_not_know(driver: None, query: str) -> None:
-    """Before it is connected to, and with the names of them."""
+    """Before it is connected to, and with the names of them.
+
+    Proves: E1
+    """
     with pytest.raises(StorageError, match=r"\((sslmode|whatever)\); `ssl=require` is one") as raised:
         async with open_database(f"{URL}?{query}"):
             pass
