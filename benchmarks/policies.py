@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.frontends.web.credentials import facts_of
@@ -69,12 +69,12 @@ class _Bench:
 
     def __init__(self, workload: Workload) -> None:
         self._world = workload
-        self._app = App(workload.config, workload.policies)
+        self._app = build_app(workload.config, workload.policies)
         assert self._app.live is not None
         assert self._app.live.rulebook is not None, self._app.live.problems
         self._live = self._app.live
         self._documents = self._app.live.rulebook.documents
-        asyncio.run(self._app.learn_keys())
+        asyncio.run(self._app.load_keys())
         agents, tools = workload.agents, workload.catalog.tools
         # Strides that are prime to the sizes: every agent and every tool has its turn.
         self._pairs = [(agents[at * 7 % len(agents)], tools[at * 37 % len(tools)]) for at in range(_PAIRS)]
@@ -97,7 +97,7 @@ class _Bench:
         return {**measured, **self._checks()}
 
     def _reload(self) -> float:
-        return _cost(lambda folder: App(self._world.config, folder), [self._world.policies])
+        return _cost(lambda folder: build_app(self._world.config, folder), [self._world.policies])
 
     def _forget(self) -> None:
         self._live.rulebook = Rulebook(self._documents)
@@ -113,10 +113,10 @@ class _Bench:
             for at in range(_PAIRS)
         ]
         access, agents = self._app.access, self._world.agents
-        known = access.admit(facts_of(scopes[0], "http"))
+        known = access.authenticate(facts_of(scopes[0], "http"))
         assert isinstance(known, Principal), known
         assert known.agent_id == agents[0].agent_id
-        return _cost(lambda scope: access.admit(facts_of(scope, "http")), scopes)
+        return _cost(lambda scope: access.authenticate(facts_of(scope, "http")), scopes)
 
     def _checks(self) -> dict[str, float]:
         plain: list[Asked] = []

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.config.load import load
 from aggregator.domain.principal import Principal
 from aggregator.frontends.server import WebServer
@@ -139,10 +140,10 @@ async def _running(place: Path, variant: Recording, url: str) -> AsyncIterator[t
     rules = f"agents:\n  shop: {{ keys: ['{policy_line(key.record)}'], allow: [echo.*]{limits} }}\n"
     (policies / "main.yaml").write_text(rules)
     config = load(write_config(place, {"echo": {"command": "played"}}, **variant.settings), {}).config
-    app = App(config, policies, f"sqlite+aiosqlite:///{place / 'aggregator.db'}", keeps_records=True)
-    await app.learn_keys()
+    app = build_app(config, policies, f"sqlite+aiosqlite:///{place / 'aggregator.db'}", keeps_records=True)
+    await app.load_keys()
     if variant.metrics:
-        app.observing.count(Snapshot)
+        app.telemetry.enable_metrics(Snapshot)
     os.environ.update(variant.variables(url))
     try:
         async with app.running():
@@ -170,7 +171,7 @@ async def _paths(app: App, web: WebServer, key: str) -> Mapping[str, Call]:
 
 
 def _gateway(app: App, era: Era) -> Call:
-    link, variant = app.links["echo"], _BackChannel()
+    link, variant = app.upstreams["echo"], _BackChannel()
     params: dict[str, Any] = {**CALL, "_meta": ENVELOPE} if era == "modern" else dict(CALL)
     version, session = (MODERN, None) if era == "modern" else (LEGACY, "one")
     host = Host("http", "canonical", Principal("shop"), version, session=session)
@@ -204,7 +205,7 @@ async def _round(app: App, call: Call) -> tuple[float, float]:
 
 async def _settled(app: App) -> None:
     """Return once nothing is on its way into the database or to the receiver."""
-    audit, spans = app.observing.audit, app.observing.spans
+    audit, spans = app.telemetry.audit, app.telemetry.spans
     while audit is not None and audit.report()["waiting"]:  # noqa: ASYNC110 - nothing tells of it
         await asyncio.sleep(0.05)
     if spans is not None:

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from aggregator.adapters.discreet import discreet
 from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.config.load import Loaded, find_config, load_found, load_mapping, must_start
 from aggregator.config.servers.names import source_of
 from aggregator.domain.call import CONVERSATION_KEY
@@ -80,7 +81,7 @@ class InProcessHost:
         self._news = asyncio.Event()
         self._closed = False
         self._others: dict[str, InProcessHost] = {}
-        app.gateway.changes.attach(self._host)
+        app.gateway.list_changes.attach(self._host)
 
     def __repr__(self) -> str:
         return f"<Inside {'closed' if self._closed else 'open'}, agent {self._host.principal.agent_id}>"
@@ -90,7 +91,7 @@ class InProcessHost:
         for other in self._others.values():
             other.close()
         self._closed = True
-        self._app.gateway.changes.detach(self._host)
+        self._app.gateway.list_changes.detach(self._host)
         self._news.set()
 
     async def offers(self) -> list[ListedTools]:
@@ -207,7 +208,7 @@ class InProcessHost:
         record = self._app.gateway.called(self._host.principal, definition["name"])
         if record is None:
             return ListedTools(definition, None, "aggregator")
-        return ListedTools(definition, record, source_of(self._app.links[record.server].config.type))
+        return ListedTools(definition, record, source_of(self._app.upstreams[record.server].config.type))
 
     async def _changed(self) -> bool:
         await self._news.wait()
@@ -244,7 +245,7 @@ async def open_inside(config: Source, agent: str | None, names: Style) -> AsyncI
         storage = loaded.storage or default_url(environ)
         # A mapping stands in no folder that could have policies beside it: it has those that it names.
         policies = None if isinstance(config, Mapping) and "policies" not in config else loaded.policies
-        app = App(loaded.config, policies, storage, keeps_records=True, redactor=loaded.redactor)
+        app = build_app(loaded.config, policies, storage, keeps_records=True, redactor=loaded.redactor)
         principal = _principal(app, agent, environ)
         async with app.running():
             inside = InProcessHost(app, principal, names)
@@ -264,7 +265,7 @@ def _read(config: Source, environ: Mapping[str, str]) -> tuple[Loaded, object]:
 
 def _principal(app: App, agent: str | None, environ: Mapping[str, str]) -> Principal:
     """Raises OperatorError when that cannot be the name of an agent."""
-    principal = app.access.admit(RequestFacts("stdio", launch_agent=launch_agent(agent, environ)))
+    principal = app.access.authenticate(RequestFacts("stdio", launch_agent=launch_agent(agent, environ)))
     assert isinstance(principal, Principal), "a program may run itself as any agent"
     return principal
 

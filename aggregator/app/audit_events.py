@@ -1,4 +1,4 @@
-"""What happens besides calls, put into words for the audit: logins, policies, upstreams, their tools."""
+"""Audit events besides calls: refused logins, policies, configurations, upstream states, changed tools."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from aggregator.policy.live import LivePolicies, Reloaded
 from aggregator.storage.records import Approval
 from aggregator.upstream.upstream import Upstream
 
-# Who keeps knocking gets a row at once, and one with a count after so long: nobody can fill the log with them.
+# Seconds. The first refusal of a source gets a row at once, the others one row with a count after this time, so that
 KNOCKS: Final = 60.0
-# Beyond so many, all count as one.
+# Sources that are counted apart; beyond that, all count as one.
 _KNOCKERS: Final = 1_000
 _OTHERS: Final = "others"
 _LINES: Final = 50
@@ -23,7 +23,7 @@ _LINES: Final = 50
 
 @dataclass(slots=True)
 class _RefusedLogins:
-    """`more` after the first; `timer` is when they are told."""
+    """Repeated refusals of one source. `more` counts those after the first; `timer` ends the count."""
 
     details: dict[str, Any]
     reason: str
@@ -32,7 +32,7 @@ class _RefusedLogins:
 
 
 class AuditEvents:
-    """Notes what differs from what it was told before."""
+    """The audit events besides calls. Each is written once, when something differs from before."""
 
     def __init__(self, observing: CallTelemetry, links: Mapping[str, Upstream]) -> None:
         self._observing = observing
@@ -41,24 +41,24 @@ class AuditEvents:
         self._knocks: dict[tuple[str, str], _RefusedLogins] = {}
 
     def login_refused(self, facts: RequestFacts, refused: Refused) -> None:
-        """Somebody was not let in."""
+        """Record a refused request; repetitions are counted and recorded together."""
         if self._observing.audit is None:
             return
-        # How long somebody has to wait differs from one time to the next.
+        # The text of a refusal with a waiting time differs each time.
         why = refused.reason if refused.retry_after is None else str(refused.status)
-        key = facts.source.address or facts.door, why
+        key = facts.source.address or facts.frontend, why
         if key not in self._knocks and len(self._knocks) >= _KNOCKERS:
             key = _OTHERS, str(refused.status)
         if key in self._knocks:
             self._knocks[key].more += 1
             return
-        details = {"door": facts.door, "address": facts.source.address, "status": refused.status}
+        details = {"door": facts.frontend, "address": facts.source.address, "status": refused.status}
         timer = asyncio.get_running_loop().call_later(KNOCKS, self._tell_knocks, key)
         self._knocks[key] = _RefusedLogins(details, refused.reason, timer)
-        self._observing.note("login_refused", refused.reason, details=details)
+        self._observing.record_event("login_refused", refused.reason, details=details)
 
     def close(self) -> None:
-        """Tell what is still to be told."""
+        """Record the counts that are still open."""
         for key in list(self._knocks):
             self._tell_knocks(key)
 
@@ -68,21 +68,23 @@ class AuditEvents:
         if knocks.more:
             said = f"{knocks.reason} ({knocks.more} more since then)"
             details = {**knocks.details, "address": key[0], "more": knocks.more}
-            self._observing.note("login_refused", said, details=details)
+            self._observing.record_event("login_refused", said, details=details)
 
     def policies_read(self, live: LivePolicies, reloaded: Reloaded) -> None:
-        """The policy files were read again."""
+        """Record that the policy files were read again."""
         if reloaded.changed and live.rulebook is not None:
             lines = list(reloaded.diff.lines())
             details = {"revision": live.rulebook.revision, "changes": lines[:_LINES], "more": len(lines[_LINES:])}
-            self._observing.note("policy_reloaded", f"policies: {live.rulebook.revision} is in force", details=details)
+            self._observing.record_event(
+                "policy_reloaded", f"policies: {live.rulebook.revision} is in force", details=details
+            )
         if live.broken:
             problems = [str(problem) for problem in reloaded.problems if problem.severity == "error"]
             said = "the policy files have errors, so the rules that were in force stay"
-            self._observing.note("policy_broken", said, details={"problems": problems[:_LINES]})
+            self._observing.record_event("policy_broken", said, details={"problems": problems[:_LINES]})
 
     def approval_queued(self, approval: Approval) -> None:
-        """A call waits for a person."""
+        """Record that a call waits for an approval."""
         said = f"The call of {approval.tool} by {approval.agent_id} waits for a person."
         details = {
             "approval": approval.id,
@@ -90,36 +92,38 @@ class AuditEvents:
             "answer": approval.status,
             "arguments_digest": approval.digest,
         }
-        self._observing.note("approval", said, agent=approval.agent_id, details=details)
+        self._observing.record_event("approval", said, agent=approval.agent_id, details=details)
 
-    def links_changed(self) -> None:
-        """An upstream may have another state."""
+    def upstreams_changed(self) -> None:
+        """Record the upstreams that have another state than before."""
         for name, link in self._links.items():
             before, now = self._states.get(name, "starting"), _state(link)
-            # That we end is not what became of them.
+            # The end of this process is no event of an upstream.
             if before != now and not link.life.over:
                 self._states[name] = now
                 why = link.reason or ("" if link.health.answers else link.health.told())
                 said = f"{name} is {now}" + (f": {why}" if why else "")
-                self._observing.note("upstream_state", said, server=name, details={"from": before, "to": now})
+                self._observing.record_event("upstream_state", said, server=name, details={"from": before, "to": now})
 
     def config_read(self, taken: ConfigChanges | None, refused: tuple[str, ...]) -> None:
-        """The configuration was read again: what it means, or why it is not used."""
+        """Record a new configuration, or the reasons why it is not used."""
         if taken is None:
             said = "the configuration has errors, so the one in force stays"
-            self._observing.note("config_refused", said, details={"problems": list(refused[:_LINES])})
+            self._observing.record_event("config_refused", said, details={"problems": list(refused[:_LINES])})
             return
         for name in taken.removed:
             self._states.pop(name, None)
         said = f"configuration: {'; '.join(taken.lines())}"
-        self._observing.note("config_reloaded", said, details=taken.details())
+        self._observing.record_event("config_reloaded", said, details=taken.details())
 
     def tools_changed(self, server: str, changes: OtherTools) -> None:
-        """A server has other tools than when it was last seen."""
+        """Record that a server has other tools than when it was last seen."""
         details = {"added": changes.added, "removed": changes.removed, "changed": changes.changed}
-        self._observing.note("tools_changed", f"{server} has other tools: {changes}", server=server, details=details)
+        self._observing.record_event(
+            "tools_changed", f"{server} has other tools: {changes}", server=server, details=details
+        )
 
 
 def _state(link: Upstream) -> str:
-    """Its state, and whether there is anybody behind the connection."""
+    """Return the state of an upstream; `silent` for one that is ready and does not answer."""
     return "silent" if link.state == "ready" and not link.health.answers else link.state

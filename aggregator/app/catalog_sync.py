@@ -1,17 +1,17 @@
-"""Keeps links and database in step: what the servers had is shown at once, and what they have is kept.
+"""Tool definitions of upstreams, kept in the database for the next start.
 
-Rule: nobody waits for this. Whatever the database does, lists and calls go on without it.
+Rule: nothing waits for this. Lists and calls go on even if the database fails.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from math import inf
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aggregator.catalog.difference import ToolChanges, difference
 from aggregator.catalog.validate import definition_digest
@@ -31,48 +31,61 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Writing waits until the servers have come up, or this long: starting them is more urgent. Then for what else comes.
+# Seconds that writing waits for the servers to come up, since starting them is more urgent; then for further changes.
 SETTLE: Final = 10.0
 COALESCE: Final = 1.0
-# Until a server whose tools changed is written again, and until the database is tried again where it failed.
+# Seconds until a changed server is written again, and until the database is tried again after a failure.
 AGAIN: Final = 30.0
-# For what is not kept yet when the program ends.
+# Seconds for the last write when the process ends.
 LAST_MOMENT: Final = 1.0
 
 _FIX: Final = (
     " To have them kept again, move it away while no aggregator runs; keys and approvals then have to be made again."
 )
 
-# What tells one upstream from another. The rest of an entry says what we make of its tools.
+# The settings that identify an upstream. The other settings shape how its tools are shown.
 _PLACE: Final = {"command", "args", "env", "cwd", "url", "headers", "proxy", "launch", "target"}
 _IDENTITY: Final = {"id", "type", "protocol"} | _PLACE
 
 
 def fingerprint(server: ServerConfig) -> str:
-    """A SHA-256 over what identifies the upstream, secrets included: another token may open another catalog."""
+    """Return a SHA-256 over the settings that identify an upstream, secrets included: another token may open another
+    catalog.
+    """
     return sha256(canonical_json(server.model_dump(include=_IDENTITY))).hexdigest()
 
 
-class CatalogSync:
-    """`catalogs` opens the database behind the URL `storage`, which is not done before there is something to write.
+class CatalogStore(Protocol):
+    """The database that keeps definitions."""
 
-    `told` hears what became of a server's tools, compared with what it had when it was last seen.
-    """
+    async def catalogs(self) -> "Catalogs": ...
+
+
+class CatalogEvents(Protocol):
+    """The audit of changed tools."""
+
+    def tools_changed(self, server: str, changes: ToolChanges) -> None:
+        """Record that a server has other tools than when it was last seen."""
+
+
+class CatalogSync:
+    """The writer and reader of kept definitions. The database is opened when there is something to write."""
 
     def __init__(
         self,
         supervisor: Supervisor,
         storage: str,
-        catalogs: "Callable[[], Awaitable[Catalogs]]",
-        told: Callable[[str, ToolChanges], None] = lambda server, changes: None,
+        store: CatalogStore,
+        changed: asyncio.Event,
+        events: CatalogEvents | None = None,
     ) -> None:
         self._supervisor = supervisor
         self._storage = storage
-        self._catalogs = catalogs
-        self._told = told
+        self._store = store
+        self._events = events
         self._links: list[Upstream] = []
         self._fingerprints: dict[str, str] = {}
-        self._news = asyncio.Event()
+        self._changed = changed
         self._turn = asyncio.Lock()
         self._known: dict[str, Mapping[str, str]] = {}
         self._kept: dict[str, tuple[list[Any], float]] = {}
@@ -86,7 +99,7 @@ class CatalogSync:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Recall, then keep up, inside; what is left is kept on the way out, if that takes but a moment."""
+        """Restore the kept definitions, then write changes inside; on the way out, write the rest within a moment."""
         async with Tasks("the catalog cache") as tasks:
             tasks.start(self._work())
             try:
@@ -98,7 +111,7 @@ class CatalogSync:
                             await self._keep(self._pending())
 
     def reconfigure(self) -> None:
-        """The links may be others by now, and so the upstreams behind them."""
+        """Take the upstreams of a new configuration."""
         before = self._fingerprints
         self._links = [link for link in self._supervisor.links.values() if link.config.enabled]
         self._fingerprints = {link.config.id: fingerprint(link.config) for link in self._links}
@@ -106,11 +119,7 @@ class CatalogSync:
             if self._fingerprints.get(server) != before[server]:
                 self._kept.pop(server, None)
                 self._known.pop(server, None)
-        self._news.set()
-
-    def note(self) -> None:
-        """A link changed."""
-        self._news.set()
+        self._changed.set()
 
     async def _work(self) -> None:
         await self._recall()
@@ -119,8 +128,8 @@ class CatalogSync:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(SEEN_TO_THE if complete else AGAIN):
-                    await self._news.wait()
-            self._news.clear()
+                    await self._changed.wait()
+            self._changed.clear()
             await asyncio.sleep(COALESCE)
             pending, now = self._pending(), asyncio.get_running_loop().time()
             due = [link for link in pending if self._not_before.get(link.config.id, now) <= now]
@@ -136,10 +145,10 @@ class CatalogSync:
                 glance = await asyncio.to_thread(resolve_name, "aggregator.storage.quick_read:glance")
                 found = await asyncio.to_thread(glance, path, self._fingerprints.values())
             else:
-                found = await (await self._catalogs()).fitting(self._fingerprints.values())
+                found = await (await self._store.catalogs()).fitting(self._fingerprints.values())
             lists = await asyncio.to_thread(lists_of, found)
             lists = await asyncio.to_thread(self._discreetly, lists)
-        except Exception as error:  # whatever it is, the servers themselves can be asked
+        except Exception as error:  # the servers themselves still list their tools
             self._worry(error)
         recalled = {server: lists[one] for server, one in self._fingerprints.items() if one in lists}
         for server, definitions in recalled.items():
@@ -149,7 +158,7 @@ class CatalogSync:
         await self._supervisor.recall(recalled)
 
     def _discreetly(self, lists: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-        """Return the lists without what is a secret by now: they may have been kept when nobody knew."""
+        """Return the lists without values that are known as secrets by now."""
         links = {self._fingerprints[link.config.id]: link for link in self._links}
         return {one: links[one].discreet.definitions(items) for one, items in lists.items() if one in links}
 
@@ -159,12 +168,12 @@ class CatalogSync:
 
     def _is_kept(self, link: Upstream) -> bool:
         definitions, noted = self._kept.get(link.config.id, (None, 0.0))
-        # Of one that is stopped there is nothing newer to say.
+        # A stopped server has nothing newer.
         old = link.state == "ready" and time.time() - noted >= SEEN_TO_THE
         return definitions is link.definitions and not old
 
     async def _keep(self, links: Iterable[Upstream]) -> bool:
-        """Whether all of them are kept now."""
+        """Write the definitions of these upstreams; return whether all are written."""
         async with self._turn:
             try:
                 for link in links:
@@ -185,7 +194,7 @@ class CatalogSync:
         self._known[server] = versions
         if before is not None:
             self._tell(server, await asyncio.to_thread(difference, before, versions))
-        catalogs, now = await self._catalogs(), time.time()
+        catalogs, now = await self._store.catalogs(), time.time()
         try:
             await catalogs.keep(catalog, now=now)
         except ValueTooLong as error:
@@ -199,7 +208,8 @@ class CatalogSync:
         if changes:
             self._not_before[server] = asyncio.get_running_loop().time() + AGAIN
             log.info("server %s has other tools than before: %s", server, changes)
-            self._told(server, changes)
+            if self._events is not None:
+                self._events.tools_changed(server, changes)
 
     def _worry(self, error: Exception) -> None:
         known = isinstance(error, StorageError)
@@ -212,7 +222,7 @@ class CatalogSync:
 def catalog_of(
     server: str, fingerprint: str, transport: str, greeting: Negotiated, definitions: list[Any]
 ) -> ServerCatalog:
-    """What a server has, as it is kept. A large list takes a while: call it in a thread."""
+    """Return the database record of a server's definitions. A large list takes long: call it in a thread."""
     return ServerCatalog(
         server,
         fingerprint,
@@ -226,7 +236,7 @@ def catalog_of(
 
 
 def lists_of(kept: Mapping[str, KeptTools]) -> dict[str, list[Any]]:
-    """The way back, by fingerprint; a list that somebody has spoiled is as good as none."""
+    """Return the definitions by fingerprint; a list that cannot be read is left out."""
     lists = {}
     for fingerprint, one in kept.items():
         with suppress(ValueError):
@@ -235,7 +245,7 @@ def lists_of(kept: Mapping[str, KeptTools]) -> dict[str, list[Any]]:
 
 
 def _text(value: Any) -> str:
-    """JSON that reads back as what hosts are sent; what is nested too deeply for it, and so for every host, is null."""
+    """Return JSON that reads back as what hosts are sent; null for values nested too deeply to be sent."""
     try:
         return encode(value).decode()
     except TooDeep:
@@ -248,7 +258,7 @@ def _own_name(definition: Any) -> str:
 
 
 def _versions(tools: Iterable[Definition]) -> dict[str, str]:
-    """Digests by name; of two tools with one name the first counts."""
+    """Return digests by tool name; of two tools with one name the first counts."""
     versions: dict[str, str] = {}
     for tool in tools:
         if tool.name:

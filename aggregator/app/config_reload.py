@@ -1,13 +1,14 @@
-"""A configuration file that is edited takes effect within a second or two; a broken one changes nothing.
+"""Reload of the configuration: an edited file takes effect within two seconds; a broken one changes nothing.
 
-Law: what the file brings in is hidden before anything of it is logged, whether or not it comes into force.
+Law: secrets in a new file are hidden before anything of the file is logged, whether or not it comes into force.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aggregator.config.difference import ConfigChanges, difference, emptied, forbidding
 from aggregator.config.errors import ConfigError
@@ -21,30 +22,67 @@ from aggregator.redaction.redactor import Redactor
 log = logging.getLogger(__name__)
 
 EVERY: Final = 0.5
-# A file that is still being written is left alone until it stays as it is so long, but not for longer than that.
+# Seconds that a file must stay unchanged before it is read, and the longest wait for that.
 STILL: Final = 0.1
 PATIENCE: Final = 2.0
 
-Read = Callable[[], Loaded]
-Prepare = Callable[[Config], Awaitable[None]]
-Apply = Callable[[ConfigChanges], None]
-Told = Callable[[ConfigChanges | None, tuple[str, ...]], None]
-"""What came into force, or None and the reasons why nothing did."""
+
+class ConfigReader(Protocol):
+    """The reading of the configuration files. It takes long: call it in a thread."""
+
+    def __call__(self) -> Loaded:
+        """Read the files as they are now.
+
+        Raises:
+            ConfigError: they cannot be used.
+        """
+
+
+class ConfigListener(Protocol):
+    """The notification about a configuration that came into force, for what lies outside the app, such as logging."""
+
+    def __call__(self, config: Config) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
+    """The files that a configuration came from. `loaded` is what was read at the start."""
+
+    loaded: Loaded
+    read: ConfigReader
+    applied: ConfigListener
+
+
+class ConfigTarget(Protocol):
+    """The program that takes a configuration."""
+
+    async def prepare(self, config: Config) -> None:
+        """Do ahead what takes long."""
+
+    def apply(self, found: ConfigChanges) -> None:
+        """Put a configuration into force, at once and whole.
+
+        Raises:
+            OperatorError: it cannot be used; nothing has changed.
+        """
+
+
+class ConfigEvents(Protocol):
+    """The audit of reloads."""
+
+    def config_read(self, taken: ConfigChanges | None, refused: tuple[str, ...]) -> None:
+        """Record what came into force, or None and the reasons why nothing did."""
 
 
 class ConfigReload:
-    """`read` reads the files again, in a thread. `prepare` does ahead what takes long. `apply` puts what they mean into
-    force, at once and whole; it may refuse with an OperatorError before it has changed anything. `told` hears of both.
-    """
+    """Watches the configuration files, reads them in a thread when they change, and applies what they mean."""
 
-    def __init__(
-        self, loaded: Loaded, read: Read, redactor: Redactor, prepare: Prepare, apply: Apply, told: Told
-    ) -> None:
-        self._read = read
+    def __init__(self, source: ConfigSource, redactor: Redactor, target: ConfigTarget, events: ConfigEvents) -> None:
+        self._source = source
         self._redactor = redactor
-        self._prepare = prepare
-        self._apply = apply
-        self._told = told
+        self._target = target
+        self._events = events
+        loaded = source.loaded
         self._config = loaded.config
         self._problems = loaded.problems
         self._listed = loaded.listed
@@ -58,12 +96,12 @@ class ConfigReload:
     def __repr__(self) -> str:
         return f"<ConfigWatch of {len(self._files)} files{', refused' if self.refused else ''}>"
 
-    def ask(self) -> None:
+    def request_reload(self) -> None:
         """Read the files now, changed or not."""
         self._asked.set()
 
     def report(self) -> dict[str, Any]:
-        """For `/readyz`: which file it is, and whether it now says something else than what is in force."""
+        """Return the part of `/readyz` about the files: their path, and whether they differ from what is in force."""
         return {
             "file": str(self._path.absolute()) if self._path is not None else None,
             "broken": bool(self.refused),
@@ -72,7 +110,7 @@ class ConfigReload:
         }
 
     async def run(self) -> None:
-        """Watch for ever."""
+        """Watch the files until cancelled."""
         while True:
             asked = await self._wait()
             seen: Mapping[Path, Stamp] = await asyncio.to_thread(signature, self._files)
@@ -86,7 +124,7 @@ class ConfigReload:
                     log.exception("another configuration could not be put into force in a way nobody foresaw")
 
     async def _wait(self) -> bool:
-        """Until the next look is due; whether somebody asked for it."""
+        """Wait until the next check is due; return whether a reload was requested."""
         try:
             async with asyncio.timeout(EVERY):
                 await self._asked.wait()
@@ -96,7 +134,7 @@ class ConfigReload:
         return True
 
     async def _still(self, seen: Mapping[Path, Stamp]) -> Mapping[Path, Stamp]:
-        """The files once they are no longer written to."""
+        """Return the signature of the files once they are no longer being written."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while True:
             await asyncio.sleep(STILL)
@@ -107,7 +145,7 @@ class ConfigReload:
 
     async def _again(self, asked: bool) -> None:
         try:
-            loaded = await asyncio.to_thread(self._read)
+            loaded = await asyncio.to_thread(self._source.read)
         except ConfigError as error:
             self._refuse((str(error),))
             return
@@ -118,7 +156,7 @@ class ConfigReload:
         self._redactor.learn(loaded.hidden)
         if loaded.files != self._files:
             self._files = loaded.files
-            # What was looked at before it was read stays as it was seen: it may have been written to since.
+            # Files known before keep the signature from before the read: they may have been written to since.
             new = await asyncio.to_thread(signature, self._files - self._seen.keys())
             self._seen = {**{path: was for path, was in self._seen.items() if path in self._files}, **new}
         found = forbidding(self._config, loaded.config, self._problems, loaded.problems, str(loaded.path))
@@ -131,26 +169,27 @@ class ConfigReload:
     async def _take(self, loaded: Loaded, asked: bool) -> None:
         found_now = difference(self._config, loaded.config)
         if found_now:
-            await self._prepare(found_now.config)
+            await self._target.prepare(found_now.config)
             try:
-                self._apply(found_now)
+                self._target.apply(found_now)
             except OperatorError as error:
                 self._refuse((str(error),))
                 return
+            self._source.applied(found_now.config)
             self._redactor.follow(loaded.redactor)
         before = self._problems
         self._config, self._problems, self._listed = found_now.config, loaded.problems, loaded.listed
         self.refused, self.kept_back = (), found_now.kept_back
         self._tell(found_now, [problem for problem in loaded.problems if problem not in before], asked)
         if found_now:
-            self._told(found_now, ())
+            self._events.config_read(found_now, ())
 
     def _refuse(self, reasons: tuple[str, ...]) -> None:
         self.refused = reasons
         for reason in reasons:
             log.error("%s", reason)
         log.error("the configuration as it is now cannot be used, so the one in force stays")
-        self._told(None, reasons)
+        self._events.config_read(None, reasons)
 
     def _tell(self, taken: ConfigChanges, problems: list[Problem], asked: bool) -> None:
         for problem in problems:

@@ -1,13 +1,12 @@
-"""The keys that open the doors: those of the database and of the policy files, learned and kept up with.
+"""The keys that authenticate requests: loaded from the database and the policy files, and kept up to date.
 
-Law: as long as it is not known whether there are keys, whoever has none stays outside.
+Law: while it is not known whether there are keys, requests without a key are refused.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from aggregator.gateway.access import Access
 from aggregator.gateway.views.views import Views
@@ -15,13 +14,14 @@ from aggregator.identity.keyring import FOLLOW_EVERY, Keyring
 from aggregator.identity.keys import parse_policy_line
 from aggregator.storage.engine.files import set_aside_before
 from aggregator.storage.errors import StorageBusy, StorageError
+from aggregator.storage.locate import full_url, sqlite_path
 
 if TYPE_CHECKING:
     from aggregator.storage.opening import Database
 
 log = logging.getLogger(__name__)
 
-# How long a start waits for the database.
+# Seconds that a start waits for the database.
 PATIENCE: Final = 2.0
 _MEND: Final = "Make new keys with `aggregator keys new AGENT`"
 _DAMAGED: Final = (
@@ -36,34 +36,39 @@ _DELETED: Final = (
 )
 
 
-class KeySync:
-    """`path` is the file of the database, None where it is none; `opened` opens it, if there is to be one.
+class KeyDatabase(Protocol):
+    """The database that keeps keys; `url` is None where there is none."""
 
-    `wanted`: some door asks for keys. `known`: those of the database have been read.
+    @property
+    def url(self) -> str | None: ...
+
+    async def open(self) -> "Database | None": ...
+
+
+class KeySync:
+    """The loader of the keyring of `access`.
+
+    `wanted`: a frontend authenticates by key. `known`: the keys of the database have been read.
     """
 
     def __init__(
         self,
         access: Access,
         views: Views,
-        path: Path | None,
-        opened: "Callable[[], Awaitable[Database | None]]",
-        *,
-        stored: bool,
+        database: KeyDatabase,
     ) -> None:
         self.wanted = self.known = False
         self._access = access
         self._views = views
-        self._path = path
-        self._opened = opened
-        self._stored = stored
+        self._database = database
+        self._path = sqlite_path(full_url(database.url)) if database.url is not None else None
         self._reading: asyncio.Task[None] | None = None
 
-    async def learn(self) -> None:
-        """Read them. Before a door is opened that asks for one; `follow` goes on where the database is locked for now.
+    async def load(self) -> None:
+        """Read the keys, before a frontend opens that needs them; `run` continues where the database is locked for now.
 
         Raises:
-            StorageError: the database cannot be used; to open the door all the same would let anybody in.
+            StorageError: the database cannot be used; without its keys, requests without a key would be let in.
         """
         self.wanted = True
         self.use_policies()
@@ -76,8 +81,8 @@ class KeySync:
         except StorageBusy as error:
             self._close(str(error))
 
-    async def follow(self) -> None:
-        """Keep up with them, for ever; the first one may be made while we run."""
+    async def run(self) -> None:
+        """Keep the keys up to date until cancelled; the first key may be made while the process runs."""
         try:
             while not self.known:
                 await self._try()
@@ -86,7 +91,7 @@ class KeySync:
         finally:
             if self._reading is not None:
                 self._reading.cancel()
-        await self._access.keyring.follow(pause=self._pause)
+        await self._access.keyring.run(pause=self._pause)
 
     async def _try(self) -> None:
         reading, self._reading = self._reading, None
@@ -98,14 +103,14 @@ class KeySync:
             else:
                 self._nothing_kept()
         except StorageError as error:
-            # There may be keys in it by now.
+            # There may be keys in the database by now.
             if self._kept:
                 self._close(str(error))
             else:
                 self._nothing_kept()
 
     async def _read(self) -> None:
-        database = await self._opened() if self._kept or self._views.rulebook is not None else None
+        database = await self._database.open() if self._kept or self._views.rulebook is not None else None
         if database is not None:
             keyring = Keyring(database.keys)
             await keyring.refresh()
@@ -120,42 +125,42 @@ class KeySync:
             self._end_unread()
 
     def _close(self, reason: str) -> None:
-        """Let nobody in whose key is not known: it may be one of those that cannot be read."""
+        """Refuse requests whose key is not known: it may be one of those that cannot be read."""
         if not self._access.unread:
             log.error("keys cannot be read, so the doors are closed to whoever has none that is known: %s", reason)
         self._access.locked, self._access.unread = reason, True
 
     def _nothing_kept(self) -> None:
-        """There is no database any more in which keys could be."""
+        """Take back the refusal: there is no database any more in which keys could be."""
         self._access.locked = None
         self._end_unread()
 
     def _end_unread(self) -> None:
-        """Take back what was said while keys could not be read: the log says who is let in now."""
+        """Log who is let in now that keys can be read again."""
         if self._access.unread:
             self._access.unread = False
-            log.info("keys can be read again: %s", self._access.who_needs_no_key())
+            log.info("keys can be read again: %s", self._access.keyless_text())
 
     def _replaced(self) -> None:
-        """Another file is where the database was; its keys are read next."""
+        """Refuse requests without a key: another file has replaced the database, and its keys are read next."""
         if len(self._access.keyring):
             self._access.locked = _DELETED.format(self._path)
 
     def _look_beside(self, set_aside: tuple[Path, ...]) -> None:
-        """Keys may be in a damaged file, or may have been in one that is gone."""
+        """Set or clear the lock: keys may be in a damaged file, or may have been in one that is gone."""
         if set_aside:
             self._access.locked = _DAMAGED.format(set_aside[-1])
         elif len(self._access.keyring) or not self._access.keyring.ever:
             self._access.locked = None
 
     async def _pause(self, seconds: float) -> None:
-        """Between two looks at the database."""
+        """Wait between two reads of the database."""
         await asyncio.sleep(seconds)
         if self._access.locked is not None and self._path is not None:
             self._look_beside(await asyncio.to_thread(set_aside_before, self._path))
 
     def use_policies(self) -> None:
-        """Take those of the policy files that are in force."""
+        """Take the keys of the policy files in force."""
         book = self._views.rulebook
         keys = []
         for agent_id, key in book.keys if book is not None else ():
@@ -167,5 +172,5 @@ class KeySync:
 
     @property
     def _kept(self) -> bool:
-        """Whether somebody has made the database; it is not made only to find it empty."""
-        return self._stored and (self._path is None or self._path.exists())
+        """True if the database exists. It is not created only to find it empty."""
+        return self._database.url is not None and (self._path is None or self._path.exists())

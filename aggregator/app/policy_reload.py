@@ -1,43 +1,50 @@
-"""Policy files that are edited take effect within a second; what is wrong with them changes nothing."""
+"""Reload of the policies: edited files take effect within a second; files with errors change nothing."""
 
 import asyncio
 import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aggregator.config.files.watch import Stamp, stamp
-from aggregator.domain.records import ToolRecord
+from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.views import Views
 from aggregator.policy.live import LivePolicies, Reloaded
 
 log = logging.getLogger(__name__)
 
 EVERY: Final = 0.5
-# How long nobody may have written to the files, and how long that is waited for at most: half a file may lack its deny.
+# Seconds that the files must stay unchanged, and the longest wait for that: half a file may lack its deny rules.
 STILL: Final = 0.1
 PATIENCE: Final = 2.0
 
 Signature = tuple[Stamp, ...]
 
 
+class PolicyObserver(Protocol):
+    """The program that follows the policies."""
+
+    def policies_read(self, reloaded: Reloaded) -> None:
+        """Take note that the files were read, whether or not the rules in force changed."""
+
+
 class PolicyReload:
-    """Looks at the files twice a second, and reads them when one is new, changed or gone; `reloaded` hears of that."""
+    """Checks the policy files twice a second, and reads them when one is new, changed or gone."""
 
     def __init__(
         self,
         live: LivePolicies,
-        tools: Callable[[], tuple[ToolRecord, ...]],
-        trusted: Callable[[str], bool],
-        reloaded: Callable[[Reloaded], None],
+        current: CurrentCatalog,
+        views: Views,
+        observer: PolicyObserver,
     ) -> None:
         self._live = live
-        self._tools = tools
-        self._trusted = trusted
-        self._reloaded = reloaded
+        self._current = current
+        self._views = views
+        self._observer = observer
         self._seen = signature(live.folder)
 
     async def run(self) -> None:
-        """Watch for ever."""
+        """Watch the files until cancelled."""
         tell(self._live)
         while True:
             await asyncio.sleep(EVERY)
@@ -47,7 +54,7 @@ class PolicyReload:
                 await self._reload()
 
     async def _still(self, seen: Signature) -> Signature:
-        """The files once they are no longer written to."""
+        """Return the signature of the files once they are no longer being written."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while True:
             await asyncio.sleep(STILL)
@@ -58,7 +65,7 @@ class PolicyReload:
 
     async def _reload(self) -> None:
         try:
-            reloaded = await asyncio.to_thread(self._live.reload, self._tools(), self._trusted)
+            reloaded = await asyncio.to_thread(self._live.reload, self._current.tools.tools, self._views.is_trusted)
         except OSError as error:
             log.error("the policy files cannot be read, the rules in force stay: %s", error)
             return
@@ -68,11 +75,11 @@ class PolicyReload:
             log.info("policies: revision %s is in force", self._live.rulebook.revision)
             for line in reloaded.diff.lines():
                 log.info("policies: %s", line)
-        self._reloaded(reloaded)
+        self._observer.policies_read(reloaded)
 
 
 def tell(live: LivePolicies) -> None:
-    """Log what is wrong with the files as they are now."""
+    """Log the problems of the files as they are now."""
     for problem in live.problems:
         log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)
     if live.broken:
@@ -80,7 +87,7 @@ def tell(live: LivePolicies) -> None:
 
 
 def report(live: LivePolicies | None) -> dict[str, Any]:
-    """For `/readyz`: which rules are in force, and whether the files now say something else."""
+    """Return the part of `/readyz` about the policies: the revision in force, and the problems of the files."""
     if live is None or live.rulebook is None:
         return {"revision": None, "problems": [str(problem) for problem in live.problems] if live is not None else []}
     return {
@@ -91,7 +98,7 @@ def report(live: LivePolicies | None) -> dict[str, Any]:
 
 
 def signature(folder: Path) -> Signature:
-    """Differs as soon as a file of the folder does."""
+    """Return a value that differs as soon as a policy file of the folder does."""
     found: list[Stamp] = []
     try:
         entries = list(folder.iterdir())

@@ -1,14 +1,93 @@
-"""How an upstream is, for those who watch the program from outside: the health page and the metrics."""
+"""The status of an upstream for observers outside the process: the health page and the metrics."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
-from aggregator.telemetry.snapshot import RecentCalls, UpstreamSnapshot
+from aggregator.app import policy_reload
+from aggregator.app.catalog_sync import CatalogSync
+from aggregator.app.config_reload import ConfigReload
+from aggregator.app.telemetry import CallTelemetry
+from aggregator.gateway.access import Access
+from aggregator.gateway.calls.failover import Failover
+from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.gateway.views.catalog_builder import CatalogBuilder
+from aggregator.policy.live import LivePolicies
+from aggregator.telemetry.snapshot import ListTokens, RecentCalls, Snapshot, UpstreamSnapshot
 from aggregator.upstream.upstream import Upstream
 
 
+class Status:
+    """The status of all parts."""
+
+    def __init__(
+        self,
+        upstreams: Mapping[str, Upstream],
+        gateway: Dispatcher,
+        builder: CatalogBuilder,
+        failover: Failover,
+        access: Access,
+        telemetry: CallTelemetry,
+        *,
+        live: LivePolicies | None,
+        kept: CatalogSync | None,
+        config_watch: ConfigReload | None,
+    ) -> None:
+        self._upstreams = upstreams
+        self._gateway = gateway
+        self._builder = builder
+        self._failover = failover
+        self._access = access
+        self._telemetry = telemetry
+        self._live = live
+        self._kept = kept
+        self._config_watch = config_watch
+
+    def report(self) -> tuple[bool, Mapping[str, Any]]:
+        """Return whether every upstream has come up or failed by now, and the details for `/readyz`."""
+        servers = {
+            name: {**condition(link, self._tools(link)), "answered_by": self._failover.answering(name)}
+            for name, link in self._upstreams.items()
+        }
+        stopping = self._gateway.drain.started
+        ready = not stopping and all(link.life.tried for link in self._upstreams.values())
+        details = {"ready": ready, "tools": len(self._gateway.catalog), "servers": servers}
+        if stopping:
+            details["stopping"] = True
+        if self._config_watch is not None:
+            details["config"] = self._config_watch.report()
+        if self._live is not None:
+            details["policies"] = policy_reload.report(self._live)
+        keys = self._access.keyring.problem or self._access.locked
+        if keys is not None:
+            details["keys"] = keys
+        if self._kept is not None and self._kept.problem is not None:
+            details["catalogs"] = self._kept.problem
+        return ready, details | self._telemetry.report()
+
+    def snapshot(self) -> Snapshot:
+        """Return the measurements for one scrape of the metrics."""
+        queues, lost = self._telemetry.queues()
+        spans = self._telemetry.spans
+        return Snapshot(
+            upstreams={name: measured(link, self._tools(link)) for name, link in self._upstreams.items()},
+            sessions=self._gateway.list_changes.sessions(),
+            open=self._gateway.admission.in_use,
+            refused=self._gateway.admission.refused,
+            queues=queues,
+            lost=lost,
+            lists={agent: ListTokens(*costs) for agent, costs in self._gateway.list_costs().items()},
+            spans=spans.figures() if spans is not None else None,
+        )
+
+    def _tools(self, link: Upstream) -> int:
+        return len(self._builder.tools_of(link))
+
+
 def condition(link: Upstream, tools: int) -> dict[str, Any]:
-    """For `/readyz` and `aggregator status`; times in seconds since 1970. `tools`: how many of its tools are taken."""
+    """Return the status for `/readyz` and `aggregator status`; times in seconds since 1970, `tools` the number of valid
+    tools.
+    """
     now = link.life.condition
     return {
         "state": now.state,
@@ -22,7 +101,7 @@ def condition(link: Upstream, tools: int) -> dict[str, Any]:
 
 
 def measured(link: Upstream, tools: int) -> UpstreamSnapshot:
-    """For the metrics. `tools`: as above."""
+    """Return the measurements for the metrics; `tools` is the number of valid tools."""
     return UpstreamSnapshot(
         link.state,
         tools,

@@ -1,4 +1,4 @@
-"""What is made of the records of calls: audit rows, spans, metrics. Put into the journal, and ended in order."""
+"""The consumers of call records: audit rows, spans, metrics. The call log reads them here; they end in order."""
 
 import asyncio
 import logging
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How long the last rows and spans may take when the program ends.
+# Seconds for the last rows and spans when the process ends.
 LAST_MOMENT: Final = 5.0
-# What is kept beside the database while that takes nothing.
+# Bytes kept beside the database while it cannot be written.
 _SPILL_BYTES: Final = 256 * 1024 * 1024
 
 
 class CallTelemetry:
-    """`rows` opens the audit in the database; without it there is none. `base` is where the database is or would be."""
+    """The telemetry of one process. `base` is the path of the database, or where it would be."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class CallTelemetry:
 
     @asynccontextmanager
     async def running(self, quiet: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-        """Records are kept inside; on the way out, the last of them too. `quiet` returns when the start is over."""
+        """Keep records inside; on the way out, write the last of them. `quiet` returns when the start is over."""
         await self._trace()
         async with Tasks("the audit") as tasks:
             if self.audit is not None:
@@ -79,19 +79,19 @@ class CallTelemetry:
                 if self._spans is not None:
                     await self._spans.close(LAST_MOMENT)
 
-    def count(self, snapshot: "Callable[[], Snapshot]") -> "Metrics":
-        """From now on calls are counted."""
+    def enable_metrics(self, snapshot: "Callable[[], Snapshot]") -> "Metrics":
+        """Count calls from now on, and return the metrics."""
         metrics: Metrics = resolve_name("aggregator.telemetry.metrics:Metrics")(snapshot)
         self._journal.sinks += (metrics,)
         return metrics
 
     def reconfigure(self, config: AuditConfig) -> None:
-        """From now on this much is kept of a call."""
+        """Take from a new configuration how much of a call is captured."""
         self._capture.mode, self._capture.at_most = config.capture, config.max_captured_bytes
         if self._spans is not None:
             self._spans.captures = config.capture != "none"
 
-    def note(
+    def record_event(
         self,
         kind: EventKind,
         summary: str,
@@ -100,25 +100,25 @@ class CallTelemetry:
         server: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        """Something besides a call that an admin wants to find later."""
+        """Record an event besides a call, if there is an audit."""
         if self.audit is not None:
             self.audit.event(AuditEvent(kind, time.time(), summary, agent, server, dict(details or {})))
 
     def queues(self) -> tuple[dict[str, int], dict[str, int]]:
-        """What waits to be written, and what was lost."""
+        """Return the numbers of records that wait to be written, and that were lost."""
         if self.audit is None:
             return {}, {}
         report = self.audit.report()
         return {"audit": report["waiting"]}, {"audit": report["lost"]}
 
     def report(self) -> dict[str, Any]:
-        """For `/readyz`: what is wrong, if anything is."""
+        """Return the problems of the audit for `/readyz`; empty if there are none."""
         problem = self.audit.problem or self.audit.damage if self.audit is not None else None
         return {"audit": problem} if problem is not None else {}
 
     @property
     def spans(self) -> Spans | None:
-        """Where spans go, while tracing is on."""
+        """The exporter of spans, while tracing is on."""
         return self._spans
 
     async def _trace(self) -> None:

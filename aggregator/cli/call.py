@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.cli.runtime.setup import load_config, run_loop, storage_url
 from aggregator.config.load import Loaded
 from aggregator.domain.errors import CallRefused, OperatorError, RpcError, UpstreamError
@@ -46,7 +46,7 @@ def run(path: Path | None, agent: str | None, name: str, pairs: list[str], json_
 async def _call(
     loaded: Loaded, agent: str | None, name: str, pairs: list[str], json_arguments: str | None
 ) -> Mapping[str, Any]:
-    app = App(loaded.config, loaded.policies, storage_url(loaded), keeps_records=True, redactor=loaded.redactor)
+    app = build_app(loaded.config, loaded.policies, storage_url(loaded), keeps_records=True, redactor=loaded.redactor)
     principal = Principal(agent) if agent is not None else LOCAL
     async with app.running():
         tool: ToolRecord | None = None

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.cli.runtime.setup import all_started, load_config, run_loop, storage_url
 from aggregator.config.load import Loaded
 from aggregator.storage.engine.engine import Engine
@@ -45,11 +46,11 @@ def run(path: Path | None, as_json: bool) -> int:
 
 async def _connect(loaded: Loaded) -> tuple[list[dict[str, Any]], list[str]]:
     """A row per server, and which tools cannot stand in for others."""
-    app = App(all_started(loaded.config), redactor=loaded.redactor)
+    app = build_app(all_started(loaded.config), redactor=loaded.redactor)
     async with app.running():
         await app.supervisor.all_tried()
-        warnings = [f"warning: {loaded.path}: fallbacks: {said}" for said in app.gateway.failover.problems]
-        return [_row(link, app) for link in app.links.values()], warnings
+        warnings = [f"warning: {loaded.path}: fallbacks: {said}" for said in app.failover.problems]
+        return [_row(link, app) for link in app.upstreams.values()], warnings
 
 
 async def _storage(url: str) -> str | None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from aggregator.app.app import App
+from aggregator.app.build import build_app
+from aggregator.app.config_reload import ConfigSource
 from aggregator.cli.runtime.setup import load_to_serve, log_as, reading, run_loop, storage_url, with_log
 from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.config.load import Loaded
@@ -53,14 +54,20 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded])
     config, http = loaded.config, loaded.config.http
     if not (http.enabled or config.sse.enabled or config.v1.enabled):
         raise OperatorError("`http`, `sse` and `v1` are disabled in the configuration: there is nothing to serve.")
-    app = App(config, loaded.policies, storage_url(loaded), keeps_records=True, redactor=redactor)
-    app.follow(loaded, read, log_as)
-    await app.learn_keys()
+    app = build_app(
+        config,
+        loaded.policies,
+        storage_url(loaded),
+        keeps_records=True,
+        redactor=redactor,
+        source=ConfigSource(loaded, read, log_as),
+    )
+    await app.load_keys()
     if app.access.open:
         refuse_public(http.host)
     level = logging.WARNING if app.access.open else logging.INFO
-    log.log(level, "%s", app.access.who_needs_no_key())
-    web = WebServer(app.gateway, config, app.access, app.report, app.observing.count(app.snapshot).page)
+    log.log(level, "%s", app.access.keyless_text())
+    web = WebServer(app.gateway, config, app.access, app.report, app.telemetry.enable_metrics(app.snapshot).page)
     stopping = stop_on_signals(app.hurry.set, app.reload)
     with listening_socket(http.host, http.port) as bound:
         address, port = bound.getsockname()[:2]

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from aggregator.app.app import App
+from aggregator.app.build import build_app
+from aggregator.app.config_reload import ConfigSource
 from aggregator.cli.runtime.setup import load_to_serve, log_as, reading, run_loop, storage_url, with_log
 from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.config.load import Loaded
@@ -39,9 +40,15 @@ def run(path: Path | None, agent: str | None, names: str | None, log_level: str 
 
 async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded], agent: str | None) -> None:
     config = loaded.config
-    app = App(config, loaded.policies, storage_url(loaded), keeps_records=True, redactor=redactor)
-    app.follow(loaded, read, log_as)
-    principal = app.access.admit(RequestFacts("stdio", launch_agent=agent))
+    app = build_app(
+        config,
+        loaded.policies,
+        storage_url(loaded),
+        keeps_records=True,
+        redactor=redactor,
+        source=ConfigSource(loaded, read, log_as),
+    )
+    principal = app.access.authenticate(RequestFacts("stdio", launch_agent=agent))
     assert isinstance(principal, Principal), "whoever starts the program may start it as any agent"
     host = Host("stdio", config.stdio.names, principal, session="stdio")
     app.supervisor.audience.expect_one()
@@ -53,7 +60,7 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded],
             serving = tasks.start(serve_stdio(app.gateway, host, stdin, stdout, config.stdio, drain))
             waiting = tasks.start(stopping.wait())
             await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            if app.gateway.closing.begun:
+            if app.gateway.drain.started:
                 await asyncio.wait({serving})
             else:
                 await app.drain()

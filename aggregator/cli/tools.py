@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.catalog.describe.levels import level1, level2, level3
 from aggregator.catalog.describe.tokens import fit
 from aggregator.catalog.search.index import SearchIndex
@@ -47,8 +47,8 @@ def run(
 
 
 async def _tools(loaded: Loaded, query: str | None, server: str | None, limit: int | None) -> list[ToolRecord]:
-    app = App(all_started(loaded.config), redactor=loaded.redactor)
-    known = {name for link in app.links.values() for name in (link.config.id, link.config.prefix)}
+    app = build_app(all_started(loaded.config), redactor=loaded.redactor)
+    known = {name for link in app.upstreams.values() for name in (link.config.id, link.config.prefix)}
     if server is not None and server not in known:
         raise OperatorError(f"There is no server {server!r}; there are {', '.join(sorted(known)) or 'none'}.")
     async with app.running():

@@ -1,4 +1,4 @@
-"""The answer to one request, as far as it has gone."""
+"""The state of the answer to one HTTP request."""
 
 from collections.abc import Awaitable
 
@@ -6,7 +6,7 @@ from aggregator.frontends.web.host_guard import Message, Send
 
 
 class Answer:
-    """A `send` of ASGI that knows whether the answer has begun and whether all of it was sent."""
+    """An ASGI `send` that records whether the response has started and whether it is complete."""
 
     __slots__ = ("_send", "_start", "complete")
 
@@ -24,11 +24,11 @@ class Answer:
 
     @property
     def started(self) -> bool:
-        """Whether its status was sent."""
+        """True once the status was sent."""
         return self._start is not None
 
     async def end(self) -> None:
-        """Send nothing more of an answer that has begun; one that declared its length is cut off by the server."""
+        """End a response that has started. The server cuts the connection where its length was declared."""
         if self._start is None or self.complete:
             return
         if not any(name == b"content-length" for name, _ in self._start["headers"]):

@@ -1,4 +1,4 @@
-"""The web process: Streamable HTTP, SSE, `/v1` and the health pages behind one guard, on one address."""
+"""The web server: Streamable HTTP, SSE, `/v1` and the health pages behind one guard, at one address."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ from aggregator.domain.principal import Principal
 from aggregator.frontends.answer import Answer
 from aggregator.frontends.v1.routes import ROUTES, V1_PATH, V1Frontend, failure, refusal
 from aggregator.frontends.web.body_limits import bounds_of
-from aggregator.frontends.web.connection_limits import HostConnection
+from aggregator.frontends.web.connection_limits import BoundedConnection
 from aggregator.frontends.web.credentials import facts_of, refuse
 from aggregator.frontends.web.host_guard import App, HostGuard, Receive, Scope, Send, header, respond, source_in, values
 from aggregator.frontends.web.metrics_page import METRICS_PATH, MetricsPage, Page
@@ -29,21 +29,21 @@ from aggregator.frontends.web.sse import SseFrontend
 from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
 from aggregator.gateway.access import Access
 from aggregator.gateway.dispatcher import Dispatcher
-from aggregator.identity.identify import Door, Refused
+from aggregator.identity.identify import FrontendName, Refused
 from aggregator.wire.peer import error_message
 
 SSE_PATH: Final = "/sse"
 MESSAGES_PATH: Final = "/messages"
 ALIVE_PATH: Final = "/healthz"
 READY_PATH: Final = "/readyz"
-# Whoever watches over the process asks for these under any name; details are told on this machine only.
+# Health checks may use any host name here; details are shown on this machine only.
 HEALTH_PATHS: Final = frozenset({ALIVE_PATH, READY_PATH})
 
 BACKLOG: Final = 2048
-# How long the last answers may be on their way once everything has ended.
+# Seconds for the last answers to be sent once all requests have ended.
 LAST_BYTES: Final = 2
 
-# For a request whose caller is let in again before it has ended.
+# For a request whose principal is let in again before its end.
 _LET_OUT: Final = Refused(401, "This request was ended, since its key was not good for a moment; send it again.")
 
 Served = Callable[[Principal, Scope, Receive, Send], Awaitable[None]]
@@ -52,16 +52,21 @@ Report = Callable[[], tuple[bool, Mapping[str, Any]]]
 
 
 class WebServer:
-    """ASGI: the doors by path, everything else to the pages. `metrics` gives the text of theirs, if anybody counts."""
+    """An ASGI application that routes requests to the frontends by path, all others to the pages."""
 
     def __init__(
         self, gateway: Dispatcher, config: Config, access: Access, report: Report, metrics: Page | None = None
     ) -> None:
         http, sse = config.http, config.sse
         self._tasks = Tasks("the web doors")
-        bounds = bounds_of(http, gateway.room)
+        bounds = bounds_of(http, gateway.admission)
         self._sessions = Sessions(
-            gateway.changes, gateway.admitted, self._tasks, gateway.room, http.session_idle_timeout, bounds.unread
+            gateway.list_changes,
+            gateway.revocation,
+            self._tasks,
+            gateway.admission,
+            http.session_idle_timeout,
+            bounds.unread,
         )
         self._http = StreamableHttpFrontend(gateway, http.names, bounds, self._sessions, self._tasks)
         self.own = OwnAddress(http)
@@ -70,7 +75,7 @@ class WebServer:
         self._gateway = gateway
         self._access = access
         self._http_path = http.path
-        self._doors: dict[str, tuple[Door, Served]] = {}
+        self._doors: dict[str, tuple[FrontendName, Served]] = {}
         if http.enabled:
             self._doors[http.path] = ("http", self._http.serve)
         if sse.enabled:
@@ -90,39 +95,39 @@ class WebServer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Idle sessions are ended inside; on the way out, all of them."""
+        """End idle sessions inside; on the way out, end all of them."""
         async with self._tasks:
             self._tasks.start(self._sessions.sweep())
-            self._tasks.start(self._gateway.admitted.watch(self._access.holds))
+            self._tasks.start(self._gateway.revocation.run(self._access.holds))
             try:
                 yield
             finally:
                 self._sessions.close()
-                await self._gateway.hang_up()
+                await self._gateway.close_parked()
 
-    def connection(self, *given: Any, **more: Any) -> HostConnection:
-        """One connection of a host, as the server below has them."""
-        return HostConnection(self._stall_timeout, self._given_up, *given, **more)
+    def connection(self, *given: Any, **more: Any) -> BoundedConnection:
+        """Return the protocol of one connection, for the HTTP server below."""
+        return BoundedConnection(self._stall_timeout, self._given_up, *given, **more)
 
     def _given_up(self, why: str) -> None:
-        self._gateway.room.refused[why] += 1
+        self._gateway.admission.refused[why] += 1
 
-    def hang_up(self) -> None:
-        """End what would otherwise stay open for ever, so that the rest can drain."""
-        self._gateway.changes.close()
+    def close_streams(self) -> None:
+        """Close the streams that would otherwise stay open, so that the server can drain."""
+        self._gateway.list_changes.close()
         self._sessions.close_streams()
         self._sse.close()
 
     def _prefix(self, scope: Scope) -> str:
-        """What stands before our paths where the sender of a request finds them."""
+        """Return the prefix of our paths as the sender of a request sees them."""
         source, host = source_in(scope), header(scope, b"host") or ""
         sent = values(scope, b"x-forwarded-prefix")
         before = self.own.prefix(host, sent, forwarded=source.forwarded, by_trusted=source.by_trusted)
         return before or str(scope.get("root_path", ""))
 
-    async def _close_to(self, send: Send, kind: Door) -> None:
-        """Refuse what would not go through the gateway: streams, and requests that are no messages."""
-        shut = self._gateway.closing.refusal()
+    async def _close_to(self, send: Send, kind: FrontendName) -> None:
+        """Refuse, during the drain, requests that do not reach the gateway: streams and requests of `/v1`."""
+        shut = self._gateway.drain.refusal()
         body = failure(shut.word, shut.message) if kind == "v1" else error_message(None, shut)
         await respond(send, shut.status, body, {b"retry-after": b"%d" % shut.retry_after, b"connection": b"close"})
 
@@ -138,36 +143,36 @@ class WebServer:
             await page(scope, receive, send)
             return
         kind, served = door
-        if self._gateway.closing.begun and (kind == "v1" or scope["method"] == "GET"):
+        if self._gateway.drain.started and (kind == "v1" or scope["method"] == "GET"):
             await self._close_to(send, kind)
             return
         facts = facts_of(scope, kind, agent)
-        principal = self._access.admit(facts)
+        principal = self._access.authenticate(facts)
         if isinstance(principal, Refused):
             await _refuse(send, principal, kind)
             return
         task, answer = asyncio.current_task(), Answer(send)
         assert task is not None, "a request is served in a task"
-        going = self._gateway.admitted.enter(principal, task.cancel)
+        going = self._gateway.revocation.add(principal, task.cancel)
         try:
             await served(principal, scope, receive, answer)
         except asyncio.CancelledError:
-            if not going.over:
+            if not going.revoked:
                 raise
-            # Its key is good no more, or this machine's requests need one by now. Where the host does not read, the end
-            # cannot be sent at once: nobody is to end that again.
-            self._gateway.admitted.leave(going)
+            # The key is no longer valid, or requests of this machine now need one. If the host does not read, the
+            # response cannot be sent at once, and must not be ended a second time.
+            self._gateway.revocation.remove(going)
             task.uncancel()
-            again = self._access.admit(facts)
+            again = self._access.authenticate(facts)
             if answer.started:
                 await answer.end()
             else:
                 await _refuse(send, again if isinstance(again, Refused) else _LET_OUT, kind)
         finally:
-            self._gateway.admitted.leave(going)
+            self._gateway.revocation.remove(going)
 
 
-async def _refuse(send: Send, refused: Refused, kind: Door) -> None:
+async def _refuse(send: Send, refused: Refused, kind: FrontendName) -> None:
     await refuse(send, refused, refusal(refused) if kind == "v1" else None)
 
 
@@ -187,10 +192,10 @@ def _pages(report: Report, paths: Mapping[str, str]) -> App:
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens on the address; port 0 takes a free one.
+    """Return a socket that listens on the address; port 0 takes a free one.
 
     Raises:
-        OperatorError: the address cannot be had.
+        OperatorError: the address cannot be used.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -213,7 +218,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 async def serve_web(
     web: WebServer, bound: socket.socket, stopping: asyncio.Event, drain: Callable[[], Awaitable[None]] | None = None
 ) -> None:
-    """Serve until `stopping` is set, then finish what runs. While `drain` runs the door stays open, to say why not."""
+    """Serve until `stopping` is set, then drain. While `drain` runs, new requests are answered with a refusal."""
     config = uvicorn.Config(
         web.app,
         http=cast("type[asyncio.Protocol]", web.connection),
@@ -233,13 +238,13 @@ async def serve_web(
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if drain is not None and not serving.done():
             await drain()
-        web.hang_up()
+        web.close_streams()
         server.should_exit = True
         await serving
 
 
 class _UvicornServer(uvicorn.Server):
-    """Signals are the program's business, not the web server's."""
+    """An HTTP server that leaves signals to the program."""
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         return nullcontext()

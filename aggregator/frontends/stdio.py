@@ -1,6 +1,6 @@
-"""The stdio door: newline-delimited JSON-RPC on our own stdin and stdout, both eras (S/basic/transports/stdio).
+"""The stdio frontend: newline-delimited JSON-RPC on stdin and stdout, both eras (S/basic/transports/stdio).
 
-Law: nothing but messages is ever written to stdout; whatever else prints lands on stderr.
+Law: only messages are written to stdout; everything else that prints goes to stderr.
 """
 
 import asyncio
@@ -24,20 +24,20 @@ from aggregator.wire.peer import Channel, Peer, error_message
 
 log = logging.getLogger(__name__)
 
-# After stdin ended: how long calls that still run may take to answer, and then what is left of them.
+# Seconds after the end of stdin: for running calls to be answered, and then for the last bytes.
 DRAIN: Final = 5.0
 LAST_BYTES: Final = 1.0
-# While the host is asked something it is read from all the same; so many requests too many are taken then.
+# The host is read from even while it is asked something, which may bring so many requests beyond the limit.
 _SPARE: Final = 1_000
 
 _READ_SIZE: Final = 256 * 1024
-# What is taken before a look at how many requests there are.
+# Bytes that are parsed between two checks of the number of requests.
 _SLICE: Final = 16 * 1024
 _LEFT: Final = "the host closed stdin"
 
 
 class StdioFrontend(LineReader):
-    """One host on the two pipes we were started with."""
+    """One host on the two pipes of this process."""
 
     def __init__(
         self, gateway: Dispatcher, host: Host, tasks: Tasks, write: Callable[[bytes], None], limits: StdioConfig
@@ -60,13 +60,13 @@ class StdioFrontend(LineReader):
             self.peer.feed(message)
 
     def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
-        # At once when its head says what it is; what comes after that needs no second answer.
+        # Refused at once when its head shows what it is; the end needs no second answer.
         told = asked_by(head, b"") is not None or answered_by(head, b"") is not None
         if told != ended:
             self._refuse(head, tail, f"a message of more than {self._limit} bytes")
 
     def _refuse(self, head: bytes, tail: bytes, why: str) -> None:
-        """Say that a message cannot be read: to the request of ours that it answers, or else to the host."""
+        """Report a message that cannot be read: to our request that it answers, or else to the host."""
         answered = answered_by(head, tail)
         if answered is not None:
             self.peer.fail(answered, RpcError(INVALID_REQUEST, f"The host's answer cannot be read: {why}."))
@@ -81,7 +81,7 @@ class StdioFrontend(LineReader):
         return await self._gateway.answer(self._host, method, params, channel)
 
     def _hear(self, method: str, params: dict[str, Any]) -> None:
-        self._gateway.hear(self._host, method, params)
+        self._gateway.on_notification(self._host, method, params)
 
 
 async def serve_stdio(
@@ -92,9 +92,9 @@ async def serve_stdio(
     limits: StdioConfig | None = None,
     drain: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Serve one host until its stdin ends and what runs has been answered, or it does not read what it is sent.
+    """Serve one host until its stdin ends and its requests are answered, or it does not read its answers.
 
-    `drain` waits for what runs; without it, that has `DRAIN` seconds.
+    `drain` waits for running requests; without it, they get `DRAIN` seconds.
     """
     limits = limits or StdioConfig()
     out = outlet(stdout, limits.max_unread_bytes)
@@ -106,17 +106,17 @@ async def serve_stdio(
                 for start in range(0, len(data), _SLICE):
                     door.take(data[start : start + _SLICE])
                     await door.peer.hears_more(limits.max_pending)
-                    await out.room()
+                    await out.drained()
 
         reading = tasks.start(read())
-        gateway.changes.attach(host)
+        gateway.list_changes.attach(host)
         try:
             await asyncio.wait({reading, out.choked}, return_when=asyncio.FIRST_COMPLETED)
             if out.choked.done():
                 return
             reading.result()
-            gateway.changes.close()
-            # What waits for the host's answer waits for nothing now.
+            gateway.list_changes.close()
+            # No answer of the host can come any more.
             door.peer.deafen(_LEFT)
             if drain is not None:
                 await drain()
@@ -124,13 +124,13 @@ async def serve_stdio(
                 async with asyncio.timeout(DRAIN if drain is None else LAST_BYTES):
                     await door.peer.at_most(0)
         finally:
-            gateway.changes.detach(host)
+            gateway.list_changes.detach(host)
             door.peer.close(_LEFT)
 
 
 @contextmanager
 def standard_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Our stdin and stdout for the protocol alone: meanwhile fd 0 is empty and fd 1 is stderr."""
+    """Reserve stdin and stdout for the protocol: meanwhile fd 0 is empty and fd 1 is stderr."""
     sys.stdout.flush()
     own_in, own_out = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -154,7 +154,7 @@ async def _chunks(stdin: BinaryIO) -> AsyncIterator[bytes]:
         finally:
             transport.close()
         return
-    # Files and terminals cannot be waited for: a thread reads them, a few chunks ahead at most.
+    # The event loop cannot wait for files and terminals: a thread reads them, a few chunks ahead at most.
     queue: asyncio.Queue[bytes] = asyncio.Queue()
     room = threading.Semaphore(4)
 

@@ -1,4 +1,4 @@
-"""Our stdout, to a host that may not read it: what waits for it is bounded."""
+"""Our stdout, towards a host that may not read it: a bounded amount waits."""
 
 import asyncio
 import logging
@@ -10,14 +10,17 @@ from typing import BinaryIO, Final
 
 log = logging.getLogger(__name__)
 
-# From this part of what may wait on, the host is to read before it is read from.
+# The host is not read from while more than this part of the bound waits for it.
 _ENOUGH: Final = 16
-# How long what was said last may be on its way.
+# Seconds for the last bytes to be read.
 _LAST_BYTES: Final = 5.0
 
 
 class Stdout(asyncio.BaseProtocol):
-    """`write` never waits, `room` does. `choked` is done when more than `most` bytes wait: then all are dropped."""
+    """A pipe to the host. `write` never waits, `drained` does.
+
+    `choked` is done when more than `most` bytes wait: then the pipe is closed and they are dropped.
+    """
 
     def __init__(self, most: int) -> None:
         loop = asyncio.get_running_loop()
@@ -29,7 +32,7 @@ class Stdout(asyncio.BaseProtocol):
         self._transport: asyncio.WriteTransport | None = None
 
     def write(self, data: bytes) -> None:
-        """Say something to the host."""
+        """Send bytes to the host."""
         assert self._transport is not None
         if self.choked.done():
             return
@@ -43,13 +46,13 @@ class Stdout(asyncio.BaseProtocol):
             self.choked.set_result(None)
             self._transport.abort()
 
-    async def room(self) -> None:
+    async def drained(self) -> None:
         """Wait until the host has read most of what it was sent."""
         await self._room.wait()
 
     @asynccontextmanager
     async def on(self, stdout: BinaryIO) -> AsyncIterator[None]:
-        """Open inside. What a pipe still holds at the end is given a moment."""
+        """Open the pipe inside; at the end, its last bytes are given a moment."""
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_write_pipe(lambda: self, stdout)
         transport.set_write_buffer_limits(self._most // _ENOUGH)
@@ -69,14 +72,14 @@ class Stdout(asyncio.BaseProtocol):
         self._room.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # Nobody reads any more: what is said is dropped, and stdin tells when the host is gone.
+        # The reader is gone: further bytes are dropped, and the end of stdin shows when the host has left.
         self._room.set()
         if not self._closed.done():
             self._closed.set_result(None)
 
 
 class FileStdout(Stdout):
-    """A file or a terminal takes what it is given, and holds us up meanwhile."""
+    """A file or terminal as stdout: it takes all bytes, and blocks meanwhile."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -93,12 +96,12 @@ class FileStdout(Stdout):
 
 
 def outlet(stdout: BinaryIO, most: int) -> Stdout:
-    """The one for what our stdout is."""
+    """Return the writer for the kind of stdout that there is."""
     return Stdout(most) if is_pipe(stdout) else FileStdout()
 
 
 def is_pipe(stream: BinaryIO) -> bool:
-    """Whether it can be waited for."""
+    """Return whether the event loop can wait for a stream."""
     if os.name != "posix":
         return False
     mode = os.fstat(stream.fileno()).st_mode

@@ -1,8 +1,7 @@
-"""Who may come in: what a door saw of a request, against the keys and the rulebook in force."""
+"""Authentication: the credentials of a request against the keys and the rulebook in force."""
 
 import time
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.gateway.views.views import Views
@@ -10,33 +9,41 @@ from aggregator.identity.identify import Refused, RequestFacts, identify
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.throttle import Throttle
 
-# In seconds, while keys cannot be checked.
+# Seconds that a host is told to wait while keys cannot be checked.
 RETRY_AFTER: Final = 5
 
 
-class Access:
-    """`locked` keeps the doors closed to whoever has no key although there seem to be none: keys may have been lost. It
-    is the reason, which whoever is on this machine is told, and how to mend it.
+class RefusalObserver(Protocol):
+    """The audit of refused requests."""
 
-    `unread`: the keys of the database are not known yet. `refused` hears of everybody who is not let in.
+    def login_refused(self, facts: RequestFacts, refused: Refused) -> None:
+        """Record a request that failed authentication."""
+
+
+class Access:
+    """The authentication of requests: it turns credentials into principals.
+
+    `locked` is a reason to refuse all requests without a key although no key is known: keys may have been lost.
+    Requests from this machine are told the reason and its remedy. `unread`: the keys of the database have not been read
+    yet.
     """
 
-    def __init__(self, views: Views) -> None:
+    def __init__(self, views: Views, observer: RefusalObserver | None = None) -> None:
         self._views = views
         self._throttle = Throttle()
         self.keyring = Keyring()
         self.locked: str | None = None
         self.unread = False
-        self.refused: Callable[[RequestFacts, Refused], None] = _unheard
+        self._observer = observer
 
     @property
     def open(self) -> bool:
-        """Whether nobody has to say who they are: no policy file, and no key so far."""
+        """True if no request needs a key: there is no policy file, and there never was a key."""
         return self._views.rulebook is None and not self.keyring.ever and not self.locked
 
     @property
     def keyless(self) -> bool:
-        """Whether this machine's own requests need no key: nobody's do, or the policies name the agent `local`."""
+        """True if requests from this machine need no key: no key exists, or the policies name the agent `local`."""
         return self._unasked and not self.locked
 
     @property
@@ -45,16 +52,16 @@ class Access:
         return not self.keyring.ever if book is None else book.for_agent(LOCAL.agent_id) is not None
 
     def holds(self, principal: Principal) -> bool:
-        """Whether a caller that was let in by a web door would be let in still.
+        """Return whether a principal that was authenticated over the web would be again.
 
-        That keys cannot be read at the moment ends nothing of those who came in without one.
+        Keys that cannot be read at the moment end nothing that runs for principals without a key.
         """
         if principal.key_id is None:
             return self._unasked
         return self.keyring.holds(principal.key_id, principal.agent_id, time.time())
 
-    def who_needs_no_key(self) -> str:
-        """The sentence for the log on who is let in without a key."""
+    def keyless_text(self) -> str:
+        """Return the sentence for the log about access without a key."""
         if not self.keyless:
             return "nobody is let in without a key"
         may = "may do everything" if self._views.rulebook is None else "may do what the policies allow it"
@@ -63,14 +70,15 @@ class Access:
             "a request that a proxy passed on needs a key"
         )
 
-    def admit(self, facts: RequestFacts) -> Principal | Refused:
-        """The agent behind a request, or why it is not let in."""
-        # A key that may be right is no guess.
+    def authenticate(self, facts: RequestFacts) -> Principal | Refused:
+        """Return the principal behind a request, or the reason for its refusal."""
+        # While keys are not read, a key may be valid and must not count as a guess.
         throttle = Throttle() if self.unread else self._throttle
         claim = identify(facts, self.keyring, throttle, "open" if self.keyless else "keys", time.time())
         if isinstance(claim, Refused):
             claim = self._explained(claim, facts)
-            self.refused(facts, claim)
+            if self._observer is not None:
+                self._observer.login_refused(facts, claim)
             return claim
         book = self._views.rulebook
         rules = book.for_agent(claim.agent_id) if book is not None else None
@@ -79,14 +87,10 @@ class Access:
         return Principal(claim.agent_id, rules.tenant, rules.roles, claim.key_id)
 
     def _explained(self, refused: Refused, facts: RequestFacts) -> Refused:
-        """The refusal of somebody who may well be right, while keys are not known or may have been lost."""
+        """Add the reason to a refusal while keys are not known or may have been lost."""
         if self.locked is None or refused.status != 401:
             return refused
         why = self.locked if facts.source.local else "The log of the aggregator says why."
         if self.unread and (facts.authorization or facts.api_key):
             return Refused(503, f"Keys cannot be checked now. {why}", RETRY_AFTER)
         return Refused(401, f"{refused.reason} {why}")
-
-
-def _unheard(facts: RequestFacts, refused: Refused) -> None:
-    """Nobody wants to know."""

@@ -1,6 +1,6 @@
-"""How much hosts may take at once, all of them and one agent alone. Who is one too many is told so at once.
+"""Admission control: how many sessions, streams and requests there may be at one time, in all and of one agent.
 
-Law: nothing waits here. A refusal costs less than what it refuses.
+Law: nothing waits here. A refusal comes at once and costs less than the request it refuses.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from aggregator.domain.principal import Principal
 
 Kind = Literal["sessions", "streams", "pending"]
 
-# Outside the range that JSON-RPC keeps for itself; the same as the HTTP status.
+# Outside the range that JSON-RPC reserves; equal to the HTTP status.
 TOO_MANY_OF_ONE: Final = 429
 TOO_MANY: Final = 503
 
@@ -22,12 +22,12 @@ _NOUNS: Final[Mapping[Kind, str]] = {
     "streams": "open event streams",
     "pending": "requests being worked on",
 }
-# After how many seconds it is worth trying again.
+# Seconds after which another attempt may succeed.
 _RETRY_AFTER: Final[Mapping[Kind, int]] = {"sessions": 30, "streams": 10, "pending": 1}
 
 
 class TooMany(HostError):
-    """One too many. `code` is the HTTP status too; `retry_after` in seconds."""
+    """The refusal of one too many. `code` is also the HTTP status; `retry_after` is in seconds."""
 
     def __init__(self, kind: Kind, most: int, agent_id: str | None) -> None:
         self.retry_after = _RETRY_AFTER[kind]
@@ -43,7 +43,7 @@ class TooMany(HostError):
 
 
 class Slot:
-    """A place taken by one agent; given back once, by `leave` or at the end of `with`."""
+    """One place held by one agent; given back once, by `release` or at the end of `with`."""
 
     __slots__ = ("_agent", "_kind", "_room")
 
@@ -53,17 +53,17 @@ class Slot:
         self._agent = agent
 
     def change(self, kind: Kind) -> None:
-        """Take a place of another kind in its stead.
+        """Exchange this place for one of another kind.
 
         Raises:
-            NoRoom: there is none; this one is kept.
+            NoRoom: there is none; this place is kept.
         """
         self._room._take(kind, self._agent)
-        self.leave()
+        self.release()
         self._kind = kind
 
-    def leave(self) -> None:
-        """Give it back. May be called twice."""
+    def release(self) -> None:
+        """Give the place back. May be called twice."""
         if self._kind is not None:
             self._room._give_back(self._kind, self._agent)
             self._kind = None
@@ -74,13 +74,13 @@ class Slot:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.leave()
+        self.release()
 
 
 class Admission:
-    """`most` of each kind in all; an agent that came with a key may have `share` of that, others any part of it.
+    """Limits for each kind of place. An agent with a key may hold `share` of each limit, others any part.
 
-    `refused` counts what was turned away, by limit; whoever holds hosts to another bound counts there too.
+    `refused` counts refusals by limit, also those of limits that are held elsewhere.
     """
 
     def __init__(self, most: Mapping[Kind, int], share: float) -> None:
@@ -94,17 +94,17 @@ class Admission:
         return f"<Room {', '.join(f'{self._taken[kind]} of {most} {kind}' for kind, most in self._most.items())}>"
 
     @property
-    def open(self) -> dict[str, int]:
-        """How many of each kind there are now."""
+    def in_use(self) -> dict[str, int]:
+        """The number of places in use, by kind."""
         return {kind: self._taken[kind] for kind in self._most}
 
-    def seat(self, kind: Kind, principal: Principal) -> Slot:
-        """A place.
+    def acquire(self, kind: Kind, principal: Principal) -> Slot:
+        """Take a place.
 
         Raises:
             NoRoom: there is none.
         """
-        # Nobody else can be told apart: they are whoever is on this machine.
+        # Requests without a key all come from this machine and cannot be told apart.
         agent = principal.agent_id if principal.key_id is not None else None
         self._take(kind, agent)
         return Slot(self, kind, agent)

@@ -174,11 +174,11 @@ class CallLog:
         trace = begin(meta, None, self.sample)
         name = asked.params.get("name")
         asked_name = name[:_NAMED] if isinstance(name, str) else ""
-        record = CallRecord(trace, time.time(), principal.agent_id, asked_name, host.door, perf_counter())
+        record = CallRecord(trace, time.time(), principal.agent_id, asked_name, host.frontend, perf_counter())
         record.tenant, record.key_id = principal.tenant, principal.key_id
         record.session_id, record.conversation_id, record.via = host.session, asked.conversation, asked.via
         record.arguments = asked.params.get("arguments")
-        if host.door != _PLAIN:
+        if host.frontend != _PLAIN:
             record.host_version = asked.version
         if isinstance(meta, dict):
             record.user_id = _text(meta.get(USER_KEY))

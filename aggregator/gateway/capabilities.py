@@ -1,4 +1,4 @@
-"""What the aggregator declares to hosts: the same whatever servers are there; a list may be empty."""
+"""The capabilities declared to hosts. They do not depend on the configured servers; a list may be empty."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -8,6 +8,6 @@ CAPABILITIES: Final[Mapping[str, Any]] = {
     "resources": {"subscribe": True, "listChanged": True},
     "prompts": {"listChanged": True},
     "completions": {},
-    # Deprecated, and all the same what servers must declare that pass log lines on (S/server/utilities/logging).
+    # Deprecated, but a server that passes log lines on must declare it (S/server/utilities/logging).
     "logging": {},
 }

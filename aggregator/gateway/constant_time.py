@@ -1,16 +1,16 @@
-"""How long it takes to answer that there is no such thing: the same whether or not a policy hides one.
+"""A constant answer time for "no such thing", whether or not a policy hides it.
 
-The work for something hidden and for something absent differs by tens of microseconds, which can be measured over many
-requests. So neither is answered before both are surely done.
+The work for a hidden item and for an absent one differs by tens of microseconds, which can be measured over many
+requests. Both are therefore answered after a fixed time that exceeds either.
 """
 
 import asyncio
 from typing import Final
 
-# Many times what either takes, and nothing to somebody who wrote a wrong name.
+# In seconds: many times the cost of either look-up, and too short for a person to notice.
 EVEN: Final = 0.005
 
 
 async def evenly(began: float) -> None:
-    """Wait until `EVEN` seconds after `began`, by the clock of the loop, are over."""
+    """Wait until `EVEN` seconds after `began` (event loop time) have passed."""
     await asyncio.sleep(max(0.0, began + EVEN - asyncio.get_running_loop().time()))

@@ -1,6 +1,6 @@
-"""Hosts that are known to refuse a dot in the name of a tool, by the name that they give themselves (`clientInfo`).
+"""Hosts known to refuse a dot in a tool name, recognised by their `clientInfo`.
 
-Law: nothing but the spelling of names depends on it. Anybody may call itself anything.
+Law: only the spelling of names depends on this, since a client may send any `clientInfo`.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-# Host by host in docs/hosts.md; a name is compared in lower case. What reads `.` as `_` is not here: it takes both.
+# docs/hosts.md has the evidence. Compared in lower case. Hosts that read `.` as `_` accept both spellings.
 _REFUSING: Final = re.compile(
     r"semantic[^a-z]*kernel|claude[^a-z]*ai|^anthropic|copilot|openai[^a-z]*mcp|chatgpt|mcporter"
     r"|(?<![a-z])cursor(?![a-z])"
@@ -17,7 +17,7 @@ _LONGEST: Final = 128
 
 
 def refuses_dots(client_info: Mapping[str, Any]) -> bool:
-    """Whether a host with this `clientInfo` is known to refuse names such as `server.tool`."""
+    """Return whether a host with this `clientInfo` is known to refuse names such as `server.tool`."""
     name = client_info.get("name")
     return isinstance(name, str) and _refuses(name[:_LONGEST])
 

@@ -1,6 +1,6 @@
-"""The end of the program, as hosts see it: what is under way is answered, and what comes then is told to come back.
+"""The drain before the process ends: running requests are answered, new ones are told to come back.
 
-Law: a request is refused before anything of it is sent, or it is under way; a call is on record in either case.
+Law: a request is refused before anything of it is sent, or it runs; a call is recorded in either case.
 """
 
 import asyncio
@@ -11,21 +11,21 @@ from typing import Any, Final
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import ShuttingDown
 
-# What anybody is told to wait at most, in seconds.
+# The longest wait that a host is told, in seconds.
 _LONGEST: Final = 30
 
 
 class Drain:
-    """Each request is one `with` of this while it is being answered. `begun`: nothing new is taken any more."""
+    """The count of running requests; each one is inside a `with` of this object. `begun`: new requests are refused."""
 
     def __init__(self) -> None:
-        self.begun = False
+        self.started = False
         self._under_way = 0
         self._until = 0.0
         self._quiet = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<Closing {'begun' if self.begun else 'not begun'}, {self._under_way} under way>"
+        return f"<Closing {'begun' if self.started else 'not begun'}, {self._under_way} under way>"
 
     def __len__(self) -> int:
         return self._under_way
@@ -37,30 +37,30 @@ class Drain:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._under_way -= 1
-        if self.begun and not self._under_way:
+        if self.started and not self._under_way:
             self._quiet.set()
 
-    def begin(self, limit: float) -> None:
-        """From now on everything new is refused; within about `limit` seconds the program ends."""
-        if not self.begun:
-            self.begun, self._until = True, asyncio.get_running_loop().time() + limit
+    def start(self, limit: float) -> None:
+        """Refuse new requests from now on; the process ends within about `limit` seconds."""
+        if not self.started:
+            self.started, self._until = True, asyncio.get_running_loop().time() + limit
 
     @property
     def retry_after(self) -> int:
-        """In how many seconds somebody may be here again: most often long before the last call has to end."""
+        """Seconds after which a restarted process may answer: usually long before the last call has to end."""
         left = self._until - asyncio.get_running_loop().time()
         return min(max(1, math.ceil(left)), _LONGEST)
 
     def refusal(self) -> ShuttingDown:
-        """What is answered to whatever is new."""
+        """Return the error that new requests are answered with."""
         return ShuttingDown(self.retry_after)
 
     async def refuse(self, record: CallRecord) -> dict[str, Any]:
-        """The same, for a call: the way that it travels, which ends here."""
+        """Refuse a recorded call."""
         raise self.refusal()
 
-    async def quiet(self, limit: float) -> bool:
-        """Wait until nothing is under way, at most `limit` seconds; whether nothing is."""
+    async def wait_idle(self, limit: float) -> bool:
+        """Wait at most `limit` seconds for the running requests to end; return whether all did."""
         try:
             async with asyncio.timeout(limit):
                 while self._under_way:

@@ -1,4 +1,4 @@
-"""The envelope of each era: which one a request speaks, and what an answer carries for it."""
+"""The envelope of each era: the revision that a request speaks, and the fields that an answer carries for it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,18 +18,19 @@ from aggregator.gateway.host import Host
 
 SERVER_INFO: Final = {"name": "aggregator", "title": "Aggregator", "version": __version__}
 
-# What belongs to one hop, and what hosts and this program say to each other alone.
+# Keys of one hop, and keys that only hosts and the aggregator exchange.
 _NOT_PASSED_ON: Final = (HOP_LOCAL_META_PREFIX, "aggregator/")
 
-# What a legacy host may ask before its handshake (L/basic/lifecycle).
+# Methods that a legacy host may call before its handshake (L/basic/lifecycle).
 _BEFORE_HANDSHAKE: Final = frozenset({"initialize", "ping"})
 
 
 def version_spoken(host: Host, method: str, params: Mapping[str, Any]) -> str | None:
-    """The revision this request speaks; None only for what is allowed before a handshake.
+    """Return the revision that a request speaks; None only for methods allowed before a handshake.
 
     Raises:
-        HostError: a modern envelope that is incomplete or names another revision; a legacy request without handshake.
+        HostError: a modern envelope is incomplete or names another revision; a legacy request comes without a
+            handshake.
     """
     meta = params.get("_meta")
     enveloped = isinstance(meta, dict) and META_VERSION in meta
@@ -52,20 +53,22 @@ def version_spoken(host: Host, method: str, params: Mapping[str, Any]) -> str | 
 
 
 def unsupported(version: str) -> HostError:
-    """The error that tells a host which revisions it may speak here."""
+    """Return the error that names the revisions a host may speak here."""
     data = {"supported": list(reversed(SUPPORTED_VERSIONS)), "requested": version}
     return HostError(UNSUPPORTED_VERSION, f"Unsupported protocol version {version!r}", data)
 
 
 def for_modern(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result as 2026-07-28 has it: `resultType`, and who answered."""
+    """Return a result in the form of 2026-07-28: with `resultType` and the name of this server."""
     meta = result.get("_meta")
     kept = meta if isinstance(meta, dict) else {}
     return {"resultType": "complete", **result, "_meta": {**kept, META_SERVER_INFO: SERVER_INFO}}
 
 
 def for_legacy(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A result as the handshake eras have it: nothing only 2026-07-28 knows, structured content only as an object."""
+    """Return a result in the form of the handshake eras: without fields of 2026-07-28, structured content only as an
+    object.
+    """
     shaped = result
     if "resultType" in result:
         shaped = {key: value for key, value in result.items() if key not in ("resultType", "ttlMs", "cacheScope")}
@@ -75,7 +78,7 @@ def for_legacy(result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def received(result: dict[str, Any]) -> dict[str, Any]:
-    """An upstream's result without what was meant for its own hop alone, and without what only we may say."""
+    """Return an upstream's result without `_meta` keys of its own hop and without keys reserved for the aggregator."""
     meta = result.get("_meta")
     if not isinstance(meta, dict) or not any(key.startswith(_NOT_PASSED_ON) for key in meta):
         return result
@@ -85,9 +88,9 @@ def received(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def onward(meta: Any, *, trusted: bool) -> dict[str, Any]:
-    """The part of a request's `_meta` that goes on to the upstream: vendors' keys and the trace, not what is ours.
+    """Return the part of a request's `_meta` that goes on to the upstream: vendor keys and the trace context.
 
-    Baggage goes to a trusted server only: it may say anything about a user (W3C Baggage, section 4).
+    Baggage goes to a trusted server only, since it may carry personal data (W3C Baggage, section 4).
     """
     if not isinstance(meta, dict):
         return {}

@@ -1,4 +1,4 @@
-"""The program at a door, as far as answers depend on it."""
+"""The MCP client on the other side of a frontend, as far as answers depend on it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ Ask = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """One connection or session; for 2026-07-28 over HTTP, one request.
+    """One connection or session of an MCP client; for 2026-07-28 over HTTP, one request.
 
-    `version` is None until the handshake, and set per request by a modern envelope. `notify` and `ask` are the standing
-    way to the host, for what belongs to no request; a host without a `session` has none. `log_level` is what it wants
-    logged, as long as it said nothing None. `names` is how names are spelled for it by configuration; None leaves that
-    to what it says of itself. `style` is how they are spelled, unless the policies say so for its agent.
+    `version` is None until the handshake, and set per request by a modern envelope. `connection` sends notifications
+    and requests that belong to no request of the host; None without a standing connection or a `session`. `log_level`
+    is the level set by the host, None if it set none. `names` is the configured spelling of tool names; None leaves it
+    to `client_info`. `style` is the spelling that results, unless the policy sets one for the agent.
     """
 
-    door: str
+    frontend: str
     names: Style | None
     principal: Principal = LOCAL
     version: str | None = None
@@ -38,8 +38,8 @@ class Host:
     def __post_init__(self) -> None:
         self.style = self.names or "canonical"
 
-    def introduce(self, client_info: object) -> bool:
-        """Take what the host says of itself, if it does; whether names are spelled otherwise for it from now on."""
+    def set_client_info(self, client_info: object) -> bool:
+        """Take the host's `clientInfo`; return whether that changes the spelling of names."""
         if not isinstance(client_info, dict):
             return False
         before, self.client_info = self.style, client_info

@@ -1,4 +1,8 @@
-"""What each host is shown: its part of the catalog and of the offer, spelled for it; ahead of need where it is much."""
+"""The lists of each host: its part of the catalog and of the resources, in the spelling it gets.
+
+Rule: `listing` and `lists_of` cost time in proportion to the number of tools unless `is_ready`; `prepare` does that
+work ahead, in slices.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,54 +15,54 @@ from aggregator.config.settings import Expose
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.names import Style
-from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.exposure import Exposure, exposed_at
 from aggregator.gateway.offers import Offers
 from aggregator.gateway.request import Request
 from aggregator.gateway.views.cache_hints import CacheHints
+from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.list_changed import Seen
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.list_kinds import Kind
 
 
 class HostLists:
-    """Rule: `to` and `seen_by` take as long as there are tools unless `is_ready`; `prepare` makes it so, in pieces."""
+    """The lists shown to each host."""
 
     def __init__(
         self,
         config: Config,
         views: Views,
-        resolver: Resolver,
+        current: CurrentCatalog,
         offers: Offers,
         exposure: Exposure,
         hints: CacheHints,
         slices: Slices,
     ) -> None:
         self._views = views
-        self._resolver = resolver
+        self._current = current
         self._offers = offers
         self._exposure = exposure
         self._hints = hints
         self._slices = slices
-        # One after the other: hosts of one agent ask at once, and what one waits for is then there for all.
+        # Serialised: hosts of one agent ask at the same time, and the first one's work then serves all.
         self._turn = asyncio.Lock()
         self.reconfigure(config)
 
     def reconfigure(self, config: Config) -> None:
-        """How much is listed may be other than before."""
+        """Take how much is listed from a new configuration."""
         self._expose: Expose = config.expose
         self._expose_at: Mapping[str, Expose] = exposed_at(config)
 
-    def to(self, host: Host) -> tuple[Style, Listing]:
-        """How names are spelled for this host, and what is listed."""
+    def tools_for(self, host: Host) -> tuple[Style, Listing]:
+        """Return the spelling of names for a host, and its list of tools."""
         view = self._views.of(host.principal)
-        whole = self._views.listing(view, self._resolver.catalog)
-        return view.style(host.style), self._exposure.of(view, whole, self._extent(view, host))
+        whole = self._views.listing(view, self._current.tools)
+        return view.style(host.style), self._exposure.listing(view, whole, self._extent(view, host))
 
-    def seen_by(self, host: Host) -> Seen:
-        """The lists of this host, as they are shown to it."""
-        style, listing = self.to(host)
+    def lists_of(self, host: Host) -> Seen:
+        """Return all lists of a host, in a form that can be compared with an earlier one."""
+        style, listing = self.tools_for(host)
         offer = self._offers.of(self._views.of(host.principal))
         return {
             "tools": (style, listing.tools),
@@ -67,29 +71,29 @@ class HostLists:
         }
 
     def is_ready(self, host: Host) -> bool:
-        """Whether what this host is shown takes but a moment to tell."""
-        view, catalog = self._views.of(host.principal), self._resolver.catalog
-        if not self._views.knows(view, catalog, self._offers.all):
+        """Return whether the lists of a host are worked out, or short enough to be worked out at once."""
+        view, catalog = self._views.of(host.principal), self._current.tools
+        if not self._views.is_ready(view, catalog, self._offers.all):
             return False
-        return self._exposure.knows(view, self._views.listing(view, catalog), self._extent(view, host))
+        return self._exposure.is_ready(view, self._views.listing(view, catalog), self._extent(view, host))
 
     async def prepare(self, host: Host) -> None:
-        """Work out what this host is shown now; once this returns, and until something is awaited, it `is_ready`."""
+        """Work out the lists of a host, in slices. On return, and until the next await, the host `is_ready`."""
         while not self.is_ready(host):
             async with self._turn:
-                view, catalog = self._views.of(host.principal), self._resolver.catalog
-                await self._views.offered(view, self._offers.all, self._slices)
-                whole, extent = await self._views.listed(view, catalog, self._slices), self._extent(view, host)
-                if not self._exposure.knows(view, whole, extent):
-                    await self._exposure.choose(view, whole, extent, self._slices)
+                view, catalog = self._views.of(host.principal), self._current.tools
+                await self._views.prepare_resources(view, self._offers.all, self._slices)
+                whole, extent = await self._views.prepare_listing(view, catalog, self._slices), self._extent(view, host)
+                if not self._exposure.is_ready(view, whole, extent):
+                    await self._exposure.prepare(view, whole, extent, self._slices)
 
     async def page(
         self, question: Request, field: str, kind: Kind, pages: Pages[Any], style: Style = "canonical"
     ) -> dict[str, Any]:
-        """Return the page of a list that was asked for; all its pages are made once, in pieces.
+        """Return the requested page of a list; all its pages are rendered once, in slices.
 
         Raises:
-            HostError: the cursor is none, or no longer one.
+            HostError: the cursor is not one of this list, or no longer.
         """
         cursor = question.params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
@@ -104,4 +108,4 @@ class HostLists:
         return result | hints if question.modern else result
 
     def _extent(self, view: View, host: Host) -> Expose:
-        return view.expose(self._expose_at.get(host.door, self._expose))
+        return view.expose(self._expose_at.get(host.frontend, self._expose))

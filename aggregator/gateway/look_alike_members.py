@@ -1,7 +1,7 @@
-"""The members of a request that some servers would take for others: `Arguments` for `arguments`.
+"""Request members that some servers would take for others: `Arguments` for `arguments`.
 
 Decoders that ignore the case of names (Go's `encoding/json`) take the last of the two, so that a policy would decide
-about one and the server would do the other.
+about one and the server would act on the other.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ _PROGRESS: Final = "progressToken"
 
 
 def refuse_look_alikes(params: Mapping[str, Any]) -> None:
-    """Refuse a request with a member that differs only in case from one that says what is asked for.
+    """Refuse a request with a member that differs only in case from one that has a meaning.
 
     Raises:
-        HostError: there is one, here or in `ref` or `_meta`.
+        HostError: there is one in the params, in `ref` or in `_meta`.
     """
     _look(params)
     ref, meta = params.get("ref"), params.get("_meta")
@@ -29,7 +29,7 @@ def refuse_look_alikes(params: Mapping[str, Any]) -> None:
         _look(ref)
     if isinstance(meta, dict):
         for name in meta:
-            # Every spelling of it is as long: most names are known by that.
+            # All its spellings have the same length, which excludes most names cheaply.
             if len(name) == len(_PROGRESS) and name != _PROGRESS and caseless(name) == _PROGRESS.lower():
                 raise _refused(name, _PROGRESS)
 

@@ -1,4 +1,4 @@
-"""One request of a host, with everything an answer may depend on."""
+"""One request of a host, with everything that its answer may depend on."""
 
 from typing import Any, Final, NamedTuple
 
@@ -12,13 +12,16 @@ from aggregator.gateway.call_log import OpenRecord
 from aggregator.gateway.host import Host
 from aggregator.wire.peer import Channel
 
-# As deep as the arguments of a tool may be.
+# The depth that the arguments of a tool may have.
 _DEEPEST: Final = 64
 
 
 class Request(NamedTuple):
-    """`version` is the revision it speaks; None only before a handshake. `inquiries` is how it can be asked back,
-    `trail` what is on record of it, where that is more than a line in the log."""
+    """A request with its host, params and channel.
+
+    `version` is the revision it speaks, None only before a handshake. `inquiries` sends requests back to the host,
+    `trail` is the call record of the request, for methods that have one.
+    """
 
     host: Host
     params: dict[str, Any]
@@ -29,26 +32,26 @@ class Request(NamedTuple):
 
     @property
     def modern(self) -> bool:
-        """Whether it speaks 2026-07-28."""
+        """True if the request speaks 2026-07-28."""
         return self.version is not None and era_of(self.version) == "modern"
 
     @property
     def spoken(self) -> str:
-        """The revision that an answer is made for."""
+        """The revision in which the request is answered."""
         return self.version or LATEST_LEGACY
 
     def asked(self, style: Style = "canonical") -> ToolCall:
-        """The same as the first stage of a call; it belongs to what the host names, else to its session."""
+        """Return the request as a call. Its conversation is the one that the host names, else its session."""
         meta = self.params.get("_meta")
         named = meta.get(CONVERSATION_KEY) if isinstance(meta, dict) else None
         conversation = named if isinstance(named, str) and named else self.host.session
         return ToolCall(self.host.principal, self.params, self.spoken, style, conversation)
 
     def text(self, key: str) -> str:
-        """A parameter that must be there, as text.
+        """Return a parameter that must be a string and not empty.
 
         Raises:
-            HostError: it is not.
+            HostError: it is missing, empty or no string.
         """
         value = self.params.get(key)
         if not isinstance(value, str) or not value:
@@ -56,10 +59,10 @@ class Request(NamedTuple):
         return value
 
     def arguments(self) -> dict[str, Any]:
-        """What a person is asked about and an answer is bound to; nothing is sent that this does not show.
+        """Return the arguments that a person is asked about and an answer is bound to; nothing else is sent.
 
         Raises:
-            HostError: it is no object, or nested too deeply to be read.
+            HostError: they are no object, or nested too deeply to be read.
         """
         value = self.params.get("arguments")
         if value is None:
@@ -69,6 +72,6 @@ class Request(NamedTuple):
         return value
 
     def about(self, server: str, own: str) -> None:
-        """It is known what is asked for, and of which server."""
+        """Enter the server and the own name of the requested item in the call record."""
         if self.trail is not None:
             self.trail.name(server, own)

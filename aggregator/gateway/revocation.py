@@ -1,7 +1,7 @@
-"""What goes on for callers that were let in, and how it ends once they would not be let in any more.
+"""Work that goes on for authenticated callers, and its end once they would no longer be let in.
 
-Law: whatever goes on for a caller after it was admitted is entered here, and left when it is over: each request, and
-what outlives requests (sessions, calls that wait for their host).
+Law: each piece of work for a caller is added here after authentication and removed when it is over: every request, and
+everything that outlives requests (sessions, parked calls).
 """
 
 import asyncio
@@ -13,28 +13,28 @@ from aggregator.domain.principal import Principal
 
 log = logging.getLogger(__name__)
 
-# A key is looked at so often; together with `identity.keyring.FOLLOW_EVERY` that stays well below a second.
+# Seconds between two reviews; together with `identity.keyring.REFRESH_EVERY` that stays well below a second.
 REVIEW_EVERY: Final = 0.25
-# Doors that let in by a key or by where a request comes from. Whoever starts a process is let in until it ends.
+# Frontends that authenticate by key or by source address. On stdio, starting the process is the permission.
 REVIEWED_DOORS: Final = frozenset({"http", "sse", "v1"})
 
 Caller = tuple[str, str | None]
 
 
 class RevocableTask:
-    """One thing that goes on. `over` is set before `end` is called."""
+    """One piece of work for a principal. `revoked` is set before `end` is called."""
 
-    __slots__ = ("end", "over", "principal", "those")
+    __slots__ = ("end", "principal", "revoked", "siblings")
 
     def __init__(self, principal: Principal, end: Callable[[], object], those: "dict[RevocableTask, None]") -> None:
         self.principal = principal
-        self.those = those
+        self.siblings = those
         self.end = end
-        self.over = False
+        self.revoked = False
 
 
-class AdmittedTasks:
-    """All of them, by caller, so that a review costs one look-up for each caller."""
+class RevocableTasks:
+    """The work of all callers, indexed by caller, so that a review costs one check for each caller."""
 
     def __init__(self) -> None:
         self._by_caller: dict[Caller, dict[RevocableTask, None]] = {}
@@ -42,8 +42,8 @@ class AdmittedTasks:
     def __len__(self) -> int:
         return sum(map(len, self._by_caller.values()))
 
-    def enter(self, principal: Principal, end: Callable[[], object]) -> RevocableTask:
-        """Something begins to go on, which `end` ends."""
+    def add(self, principal: Principal, end: Callable[[], object]) -> RevocableTask:
+        """Add a piece of work; `end` is called once its principal is no longer let in."""
         caller = principal.agent_id, principal.key_id
         those = self._by_caller.get(caller)
         if those is None:
@@ -52,27 +52,27 @@ class AdmittedTasks:
         those[going] = None
         return going
 
-    def leave(self, going: RevocableTask) -> None:
-        """It is over; that may be said twice."""
-        going.those.pop(going, None)
+    def remove(self, going: RevocableTask) -> None:
+        """Remove a piece of work that is over. May be called twice."""
+        going.siblings.pop(going, None)
 
     def review(self, holds: Callable[[Principal], bool]) -> None:
-        """End what goes on for callers for whom `holds` is not so."""
+        """End the work of every caller whose principal `holds` refuses."""
         for caller, those in list(self._by_caller.items()):
             first = next(iter(those), None)
             if first is None:
                 del self._by_caller[caller]
             elif not holds(first.principal):
-                # What began last comes first: requests before the session that they belong to.
+                # Newest first: requests before the session they belong to.
                 for going in reversed(list(those)):
-                    going.over = True
+                    going.revoked = True
                     try:
                         going.end()
-                    except Exception:  # the others have to end all the same, and reviews to go on
+                    except Exception:  # the rest still has to end, and later reviews to run
                         log.exception("what goes on for %s could not be ended", going.principal.agent_id)
 
-    async def watch(self, holds: Callable[[Principal], bool]) -> None:
-        """Review again and again, for ever."""
+    async def run(self, holds: Callable[[Principal], bool]) -> None:
+        """Review all callers every `REVIEW_EVERY` seconds until cancelled."""
         while True:
             await asyncio.sleep(REVIEW_EVERY)
             self.review(holds)

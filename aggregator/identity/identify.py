@@ -1,6 +1,6 @@
-"""Who is behind a request, by what a door saw of it. Never by `clientInfo`, which anyone may write (S/basic/index).
+"""Identification of the agent behind a request by its credentials, never by `clientInfo`, which anyone may write.
 
-Rule: exactly one credential, in a header. What is wrong with it is told to nobody but the log of reasons below.
+Rule: exactly one credential, in a header. A refusal tells the sender only what the sentences below say.
 """
 
 import re
@@ -16,13 +16,13 @@ from aggregator.identity.keys import PREFIX, check_agent_id, parse_key
 from aggregator.identity.source import NOWHERE, ClientSource
 from aggregator.identity.throttle import Throttle
 
-Door = Literal["stdio", "http", "sse", "v1"]
-# `open`: neither a key nor a policy file exists, so whoever is on this machine is the local agent.
+FrontendName = Literal["stdio", "http", "sse", "v1"]
+# `open`: there is neither a key nor a policy file, so every request from this machine is the local agent's.
 Mode = Literal["open", "keys"]
 
 AGENT_VARIABLE: Final = "AGGREGATOR_AGENT"
 
-# RFC 6750, section 2.1; the scheme's capitals do not matter (RFC 9110, section 11.1).
+# RFC 6750, section 2.1; the case of the scheme does not matter (RFC 9110, section 11.1).
 _BEARER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
 _TELLING: Final = frozenset({"apikey", "xapikey", "key", "accesstoken", "token", "authorization", "auth", "bearer"})
 # The beginning of a key, with any of its characters percent-encoded.
@@ -33,9 +33,11 @@ _LONGEST_NAME: Final = 48
 
 @dataclass(frozen=True, slots=True)
 class RequestFacts:
-    """What a door knows. Headers with every value that was sent, in order; `query` as it stands in the URL."""
+    """The credentials of a request. Headers hold every value that was sent, in order; `query` is taken from the URL as
+    is.
+    """
 
-    door: Door
+    frontend: FrontendName
     authorization: tuple[str, ...] = field(default=(), repr=False)
     api_key: tuple[str, ...] = field(default=(), repr=False)
     query: str = field(default="", repr=False)
@@ -46,7 +48,7 @@ class RequestFacts:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The agent that asks, and the key it was known by."""
+    """The identified agent, and the key that proved it."""
 
     agent_id: str
     key_id: str | None = None
@@ -54,7 +56,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An HTTP status and a sentence for the host; `retry_after` in seconds, with 429."""
+    """An HTTP status and a sentence for the host; `retry_after` is in seconds, with 429."""
 
     status: int
     reason: str
@@ -82,9 +84,9 @@ _WRONG: Final[Mapping[str, Refused]] = {
 
 
 def identify(facts: RequestFacts, keyring: Keyring, throttle: Throttle, mode: Mode, now: float) -> Claim | Refused:
-    """Who asks, or why that is not known. `now` is the wall clock."""
-    if facts.door == "stdio":
-        # Whoever starts the program may start it as any agent: there is nothing to prove.
+    """Return the agent behind credentials, or the reason for a refusal. `now` is the wall clock."""
+    if facts.frontend == "stdio":
+        # The user who starts the process may choose any agent: there is nothing to prove.
         return Claim(facts.launch_agent or LOCAL.agent_id)
     refused = _of_query(facts.query, mode)
     if refused is not None:
@@ -98,10 +100,10 @@ def identify(facts: RequestFacts, keyring: Keyring, throttle: Throttle, mode: Mo
 
 
 def launch_agent(option: str | None, environ: Mapping[str, str]) -> str | None:
-    """The agent a stdio process is started for: `--agent`, else `AGGREGATOR_AGENT`.
+    """Return the agent a stdio process is started for: `--agent`, else `AGGREGATOR_AGENT`.
 
     Raises:
-        OperatorError: that cannot be the name of an agent.
+        OperatorError: the text cannot be the name of an agent.
     """
     given = option if option is not None else environ.get(AGENT_VARIABLE) or None
     if given is not None:
@@ -115,7 +117,7 @@ def launch_agent(option: str | None, environ: Mapping[str, str]) -> str | None:
 def _by_key(text: str, facts: RequestFacts, keyring: Keyring, throttle: Throttle, now: float) -> Claim | Refused:
     record = keyring.verify(parse_key(text), now)
     if isinstance(record, Refusal):
-        # An expired or revoked key was right once: that is no guessing.
+        # An expired or revoked key was valid once, so it is no guess.
         guessed = record.reason in ("malformed", "unknown")
         wait = throttle.failed(facts.source.address, now) if guessed else 0.0
         return _WRONG[record.reason] if wait == 0.0 else _slowed(wait)
@@ -137,7 +139,7 @@ def _local(facts: RequestFacts) -> Claim | Refused:
 
 
 def _credential(facts: RequestFacts, mode: Mode) -> str | Refused | None:
-    """The one key that was sent; in open mode, what is no key of ours does not matter."""
+    """Return the one key that was sent; in open mode, anything that is no key of ours is ignored."""
     sent = (*facts.authorization, *facts.api_key)
     if mode == "open" and not any(PREFIX in value.lower() for value in sent):
         return None
@@ -155,7 +157,9 @@ def _credential(facts: RequestFacts, mode: Mode) -> str | Refused | None:
 
 
 def _of_query(query: str, mode: Mode) -> Refused | None:
-    """Why a query cannot be taken. It may be long and come from anybody, so that none of it is decoded as a whole."""
+    """Return the refusal of a query that holds a key. The query is untrusted and may be long: it is not decoded as a
+    whole.
+    """
     if not query:
         return None
     if _KEY_IN_URL.search(query.lower()):

@@ -1,4 +1,4 @@
-"""The keys in memory. Asking costs two look-ups and one hash, and never waits for the database.
+"""The keys in memory. A look-up costs two dictionary accesses and one hash, and never waits for the database.
 
 Rule: an unknown key id, a wrong secret and the right one cost the same work.
 """
@@ -15,26 +15,26 @@ from aggregator.storage.records import KeyRecord
 
 log = logging.getLogger(__name__)
 
-# A change made by another process is seen after at most this long, and one query.
+# Seconds until a change made by another process is seen, plus one query.
 FOLLOW_EVERY: Final = 0.5
-# How exactly the last use is noted.
+# Seconds to which the time of the last use is rounded.
 COARSE: Final = 3600.0
 
 Reason = Literal["malformed", "unknown", "expired", "revoked"]
 
-# Nobody's hash, for ids that nobody has.
+# A hash that no key has, compared for unknown ids.
 _NOBODY: Final = KeyRecord("", "", hashed(Presented("", "")))
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a key is not accepted. `unknown`: no such id, or not its secret; nothing tells which."""
+    """The reason why a key is not accepted. `unknown` covers both an unknown id and a wrong secret."""
 
     reason: Reason
 
 
 class KeySource(Protocol):
-    """Where keys are kept; `aggregator.storage.keys.ApiKeys` is one."""
+    """The store of keys, such as `aggregator.storage.keys.ApiKeys`."""
 
     async def version(self) -> object: ...
 
@@ -44,7 +44,7 @@ class KeySource(Protocol):
 
 
 class Keyring:
-    """The keys of the database and of the policy files; with one id in both, the database's counts."""
+    """The keys of the database and of the policy files; with one id in both, that of the database counts."""
 
     def __init__(self, source: KeySource | None = None) -> None:
         self._source = source
@@ -54,7 +54,7 @@ class Keyring:
         self._keys: Mapping[str, KeyRecord] = {}
         self._seen: dict[str, float] = {}
         self.problem: str | None = None
-        # Whether there ever was a key: that all are gone must not let everybody in.
+        # True once there was a key: the loss of all keys must not let in requests without one.
         self.ever = False
 
     def __repr__(self) -> str:
@@ -62,16 +62,18 @@ class Keyring:
         return f"<Keyring {len(self._kept)} in the database, {len(self._written)} in policy files{problem}>"
 
     def __len__(self) -> int:
-        """How many keys there are, the revoked and expired ones included."""
+        """Return the number of keys, revoked and expired ones included."""
         return len(self._keys)
 
     def use_policy_keys(self, keys: Iterable[KeyRecord]) -> None:
-        """Take the keys of the policy files in place of those taken before, all at once."""
+        """Replace the keys of the policy files, all at once."""
         self._written = {key.key_id: key for key in keys}
         self._merge()
 
     def verify(self, key: Presented | None, now: float) -> KeyRecord | Refusal:
-        """Whose key this is, at the wall-clock time `now`; None is what `parse_key` makes of no key."""
+        """Return the record of a key at the wall-clock time `now`; None is the result of `parse_key` for a malformed
+        key.
+        """
         if key is None:
             return Refusal("malformed")
         record = self._keys.get(key.key_id, _NOBODY)
@@ -85,14 +87,14 @@ class Keyring:
         return record
 
     def holds(self, key_id: str, agent_id: str, now: float) -> bool:
-        """Whether a key that was verified before is good still, for the same agent."""
+        """Return whether a key that was verified before is still valid for the same agent."""
         record = self._keys.get(key_id)
         if record is None or record.agent_id != agent_id:
             return False
         return record.revoked is None and not _has_expired(record, now)
 
     async def refresh(self) -> bool:
-        """Take over what changed in the database; whether anything did.
+        """Take over changes of the database; return whether there were any.
 
         Raises:
             StorageError: it cannot be read; the keys known so far stay.
@@ -102,22 +104,22 @@ class Keyring:
         version = await self._source.version()
         if version == self._version:
             return False
-        # The version first: a change between the two reads is then seen again, not missed.
+        # The version is read first: a change between the two reads is then seen again, not missed.
         self._kept = {key.key_id: key for key in await self._source.all()}
         self._version = version
         self._merge()
         return True
 
-    async def follow(
+    async def run(
         self, every: float = FOLLOW_EVERY, pause: Callable[[float], Awaitable[object]] = asyncio.sleep
     ) -> None:
-        """Refresh for ever, and note uses. `problem` says why it cannot, while it cannot."""
+        """Refresh and write the times of use until cancelled. `problem` holds the reason while that fails."""
         if self._source is None:
             return
         while True:
             try:
                 await self.refresh()
-            except Exception as error:  # a follower that ended would never see a revocation again
+            except Exception as error:  # the loop must go on, or no revocation would ever be seen again
                 self._worry(error)
             else:
                 if self.problem is not None:

@@ -1,8 +1,8 @@
 """API keys: `agk_<key id>_<secret><checksum>`. Only a salted hash is ever kept.
 
-The secret has 256 random bits: nobody can try them all, however fast the hash. A slow hash (scrypt, argon2) protects
-what people can remember; here it would only make every request dear and a flood of wrong keys an attack. The salt keeps
-equal hashes from telling of equal secrets, the key id in the hash keeps a hash from being moved to another key.
+The secret has 256 random bits, which cannot be searched, however fast the hash. A slow hash (scrypt, argon2) protects
+what people can remember; here it would only make every request costly and a flood of wrong keys an attack. The salt
+keeps equal hashes from revealing equal secrets; the key id in the hash keeps a hash from being moved to another key.
 """
 
 import re
@@ -16,7 +16,7 @@ from zlib import crc32
 from aggregator.storage.records import KeyRecord
 
 PREFIX: Final = "agk_"
-# Without the letters and digits that are taken for one another when read aloud.
+# Without letters and digits that look or sound alike.
 _ID_ALPHABET: Final = "abcdefghijkmnpqrstuvwxyz23456789"
 _ID_LENGTH: Final = 10
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -34,7 +34,7 @@ _AGENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Presented:
-    """A well-formed key as somebody sent it."""
+    """A well-formed key as it was sent."""
 
     key_id: str
     secret: str = field(repr=False)
@@ -49,10 +49,10 @@ class NewKey:
 
 
 def new_key(agent_id: str, *, now: float, label: str = "", expires: float | None = None) -> NewKey:
-    """A fresh key for an agent.
+    """Return a new key for an agent.
 
     Raises:
-        ValueError: that cannot be the name of an agent.
+        ValueError: the text cannot be the name of an agent.
     """
     check_agent_id(agent_id)
     key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
@@ -63,7 +63,7 @@ def new_key(agent_id: str, *, now: float, label: str = "", expires: float | None
 
 
 def parse_key(text: str) -> Presented | None:
-    """The parts of a key; None when it is none or was mistyped. Anyone can work the checksum out: it proves nothing."""
+    """Return the parts of a key; None for a malformed or mistyped one. The checksum is public and proves nothing."""
     found = _KEY.fullmatch(text)
     if found is None or _checksum(found[1]) != found[4]:
         return None
@@ -71,28 +71,31 @@ def parse_key(text: str) -> Presented | None:
 
 
 def hashed(key: Presented, salt: bytes | None = None) -> str:
-    """What is kept of a key: `b2-<salt>-<digest>`, in hexadecimal (BLAKE2b, RFC 7693, with its own salt parameter)."""
+    """Return the stored form of a key: `b2-<salt>-<digest>`, in hexadecimal (BLAKE2b, RFC 7693, with its salt
+    parameter).
+    """
     salt = secrets.token_bytes(16) if salt is None else salt
     digest = blake2b(f"{key.key_id}:{key.secret}".encode(), digest_size=32, salt=salt, person=_PERSON)
     return f"b2-{salt.hex()}-{digest.hexdigest()}"
 
 
 def matches(key: Presented, kept: str) -> bool:
-    """Whether `kept` is the hash of this key; takes as long whether it is or not."""
+    """Return whether `kept` is the hash of this key, in constant time."""
     found = _HASH.fullmatch(kept)
     return found is not None and compare_digest(hashed(key, bytes.fromhex(found[1])), kept)
 
 
 def policy_line(record: KeyRecord) -> str:
-    """`KEYID:HASH`, as a policy file holds it."""
+    """Return `KEYID:HASH`, as a policy file holds it."""
     return f"{record.key_id}:{record.hash}"
 
 
 def parse_policy_line(text: str, agent_id: str) -> KeyRecord:
-    """The key that `KEYID:HASH` in a policy file stands for.
+    """Return the key of `KEYID:HASH` in a policy file.
 
     Raises:
-        ValueError: it is none; the message does not repeat it, for it may be a whole key put there by mistake.
+        ValueError: the text is invalid; the message does not repeat it, since it may be a whole key put there by
+            mistake.
     """
     key_id, _, kept = text.strip().partition(":")
     if PREFIX in text:
@@ -103,7 +106,7 @@ def parse_policy_line(text: str, agent_id: str) -> KeyRecord:
 
 
 def check_agent_id(agent_id: str) -> None:
-    """Whether this can be the name of an agent: no spaces, no look-alike letters, nothing a URL would change.
+    """Check that a text can be the name of an agent: no spaces, no look-alike letters, nothing a URL would change.
 
     Raises:
         ValueError: it cannot.

@@ -1,8 +1,8 @@
-"""Where a request comes from: this machine itself, or somebody else, maybe by way of proxies.
+"""The source of a request: this machine itself, or another one, perhaps through proxies.
 
-Rule 1: a request that anybody passed on is never local, whatever it says of its client.
-Rule 2: what a request says of its client is believed as far as trusted proxies wrote it. It decides whose wrong keys
-are counted and which address the log names, and nothing else.
+Rule 1: a request that was forwarded is never local, even if its headers name a local client.
+Rule 2: forwarding headers are believed as far as trusted proxies wrote them. They decide whose wrong keys are counted
+and which address the log names, and nothing else.
 """
 
 import re
@@ -15,7 +15,7 @@ from aggregator.domain.uris.addresses import Network, is_loopback, parse_address
 
 Headers = Iterable[tuple[bytes, bytes]]
 
-# What only proxies, tunnels and CDNs add to a request. Names are compared in lower case, with `_` read as `-`.
+# Headers that only proxies, tunnels and CDNs add. Compared in lower case, with `_` read as `-`.
 _MARKS: Final = frozenset(
     {b"forwarded", b"via", b"x-real-ip", b"cdn-loop", b"x-client-ip", b"client-ip", b"x-cluster-client-ip"}
     | {b"x-original-for", b"x-original-host", b"x-original-forwarded-for", b"x-remote-ip", b"x-remote-addr"}
@@ -23,16 +23,16 @@ _MARKS: Final = frozenset(
     | {b"x-proxyuser-ip", b"x-appengine-user-ip", b"x-azure-clientip", b"x-azure-socketip", b"x-azure-fdid"}
 )
 _FAMILIES: Final = (b"x-forwarded", b"cf-", b"x-envoy-", b"tailscale-")
-# What nearly every request has, so that most headers cost one look-up.
+# Headers that nearly every request has, so that most headers cost one look-up.
 _ORDINARY: Final = frozenset(
     {b"host", b"accept", b"accept-encoding", b"accept-language", b"authorization", b"connection", b"content-length"}
     | {b"content-type", b"user-agent", b"x-api-key", b"mcp-session-id", b"mcp-protocol-version", b"mcp-method"}
     | {b"mcp-name", b"traceparent", b"origin"}
 )
-# Longer than any of the marks.
+# More characters than any of the marks has.
 _SHORT: Final = 64
 
-# A longer chain than any set-up has is not followed; a longer header is not read.
+# Hops that are followed, and bytes of a header that are read: more than any real chain has.
 _MOST_HOPS: Final = 32
 _LONGEST: Final = 8_192
 
@@ -45,7 +45,7 @@ class ClientSource:
     """The sender of a request: its address, as far as that is known for certain.
 
     `forwarded`: a proxy passed the request on; `by_trusted`: a trusted one. `named_here`: the request was sent to a
-    loopback name; one that names another reached this machine by way of somebody.
+    loopback name; with any other name it reached this machine through a proxy or a tunnel.
     """
 
     address: str | None = None
@@ -61,16 +61,16 @@ class ClientSource:
         object.__setattr__(self, "local", local)
 
 
-# Of what came over no network.
+# The source of requests that came over no network.
 NOWHERE: Final = ClientSource()
 
 
 def source_of(
     peer: str | None, host: str | None, http_version: str, headers: Headers, trusted: Sequence[Network] = ()
 ) -> ClientSource:
-    """The source of a request that came from the address `peer` and names `host`.
+    """Return the source of a request that came from the address `peer` and names `host`.
 
-    HTTP/1.0 counts as passed on: no MCP client speaks it, and a proxy that nobody has set up does and adds no header.
+    HTTP/1.0 counts as forwarded: no MCP client speaks it, and some proxies do without adding a header.
     """
     forwarded = http_version == "1.0"
     for name, _ in headers:
@@ -85,12 +85,12 @@ def source_of(
 
 
 def is_mark(name: bytes) -> bool:
-    """Whether a header of this name, in lower case, says that the request was passed on."""
+    """Return whether a header of this name, in lower case, shows that the request was forwarded."""
     return _is_mark(name[:_SHORT])
 
 
 def names_this_machine(host: str | None) -> bool:
-    """Whether a `Host` header is `localhost` or a loopback address, with or without a port."""
+    """Return whether a `Host` header is `localhost` or a loopback address, with or without a port."""
     return host is not None and len(host) < _SHORT and _names_this_machine(host)
 
 
@@ -116,9 +116,9 @@ def _is_trusted(address: str | None, trusted: Sequence[Network]) -> bool:
 
 
 def _client(peer: str | None, headers: Headers, trusted: Sequence[Network]) -> str | None:
-    """The rightmost hop that is no trusted proxy; the last one known for certain where the chain breaks off.
+    """Return the rightmost hop that is no trusted proxy, or the last known one where the chain breaks off.
 
-    A proxy writes one of the two headers and passes the other on as it came, so neither is believed if they differ.
+    A proxy writes one of the two headers and passes the other on unchanged, so neither is believed if they differ.
     """
     listed = [value for name, value in headers if name == b"x-forwarded-for"]
     standard = [value for name, value in headers if name == b"forwarded"]
@@ -142,7 +142,7 @@ def _rightmost(peer: str | None, hops: Sequence[str | None], trusted: Sequence[N
 
 
 def _listed_hops(values: Iterable[bytes]) -> list[str | None]:
-    """The hops of `X-Forwarded-For`, over all its lines; None for what is no address."""
+    """Return the hops of `X-Forwarded-For`, over all its lines; None for each that is no address."""
     text = b",".join(values).decode("latin-1")
     if len(text) > _LONGEST:
         return [None]
@@ -150,7 +150,7 @@ def _listed_hops(values: Iterable[bytes]) -> list[str | None]:
 
 
 def _standard_hops(values: Iterable[bytes]) -> list[str | None]:
-    """The hops of `Forwarded`; None for `unknown`, for hidden names and for all of it if it cannot be read."""
+    """Return the hops of `Forwarded`; None for `unknown`, for hidden names, and for a header that cannot be read."""
     text = b",".join(values).decode("latin-1")
     if len(text) > _LONGEST:
         return [None]
@@ -171,7 +171,7 @@ def _standard_hops(values: Iterable[bytes]) -> list[str | None]:
 
 
 def _hop(text: str) -> str | None:
-    """The address of a hop that may have a port: `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`."""
+    """Return the address of a hop that may have a port: `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`."""
     if text.startswith("["):
         inside, bracket, port = text[1:].partition("]")
         text = inside if bracket and (not port or port.startswith(":")) else ""

@@ -1,8 +1,8 @@
-"""Wrong keys are answered more and more shortly: after a few, a peer is told to wait instead of what is wrong.
+"""Throttling of wrong keys: after a few, the sender is told to wait, longer each time.
 
-Rule 1: only what is wrong is slowed. A key is looked at before anything here is asked, so that nobody can keep a valid
-one out, whatever else comes from its address or under its id.
-Rule 2: one guess costs one look-up and one hash, and what is remembered has a bound.
+Rule 1: only wrong keys are throttled. The key is checked first, so that a valid key cannot be kept out by failures
+from its address or under its id.
+Rule 2: one guess costs one look-up and one hash, and the memory used is bounded.
 """
 
 import ipaddress
@@ -11,23 +11,25 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-# Failures that cost nothing: a person pasting the wrong key.
+# Failures without a wait: a person may paste the wrong key.
 FREE: Final = 5
 LONGEST: Final = 60.0
-# Without a failure for this long all is forgotten.
+# Seconds without a failure after which a peer is forgotten.
 FORGET: Final = 900.0
 ENTRIES: Final = 10_000
 
 
 @dataclass(slots=True)
 class _Failures:
+    """The wrong keys of one peer."""
+
     count: int
     last: float
     until: float = 0.0
 
 
 class Throttle:
-    """What is remembered of wrong keys: of at most `entries` peers, the one that failed longest ago forgotten first."""
+    """The wrong keys of at most `entries` peers; the peer that failed longest ago is forgotten first."""
 
     def __init__(self, entries: int = ENTRIES) -> None:
         self._entries = entries
@@ -37,9 +39,9 @@ class Throttle:
         return f"<Throttle {len(self._peers)} peers have failed>"
 
     def failed(self, peer: str | None, now: float) -> float:
-        """Note a wrong key; returns how many seconds the peer is to wait with the next one, 0.0 if it was free.
+        """Count a wrong key; return the seconds until the peer may try again, 0.0 if it need not wait.
 
-        What comes before that time is over makes it no longer.
+        Failures during the wait do not make it longer.
         """
         entry = self._of(peer_group(peer), now)
         left = entry.until - now
@@ -67,7 +69,7 @@ class Throttle:
 
 @lru_cache(maxsize=1024)
 def peer_group(peer: str | None) -> str:
-    """Who counts as one peer: an IPv4 address, or an IPv6 network of 64 bits, for a host commands a whole one."""
+    """Return the unit that counts as one peer: an IPv4 address, or a /64 network of IPv6, which one host controls."""
     try:
         address = ipaddress.ip_address((peer or "").partition("%")[0])
     except ValueError:

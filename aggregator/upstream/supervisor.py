@@ -5,10 +5,10 @@ Law: what is no longer configured takes no new calls at once, and ends when its 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Slices
@@ -23,11 +23,36 @@ from aggregator.upstream.upstream import Upstream
 log = logging.getLogger(__name__)
 
 
+class UpstreamObserver(Protocol):
+    """The part of the program that is notified by upstreams. `changed` and `resource_updated` are called at once."""
+
+    def changed(self) -> None:
+        """Take note that the state, the lists or the health of an upstream changed."""
+
+    async def examine(self, link: Upstream, kind: Kind, definitions: list[Any]) -> None:
+        """Examine a list before it counts, in slices."""
+
+    def resource_updated(self, link: Upstream, watched: list[str], uri: str) -> None:
+        """Take note that a resource changed. `uri` is as the upstream gave it, `watched` are the URIs subscribed to."""
+
+
 class Upstreams(dict[str, Upstream]):
-    """By server id, in config order. Only who asks for one by its id still gets it while it ends."""
+    """The upstreams by server id, in config order. One that is ending is still found by its id.
+
+    `by_prefix` holds those in use by the prefix of their names, with "" for one without a prefix.
+    """
 
     def __init__(self) -> None:
+        super().__init__()
         self.leaving: dict[str, Upstream] = {}
+        self.by_prefix: dict[str, Upstream] = {}
+
+    def replace(self, links: Mapping[str, Upstream]) -> None:
+        """Take these upstreams in place of the present ones; the object stays the same."""
+        self.clear()
+        self.update(links)
+        self.by_prefix.clear()
+        self.by_prefix.update(_prefixed(links.values()))
 
     def __missing__(self, server: str) -> Upstream:
         if server in self.leaving:
@@ -40,13 +65,15 @@ class Supervisor:
     set, nothing that ends is waited for.
 
     `redact` takes out of what is told of one what no other may show. `recalls`: somebody will `recall` what they had.
-    `look_over` goes through each list in pieces before it counts; `slices` is what runs such pieces.
+    `slices` runs long work in pieces.
     """
 
     def __init__(
         self,
         servers: Iterable[ServerConfig],
-        changed: Callable[[], None],
+        links: Upstreams,
+        observer: UpstreamObserver,
+        slices: Slices,
         redact: Redactor | None = None,
         *,
         recalls: bool = False,
@@ -54,17 +81,15 @@ class Supervisor:
         self.hurry = asyncio.Event()
         self._warden = Reaper(self.hurry)
         self._recalls = recalls
-        self._changed = changed
+        self._observer = observer
         self._news = asyncio.Event()
         self._redact = redact
-        self.slices = Slices()
-        self.look_over: Callable[[Upstream, Kind, list[Any]], Awaitable[None]] = _nobody_looks
+        self.slices = slices
         self._tasks = Tasks("the supervisor")
         self._alive: dict[Upstream, asyncio.Task[None]] = {}
         self.audience = DownstreamClients()
-        self._links = Upstreams()
-        self._links.update((server.id, self._link(server)) for server in servers)
-        self._by_prefix = _prefixed(self._links.values())
+        self._links = links
+        links.replace({server.id: self._link(server) for server in servers})
 
     @property
     def links(self) -> Mapping[str, Upstream]:
@@ -73,7 +98,7 @@ class Supervisor:
     @property
     def by_prefix(self) -> Mapping[str, Upstream]:
         """Without a prefix only a link that is in use, since any name may be its."""
-        return self._by_prefix
+        return self._links.by_prefix
 
     def __repr__(self) -> str:
         states = [link.state for link in self.links.values()]
@@ -113,10 +138,7 @@ class Supervisor:
                 now[server.id] = link
                 if link.config != server:
                     link.amend(server)
-        self._links.clear()
-        self._links.update(now)
-        self._by_prefix.clear()
-        self._by_prefix.update(_prefixed(self._links.values()))
+        self._links.replace(now)
         for link in self._links.values():
             if before.get(link.config.id) is not link:
                 self._begin(link)
@@ -129,13 +151,11 @@ class Supervisor:
     def _link(self, server: ServerConfig) -> Upstream:
         link = Upstream(server, self._warden, self._link_changed, self.audience, self._redact)
         link.lists.slices = self.slices
-        link.lists.look_over = partial(self._look_over, link)
+        link.lists.look_over = partial(self._observer.examine, link)
+        link.watch.told = partial(self._observer.resource_updated, link)
         if not self._recalls:
             link.looked_up()
         return link
-
-    async def _look_over(self, link: Upstream, kind: Kind, definitions: list[Any]) -> None:
-        await self.look_over(link, kind, definitions)
 
     def _begin(self, link: Upstream) -> None:
         if link.config.enabled:
@@ -160,7 +180,7 @@ class Supervisor:
         """Show these definitions by server id, as far as a server is still starting."""
         for server, definitions in known.items():
             if (link := self._links.get(server)) is not None:
-                await self.look_over(link, "tool", definitions)
+                await self._observer.examine(link, "tool", definitions)
         for server, definitions in known.items():
             if (link := self._links.get(server)) is not None:
                 link.recall(definitions)
@@ -210,16 +230,12 @@ class Supervisor:
 
     def _tell(self) -> None:
         self._wake()
-        self._changed()
+        self._observer.changed()
 
     def _wake(self) -> None:
         # A new event each time: everyone who waits hears of this change, and nobody of an older one.
         self._news.set()
         self._news = asyncio.Event()
-
-
-async def _nobody_looks(link: Upstream, kind: Kind, definitions: list[Any]) -> None:
-    """Each list counts as it came."""
 
 
 def _prefixed(links: Iterable[Upstream]) -> dict[str, Upstream]:

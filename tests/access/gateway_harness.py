@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.config.load import load
 from aggregator.config.model import Config
 from aggregator.domain.errors import RpcError
@@ -107,7 +107,7 @@ class GatewayHarness:
     ) -> None:
         """`policies`: files, a rulebook, or what a file would hold. `down`: servers that are in another state."""
         self._folder = policies if isinstance(policies, Path) else Path("nowhere")
-        self.app = App(config, self._folder, storage)
+        self.app = build_app(config, self._folder, storage)
         assert self.app.live is not None
         self.live = self.app.live
         if isinstance(policies, Rulebook):
@@ -117,14 +117,14 @@ class GatewayHarness:
         # Everything that reached an upstream, in order: server and tool.
         self.sent: list[tuple[str, str]] = []
         self.fake_upstreams: dict[str, FakeUpstream] = {}
-        for server, link in self.app.links.items():
+        for server, link in self.app.upstreams.items():
             self.fake_upstreams[server] = played = FakeUpstream(server, self.sent)
             link.definitions = list(tools.get(server, []))
             state: Any = (down or {}).get(server, "ready")
             link.life.condition = StateAndReason(state, since=time.time())
             if state == "ready":
                 link._session = UpstreamSession(played, Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {})
-        self.app.gateway.restock()
+        self.app.updates.rebuild()
 
     def set_policies(self, policies: object) -> None:
         """Other rules, at once."""

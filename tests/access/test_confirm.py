@@ -323,7 +323,7 @@ async def test_a_host_that_could_not_ask_after_all(config: MakeConfig, storage: 
         assert fault is not None
         raise fault
 
-    async with harness.app._stack:
+    async with harness.app.database:
         host_kind = FakeBackChannel(person if fault is not None else None)
         error = error_data(await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", host_kind=host_kind))
     assert error["code"] == "approval_pending"
@@ -385,13 +385,13 @@ def queued(**more: Any) -> Json:
 async def test_a_queued_yes_is_good_for_one_call(config: MakeConfig, storage: str) -> None:
     """B6: of this agent, this tool and these arguments; the next asks again."""
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, queued(), storage)
-    async with harness.app._stack:
+    async with harness.app.database:
         one = harness.host("one")
         error = error_data(await harness.call(one, "crm.pay", {"n": 7}))
         assert (error["code"], error["status"]) == ("approval_pending", 202)
         again = error_data(await harness.call(one, "crm__pay", {"n": 7}))
         assert again["approval"] == error["approval"]
-        approvals = await harness.app._approvals()
+        approvals = await harness.app.database.approvals()
         assert approvals is not None
         await approvals.grant(error["approval"], "a test", now=time.time())
         for agent, name, arguments in (
@@ -412,10 +412,10 @@ async def test_a_queued_yes_is_good_for_one_call(config: MakeConfig, storage: st
 async def test_one_yes_and_many_calls_at_once(config: MakeConfig, storage: str) -> None:
     """B6: exactly one of them goes through."""
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, queued(), storage)
-    async with harness.app._stack:
+    async with harness.app.database:
         one = harness.host("one")
         waiting = error_data(await harness.call(one, "crm.pay"))["approval"]
-        approvals = await harness.app._approvals()
+        approvals = await harness.app.database.approvals()
         assert approvals is not None
         await approvals.grant(waiting, "a test", now=time.time())
         answers = await asyncio.gather(*(harness.call(one, "crm.pay") for _ in range(8)))
@@ -427,7 +427,7 @@ async def test_a_full_queue_is_a_refusal(config: MakeConfig, storage: str, monke
     """B6: in words and with a code, not an error of ours; the other agent still has room."""
     monkeypatch.setattr("aggregator.storage.approvals.PENDING_AT_MOST", 2)
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, queued(), storage)
-    async with harness.app._stack:
+    async with harness.app.database:
         for at in range(2):
             assert (
                 error_data(await harness.call(harness.host("one"), "crm.pay", {"n": at}))["code"] == "approval_pending"
@@ -448,7 +448,7 @@ async def test_a_database_that_fails_lets_nothing_through(
 
     for step in ("find_answer", "ask"):
         harness = GatewayHarness(config("crm"), {"crm": TOOLS}, queued(), storage)
-        async with harness.app._stack:
+        async with harness.app.database:
             with monkeypatch.context() as patched:
                 patched.setattr(Approvals, step, busy)
                 assert error_data(await harness.call(harness.host("one"), "crm.pay"))["status"] in (403, 503)

@@ -29,7 +29,7 @@ async def agreeing(params: Json) -> Json:
 
 
 async def queue_of(harness: GatewayHarness) -> Approvals:
-    approvals = await harness.app._approvals()
+    approvals = await harness.app.database.approvals()
     assert approvals is not None
     return approvals
 
@@ -48,7 +48,7 @@ def recorded(harness: GatewayHarness) -> list[CallRecord]:
 async def test_no_host_can_say_yes_where_the_queue_must(config: MakeConfig, storage: str, version: str) -> None:
     """B6: a host that would answer its own question is never asked, whatever it declares or brings."""
     harness = GatewayHarness(config("crm"), {"crm": [PAY]}, ruled("host"), storage)
-    async with harness.app._stack:
+    async with harness.app.database:
         host = harness.host("one", version, FORMS)
         host.capabilities = FORMS
         asked = await harness.call(host, "crm.pay", {"amount": 1}, FakeBackChannel(agreeing))
@@ -70,7 +70,7 @@ async def test_who_agreed_goes_with_the_call(config: MakeConfig, storage: str) -
     """B6: the one who granted the approval, or the host by the name that it gives itself."""
     harness = GatewayHarness(config("crm"), {"crm": [PAY]}, ruled("host", confirm_fallback="queue"), storage)
     records = recorded(harness)
-    async with harness.app._stack:
+    async with harness.app.database:
         host = harness.host("one")
         error = error_data(await harness.call(host, "crm.pay"))
         await (await queue_of(harness)).grant(error["approval"], "cli:ada", now=time.time())
@@ -108,7 +108,7 @@ async def test_a_no_reaches_the_agent_and_stays_for_a_while(
 ) -> None:
     """B6: with the words of the person; the same call is not queued again until then, another one is."""
     harness = GatewayHarness(config("crm"), {"crm": [PAY]}, ruled("queue"), storage)
-    async with harness.app._stack:
+    async with harness.app.database:
         host = harness.host("one")
         first = error_data(await harness.call(host, "crm.pay", {"amount": 5}))
         queue = await queue_of(harness)
@@ -135,7 +135,7 @@ async def test_a_no_reaches_the_agent_and_stays_for_a_while(
 async def test_a_yes_that_was_taken_back_is_a_no(config: MakeConfig, storage: str) -> None:
     """B6: also to the call that it was given for."""
     harness = GatewayHarness(config("crm"), {"crm": [PAY]}, ruled("queue"), storage)
-    async with harness.app._stack:
+    async with harness.app.database:
         waiting = error_data(await harness.call(harness.host("one"), "crm.pay"))["approval"]
         queue = await queue_of(harness)
         await queue.grant(waiting, "cli:ada", now=time.time())
@@ -188,7 +188,7 @@ async def test_the_queue_holds_everything_but_secrets(
 ) -> None:
     """B6: what is not in the question is in the arguments that are kept; what nobody could read is not queued."""
     harness = GatewayHarness(config("crm"), {"crm": [PAY]}, ruled("queue"), storage)
-    async with harness.app._stack:
+    async with harness.app.database:
         arguments = {f"k{n}": "v" * 300 for n in range(100)} | {"amount": 7, "password": "hunter2hunter2"}
         assert error_data(await harness.call(harness.host("one"), "crm.pay", arguments))["code"] == "approval_pending"
         (kept,) = await waiting(harness)

@@ -13,7 +13,7 @@ import pytest
 
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.gateway import access
-from aggregator.gateway.revocation import REVIEW_EVERY, AdmittedTasks, RevocableTask
+from aggregator.gateway.revocation import REVIEW_EVERY, RevocableTask, RevocableTasks
 from aggregator.identity.keyring import FOLLOW_EVERY, Keyring
 from aggregator.identity.keys import NewKey
 from tests.access.gateway_harness import tool
@@ -187,11 +187,11 @@ async def test_all_that_goes_on_with_it_ends(
         assert two.goes_on
         await harness.background.elsewhere(two.release())
         callers = {
-            going.principal.key_id for those in harness.app.gateway.admitted._by_caller.values() for going in those
+            going.principal.key_id for those in harness.app.gateway.revocation._by_caller.values() for going in those
         }
         assert key.record.key_id not in callers
     # Two sessions of the other key are idle now.
-    await until(lambda: harness.app.gateway.room.open == {"sessions": 2, "streams": 0, "pending": 0})
+    await until(lambda: harness.app.gateway.admission.in_use == {"sessions": 2, "streams": 0, "pending": 0})
 
 
 async def test_a_line_taken_out_of_a_policy_file_ends_it_too(open_harness: OpenHarness) -> None:
@@ -225,7 +225,7 @@ async def test_reading_the_keys_anew_ends_nothing(
         return await refresh(keyring)
 
     monkeypatch.setattr(Keyring, "refresh", refreshed)
-    await harness.background.elsewhere(harness.app.learn_keys())
+    await harness.background.elsewhere(harness.app.load_keys())
     assert set(held) == {(True, True)}
     assert not frontend.locked
 
@@ -237,26 +237,26 @@ def test_how_soon() -> None:
 
 def test_what_goes_on_is_known_by_caller() -> None:
     """D4: ended once, whatever it does when it is ended; nothing is left behind by what is over."""
-    admitted, ended = AdmittedTasks(), list[str]()
+    admitted, ended = RevocableTasks(), list[str]()
     good, bad = Principal("a", key_id="k1"), Principal("a", key_id="k2")
 
     def begin(principal: Principal, name: str) -> RevocableTask:
         def end() -> None:
             ended.append(name)
-            admitted.leave(going)
+            admitted.remove(going)
 
-        going = admitted.enter(principal, end)
+        going = admitted.add(principal, end)
         return going
 
     kept = begin(good, "kept")
-    admitted.enter(bad, lambda: 1 / 0)
+    admitted.add(bad, lambda: 1 / 0)
     for name in ("session", "request"):
         begin(bad, name)
     admitted.review(lambda principal: principal == good)
     admitted.review(lambda principal: principal == good)
     assert ended == ["request", "session"]
     # One that could not be ended has not left, and keeps none of the others from their end.
-    assert (kept.over, len(admitted)) == (False, 2)
-    admitted.leave(kept)
-    admitted.leave(kept)
+    assert (kept.revoked, len(admitted)) == (False, 2)
+    admitted.remove(kept)
+    admitted.remove(kept)
     assert len(admitted) == 1

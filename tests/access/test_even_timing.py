@@ -56,9 +56,9 @@ def test_hidden_and_absent_take_the_same_time(loop: VirtualLoop, tmp_path: Path,
 
     async def made(policies: Any) -> ResourceHarness:
         harness = ResourceHarness(tmp_path, {"a": (["demo://hidden", "demo://seen"], ["hidden", "seen"])}, policies)
-        link = harness.app.links["a"]
+        link = harness.app.upstreams["a"]
         link.definitions = [{"name": name, "inputSchema": {"type": "object"}} for name in ("hidden", "seen")]
-        harness.app.gateway.restock()
+        harness.app.updates.rebuild()
         return harness
 
     harness = loop.run_until_complete(made(POLICIES))
@@ -104,11 +104,11 @@ def test_hidden_and_absent_wait_alike_for_a_server_that_starts(
         config = make_config(tmp_path, {name: {"command": "played"} for name in ("a", "b", "c")}, startup_wait=3)
         harness = ResourceHarness(tmp_path, world, POLICIES, config)
         for server in ("a", "c"):
-            harness.app.links[server].definitions = [
+            harness.app.upstreams[server].definitions = [
                 {"name": name, "inputSchema": {"type": "object"}} for name in ("hidden", "seen")
             ]
-        harness.app.links["b"].life.condition = StateAndReason("starting", since=0.0)
-        harness.app.gateway.restock()
+        harness.app.upstreams["b"].life.condition = StateAndReason("starting", since=0.0)
+        harness.app.updates.rebuild()
         return harness
 
     harness = loop.run_until_complete(made())

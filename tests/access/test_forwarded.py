@@ -10,6 +10,7 @@ import pytest
 from aggregator.frontends.server import WebServer
 from aggregator.frontends.web.host_guard import SOURCE
 from aggregator.frontends.web.metrics_page import METRICS_PATH
+from aggregator.identity.identify import Refused, RequestFacts
 from aggregator.identity.source import source_of
 from tests.access.conftest import MakeConfig
 from tests.access.gateway_harness import GatewayHarness, tool
@@ -85,12 +86,16 @@ async def test_health_under_any_name(config: MakeConfig) -> None:
 
 @pytest.mark.parametrize(("trusted", "named"), [(["127.0.0.1"], "192.0.2.1"), ([], "127.0.0.1")])
 async def test_wrong_keys_are_counted_for_whom_the_proxy_names(
-    config: MakeConfig, trusted: list[str], named: str
+    config: MakeConfig, trusted: list[str], named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D4: if it is believed; the audit names the same address."""
     async with entrance(config, LOCAL, trusted_proxies=trusted) as (web, client):
         seen: list[str | None] = []
-        web._access.refused = lambda facts, refused: seen.append(facts.source.address)
+
+        def refused(facts: RequestFacts, refused: Refused) -> None:
+            seen.append(facts.source.address)
+
+        monkeypatch.setattr(web._access._observer, "login_refused", refused)
         answers = []
         for at in range(12):
             others = "198.51.100.9" if at % 2 else "192.0.2.1"

@@ -28,13 +28,13 @@ def described(name: str, **more: Any) -> Json:
 
 def shelved(config: MakeConfig, definitions: list[Json], policies: Json | None = None, **fields: Any) -> GatewayHarness:
     harness = GatewayHarness(config("crm", **fields), {"crm": definitions}, policies)
-    link = harness.app.links["crm"]
+    link = harness.app.upstreams["crm"]
     greeting = Negotiated(LEGACY, {"name": TRICK}, {"tools": {}, "prompts": {}, "resources": {}}, f"{TRICK} {JOINED}")
     link.greeting = greeting.discreetly(link.discreet)
     link._session = UpstreamSession(harness.fake_upstreams["crm"], link.greeting, "played", {})
     link.lists.put("prompt", [{"name": "p", "description": TRICK}, {"name": "p\u200b"}, {"name": "pé\u200d"}])
     link.lists.put("resource", [{"uri": "demo://x", "name": TRICK, "title": TRICK}, {"uri": "demo://\u200bx"}])
-    harness.app.gateway.restock()
+    harness.app.updates.rebuild()
     return harness
 
 
@@ -149,7 +149,7 @@ async def test_they_are_taken_out_of_questions(config: MakeConfig, method: str, 
         return {"resultType": "input_required", "inputRequests": {"q": {"method": method, "params": QUESTIONS[method]}}}
 
     harness.fake_upstreams["crm"].answer = asking
-    link = harness.app.links["crm"]
+    link = harness.app.upstreams["crm"]
     link.greeting = Negotiated(MODERN, {}, {"tools": {}}, None)
     link._session = UpstreamSession(harness.fake_upstreams["crm"], link.greeting, "played", {})
     host = harness.host("local", MODERN)

@@ -251,14 +251,14 @@ async def test_a_person_is_not_asked_for_a_call_over_its_limit(config: MakeConfi
     policies = ruled({"per_minute": 1}, confirm=["crm.put"], confirm_fallback="queue")
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, policies, storage)
     host_kind = FakeBackChannel()
-    async with harness.app._stack:
+    async with harness.app.database:
         assert ran(await harness.call(harness.host("one"), "crm.get"))
         asking = harness.host("one", capabilities=FORMS)
         assert error_data(await harness.call(asking, "crm.put", host_kind=host_kind))["code"] == "limit_reached"
         assert host_kind.asked == []
         harness.set_policies(ruled({"per_minute": 2}, confirm=["crm.put"], confirm_fallback="queue"))
         waiting = error_data(await harness.call(harness.host("one"), "crm.put"))["approval"]
-        approvals = await harness.app._approvals()
+        approvals = await harness.app.database.approvals()
         assert approvals is not None
         await approvals.grant(waiting, "a test", now=time.time())
         harness.set_policies(policies)

@@ -12,6 +12,8 @@ import pytest
 from aggregator.app import policy_reload as reload
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.records import ToolRecord
+from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.views import Views
 from aggregator.policy.live import LivePolicies, Reloaded
 from aggregator.policy.rulebook import AgentRules, Ruling
 from tests.access.conftest import MakeConfig
@@ -127,7 +129,7 @@ async def test_an_editors_lock_blinds_nobody(open_harness: OpenHarness) -> None:
     for at in range(40):
         (harness.policies / f".#{at}.yaml").symlink_to("somebody@host.1234")
     # What is looked at next includes the links, whatever the order of the folder.
-    await until(lambda: harness.app._watch is not None)
+    await until(lambda: harness.app.policy_watch is not None)
     before = harness.revision
     harness.set_policies(ruled("crm.put"))
     await harness.wait_for_policies(before)
@@ -233,7 +235,7 @@ async def test_a_call_is_of_one_rulebook(
     old = {"agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.get"], "confirm_fallback": "queue"}}}
     new = {"agents": {"one": {"allow": ["crm.put"], "denials": "hidden"}}}
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, old, storage)
-    async with harness.app._stack:
+    async with harness.app.database:
         swapped_between += [harness, book(new), after]
         answer = await harness.call(harness.host("one"), "crm.get")
     assert "error" in answer or error_data(answer)["code"] == "approval_pending"
@@ -245,7 +247,7 @@ async def test_a_question_is_of_one_rulebook(config: MakeConfig, storage: str, s
     old = {"agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.get"], "confirm_fallback": "deny"}}}
     new = {"agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.put"], "confirm_fallback": "queue"}}}
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, old, storage)
-    async with harness.app._stack:
+    async with harness.app.database:
         swapped_between += [harness, book(new), 2]
         answer = await harness.call(harness.host("one"), "crm.get")
     assert "isError" not in answer["result"] or error_data(answer)["code"] == "not_confirmed"
@@ -277,12 +279,13 @@ async def test_half_a_file_does_not_come_into_force(
                 text.write("defaults: {deny: ['*']}\n")
         return look(folder)
 
-    def heard(_: Reloaded) -> None:
-        assert not stops or (live.rulebook is not None and looked > 9)
-        read.set()
+    class Observer:
+        def policies_read(self, reloaded: Reloaded) -> None:
+            assert not stops or (live.rulebook is not None and looked > 9)
+            read.set()
 
     monkeypatch.setattr(reload, "signature", written_to)
-    watch = reload.PolicyReload(live, tuple, lambda _: False, heard)
+    watch = reload.PolicyReload(live, CurrentCatalog(), Views(live, {}), Observer())
     async with Tasks("a test") as tasks, asyncio.timeout(10):
         tasks.start(watch.run())
         await read.wait()

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.principal import LOCAL, Principal
-from aggregator.frontends.web.event_stream import TOGETHER, StreamFull
+from aggregator.frontends.web.event_stream import TOGETHER, UnreadBytes
 from aggregator.frontends.web.host_guard import Message
 from aggregator.gateway.admission import Admission, Kind, Slot, TooMany
 
@@ -40,11 +40,11 @@ class AdmissionMachine(RuleBasedStateMachine):
     def come(self, kind: Kind, who: Principal) -> None:
         if self.full(kind, who):
             with pytest.raises(TooMany) as refused:
-                self.room.seat(kind, who)
+                self.room.acquire(kind, who)
             assert (refused.value.code == 429) == (self.taken(kind) < MOST[kind])
             self.refused += 1
         else:
-            self.seats.append((kind, who, self.room.seat(kind, who)))
+            self.seats.append((kind, who, self.room.acquire(kind, who)))
 
     @rule(kind=KINDS, at=st.integers(0, 20))
     def change(self, kind: Kind, at: int) -> None:
@@ -62,12 +62,12 @@ class AdmissionMachine(RuleBasedStateMachine):
     def leave(self, at: int) -> None:
         if self.seats:
             _, _, seat = self.seats.pop(at % len(self.seats))
-            seat.leave()
-            seat.leave()
+            seat.release()
+            seat.release()
 
     @invariant()
     def it_is_counted(self) -> None:
-        assert self.room.open == {kind: self.taken(kind) for kind in MOST}
+        assert self.room.in_use == {kind: self.taken(kind) for kind in MOST}
         assert self.room.refused.total() == self.refused
 
 
@@ -105,7 +105,7 @@ async def test_together_streams_hold_a_bounded_part() -> None:
     def given_up() -> None:
         ended[0] += 1
 
-    unread = StreamFull(1000, given_up)
+    unread = UnreadBytes(1000, given_up)
     streams = [unread.open() for _ in range(2 * TOGETHER)]
     streams[3].push(b"x" * 900)
     for stream in streams:
@@ -118,7 +118,7 @@ async def test_together_streams_hold_a_bounded_part() -> None:
 
 async def test_a_stream_that_is_broken_off_holds_nothing() -> None:
     """Proves: D11. Neither what waits nor what was on its way."""
-    unread = StreamFull(1000)
+    unread = UnreadBytes(1000)
     stream, blocked = unread.open(), asyncio.Event()
 
     async def send(message: Message) -> None:

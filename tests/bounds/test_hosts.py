@@ -118,7 +118,7 @@ async def test_what_makes_room_needs_none(tmp_path: Path) -> None:
             gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
             assert (await other.ask(way, gone, **more)).status == 202
             await until(lambda: it.upstream.hanging == 0, "it was given up")
-            await until(lambda: it.app.gateway.room.open["pending"] == 0, "there is room")
+            await until(lambda: it.app.gateway.admission.in_use["pending"] == 0, "there is room")
 
 
 async def test_one_agent_has_its_part_only(tmp_path: Path) -> None:
@@ -147,8 +147,8 @@ async def test_one_agent_has_its_part_only(tmp_path: Path) -> None:
                 assert answer.status == status, answer.body
         assert (it.refused("pending_of_agent"), it.refused("sessions_of_agent")) == (1, 1)
         assert it.refused("streams_of_agent") == 1
-        await until(lambda: it.app.gateway.room.open["streams"] == 0, "those who left take no room")
-        assert it.app.gateway.room.open["pending"] == 0
+        await until(lambda: it.app.gateway.admission.in_use["streams"] == 0, "those who left take no room")
+        assert it.app.gateway.admission.in_use["pending"] == 0
 
 
 async def test_every_message_of_a_batch_counts(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ async def test_a_host_that_does_not_read_its_stream(tmp_path: Path) -> None:
             if (await poster.ask(target, message)).status == 404:
                 break
         await until(lambda: it.refused("unread") or it.refused("slow_reader"), "it was given up")
-        await until(lambda: it.app.gateway.room.open["sessions"] == 0, "its session is over")
+        await until(lambda: it.app.gateway.admission.in_use["sessions"] == 0, "its session is over")
         assert it.refused("slow_reader") == 1
         assert (await it.call()).status == 200
         assert (await poster.ask(target, hello)).status == 404
@@ -214,7 +214,7 @@ async def test_the_refusals_are_on_the_page(tmp_path: Path) -> None:
         held = asyncio.create_task(it.call(hang=True))
         await until(lambda: it.upstream.hanging == 1, "one call hangs")
         assert (await it.call()).status == 503
-        page = b"".join(it.app.observing.count(it.app.snapshot).page()).decode()
+        page = b"".join(it.app.telemetry.enable_metrics(it.app.snapshot).page()).decode()
         assert 'aggregator_refused_total{limit="pending"} 1' in page
         assert 'aggregator_open{limit="pending"} 1' in page
         it.upstream.release.set()

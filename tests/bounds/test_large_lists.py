@@ -105,7 +105,7 @@ async def test_a_list_that_changed_is_looked_over_between_calls(
     session = session_with(many())
     async with turning() as turns:
         monkeypatch.setattr(vet_module, "definition_digest", turns.watching(vet_module.definition_digest))
-        reading = asyncio.ensure_future(harness.app.links["big"].lists.refresh(session, "tool", lose))
+        reading = asyncio.ensure_future(harness.app.upstreams["big"].lists.refresh(session, "tool", lose))
         await until(lambda: turns.calls, "it is being looked over")
         answer = await harness.call(harness.host("one"), "quick.echo")
         assert answer["result"]["content"][0]["text"] == "did echo"
@@ -120,7 +120,7 @@ async def test_a_newer_list_takes_the_place_of_one_still_being_looked_over(tmp_p
     """C5: however long the older one takes."""
     harness = harness_with(tmp_path, tools=[])
     session = session_with(many(), [tool("newer")])
-    lists = harness.app.links["big"].lists
+    lists = harness.app.upstreams["big"].lists
     await asyncio.gather(lists.refresh(session, "tool", lose), lists.refresh(session, "tool", lose))
     assert [record.name for record in harness.app.gateway.catalog.tools] == ["big.newer", "quick.echo"]
 
@@ -129,7 +129,7 @@ async def test_what_did_not_change_stays_the_same_record(tmp_path: Path) -> None
     """B3: so that it costs nothing to see what changed; true is another value than 1."""
     harness = harness_with(tmp_path, tools=many(tool("flag", {"a": {"default": 1}})))
     before = {record.own_name: record for record in harness.app.gateway.catalog.tools}
-    lists = harness.app.links["big"].lists
+    lists = harness.app.upstreams["big"].lists
     session = session_with(many(tool("flag", {"a": {"default": True}})))
     assert await lists.refresh(session, "tool", lose)
     after = {record.own_name: record for record in harness.app.gateway.catalog.tools}
@@ -199,15 +199,15 @@ async def test_hosts_hear_of_changes_of_what_takes_long_to_decide(
     for agent, said in heard.items():
         host = harness.host(agent)
         host.initialized, host.notify = True, lambda method, params, said=said: said.append(method)
-        harness.app.gateway.changes.attach(host)
+        harness.app.gateway.list_changes.attach(host)
         await harness.listed(host)
     async with turning() as turns:
         monkeypatch.setattr(View, "ruling", turns.watching(View.ruling))
-        harness.app.links["big"].definitions = many(tool("new"))
-        harness.app.gateway.restock()
+        harness.app.upstreams["big"].definitions = many(tool("new"))
+        harness.app.updates.rebuild()
         await until(lambda: heard["one"], "it was told")
-        await until(lambda: harness.app.gateway.changes._telling is not None, "all are being told")
-        telling = harness.app.gateway.changes._telling
+        await until(lambda: harness.app.gateway.list_changes._telling is not None, "all are being told")
+        telling = harness.app.gateway.list_changes._telling
         assert telling is not None
         await telling
     assert heard == {"one": [notification("tools")], "two": []}
@@ -219,21 +219,21 @@ async def test_many_resources_are_offered_between_calls(tmp_path: Path, monkeypa
     rules = {"agents": {"one": {"allow": ["*", "resource:big.*"], "deny": ["resource:big.file:///7*"]}}}
     harness = harness_with(tmp_path, rules, tools=[])
     uris = [{"uri": f"file:///{number}", "name": "n"} for number in range(MANY)]
-    working = asyncio.ensure_future(harness.app.gateway.work())
+    working = asyncio.ensure_future(harness.app.gateway.run())
     try:
         async with turning() as turns:
             monkeypatch.setattr(offer_module, "_distinct", turns.watching(offer_module._distinct))
             monkeypatch.setattr(View, "shows", turns.watching(View.shows))
-            await harness.app.links["big"].lists.look_over("resource", uris)
-            harness.app.links["big"].lists.put("resource", uris)
-            harness.app.gateway.restock()
-            await until(lambda: harness.app.gateway.offer.items, "they are offered")
+            await harness.app.upstreams["big"].lists.look_over("resource", uris)
+            harness.app.upstreams["big"].lists.put("resource", uris)
+            harness.app.updates.rebuild()
+            await until(lambda: harness.app.gateway.resources.items, "they are offered")
             listed = (await harness.ask(harness.host("one"), "resources/list", {}))["result"]["resources"]
     finally:
         working.cancel()
         await asyncio.wait([working])
-    assert len(harness.app.gateway.offer.items) == MANY
-    assert {one["uri"] for one in listed} < {item.listed["canonical"] for item in harness.app.gateway.offer.items}
+    assert len(harness.app.gateway.resources.items) == MANY
+    assert {one["uri"] for one in listed} < {item.listed["canonical"] for item in harness.app.gateway.resources.items}
     assert turns.were_spread(2 * MANY)
 
 

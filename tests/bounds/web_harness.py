@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.settings import HttpConfig
 from aggregator.frontends.server import WebServer, listening_socket, serve_web
@@ -187,8 +188,8 @@ async def web_harness(
             keys[agent] = key.text
             lines += [f"  {agent}:", f"    keys: ['{policy_line(key.record)}']", "    allow: ['*']"]
         (policies / "agents.yaml").write_text("\n".join(lines) + "\n")
-    app = App(config, policies)
-    await app.learn_keys()
+    app = build_app(config, policies)
+    await app.load_keys()
     web = WebServer(app.gateway, config, app.access, app.report)
     stopping = asyncio.Event()
     try:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.settings import HttpConfig
@@ -122,7 +123,7 @@ class ChaosRun:
                     await web.start()
                     stack.push_async_callback(web.stop)
                 app, url = await stack.enter_async_context(self._product())
-                self._links = list(app.links.values())
+                self._links = list(app.upstreams.values())
                 async with hosts(app, url, self.outcome.ledger) as everybody:
                     await self._half(app, everybody, "first", [], wild=False)
                     done = 0
@@ -139,7 +140,7 @@ class ChaosRun:
     @asynccontextmanager
     async def _product(self) -> AsyncIterator[tuple[App, str]]:
         config = Config(servers=tuple(self._servers()), startup_wait=1, http=HttpConfig(port=0))
-        app = App(config, None, f"sqlite+aiosqlite:///{self._folder / 'storm.db'}", keeps_records=True)
+        app = build_app(config, None, f"sqlite+aiosqlite:///{self._folder / 'storm.db'}", keeps_records=True)
         web = WebServer(app.gateway, config, app.access, app.report)
         stopping = asyncio.Event()
         with listening_socket("127.0.0.1", 0) as bound:
@@ -259,7 +260,7 @@ class ChaosRun:
         """Call every wild upstream until it answers."""
         ledger = self.outcome.ledger
         for server in WILD:
-            link, until = app.links[server], time.monotonic() + BOUND
+            link, until = app.upstreams[server], time.monotonic() + BOUND
             while server not in self.outcome.back and time.monotonic() < until:
                 name = ledger.open(host.frontend, server, None)
                 await host.call(name, f"{server}.do", {"say": name})
@@ -274,7 +275,7 @@ class ChaosRun:
 
     async def _quiet(self, app: App) -> IdleState:
         """Wait until nothing is under way, and look at what there is."""
-        audit = app.observing.audit
+        audit = app.telemetry.audit
         assert audit is not None
         for _ in range(int(BOUND / _LOOK)):
             busy = _busy(app)
@@ -300,8 +301,8 @@ class ChaosRun:
 
 def _busy(app: App) -> list[str]:
     """Who still works on something."""
-    busy = [f"{name}: {link.in_flight} in flight" for name, link in app.links.items() if link.in_flight]
-    return busy + [f"{app.gateway.room}"] * (app.gateway.room.open["pending"] > 0)
+    busy = [f"{name}: {link.in_flight} in flight" for name, link in app.upstreams.items() if link.in_flight]
+    return busy + [f"{app.gateway.admission}"] * (app.gateway.admission.in_use["pending"] > 0)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.config.load import load
 from aggregator.domain.principal import Principal
 from aggregator.frontends.server import WebServer, listening_socket, serve_web
@@ -59,13 +60,13 @@ class ServerHarness:
 
     def build_app(self) -> tuple[App, WebServer]:
         """The program, and its doors on the web."""
-        app = App(self.config, self._policies, self._storage)
+        app = build_app(self.config, self._policies, self._storage)
         return app, WebServer(app.gateway, self.config, app.access, app.report)
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[tuple[str, App]]:
         app, web = self.build_app()
-        await app.learn_keys()
+        await app.load_keys()
         stopping = asyncio.Event()
         with listening_socket("127.0.0.1", 0) as bound:
             async with app.running():

@@ -346,7 +346,7 @@ async def test_health_pages(client: httpx2.AsyncClient, harness: ServerHarness) 
     assert (alive.status_code, alive.json()) == (200, {"status": "ok"})
     assert ready.status_code == 200
     assert ready.json()["ready"] is True
-    assert ready.json()["servers"].keys() == harness.app.links.keys()
+    assert ready.json()["servers"].keys() == harness.app.upstreams.keys()
     sse = ready.json()["servers"]["sse"]
     assert (sse["state"], sse["reason"], sse["tools"]) == ("ready", "", len(DEFINITIONS))
     assert sse["since"] > 0

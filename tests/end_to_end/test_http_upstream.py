@@ -41,7 +41,7 @@ async def test_a_forgotten_session_is_opened_anew_and_the_call_succeeds(
         assert [r["structuredContent"]["received"]["arguments"]["n"] for r in results] == list(range(20))
         opened = {headers.get("mcp-session-id") for _, headers in app.requests[before:]} - {None, *forgotten}
         assert len(opened) == 1
-        assert harness.app.links["box"].state == "ready"
+        assert harness.app.upstreams["box"].state == "ready"
 
 
 class LateRefusal:
@@ -147,7 +147,7 @@ async def test_headers_of_a_modern_upstream(background: BackgroundLoop, open_har
 async def test_a_url_alone_may_be_an_sse_server(background: BackgroundLoop, open_harness: OpenHarness) -> None:
     """C2, E2, E7: `url` without a type: Streamable HTTP first, then SSE."""
     harness = open_harness({"box": {"url": f"{background.open(serving(sse_app()))}/sse"}})
-    link = harness.app.links["box"]
+    link = harness.app.upstreams["box"]
     assert (link.state, link.transport) == ("ready", "sse"), link.reason
     async with harness.host("http", MODERN) as host:
         assert (await host.call("box.echo").result())["content"]
@@ -162,9 +162,9 @@ async def test_a_status_that_is_no_answer(
     harness = open_harness(
         {"box": {"type": "http", "url": f"{background.open(serving(app))}/mcp"}, "raw": raw_stdio_entry()}
     )
-    assert harness.app.links["box"].state == "unavailable"
-    assert words in harness.app.links["box"].reason
-    assert "secret" not in harness.app.links["box"].reason
+    assert harness.app.upstreams["box"].state == "unavailable"
+    assert words in harness.app.upstreams["box"].reason
+    assert "secret" not in harness.app.upstreams["box"].reason
     async with harness.host("http", MODERN) as host:
         assert {tool["name"].partition(".")[0] for tool in await host.list()} == {"raw"}
         result = await host.call("box.echo").result()

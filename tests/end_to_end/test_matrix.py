@@ -32,7 +32,7 @@ every_upstream = pytest.mark.parametrize("upstream", UPSTREAMS)
 @every_upstream
 def test_the_era_of_an_upstream_is_found_out(harness: ServerHarness, upstream: str) -> None:
     """C1, E1: by probe and fallback, also with one that knows one old revision only and one that dies of the probe."""
-    link = harness.app.links[upstream]
+    link = harness.app.upstreams[upstream]
     assert link.state == "ready", link.reason
     assert link.greeting is not None
     assert link.greeting.version == UPSTREAMS[upstream]

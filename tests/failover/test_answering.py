@@ -190,7 +190,7 @@ async def test_schemas_that_do_not_go_together_are_refused_and_told(
     strict = {**TEXT, "required": ["say", "more"]}
     listing.write_text(json.dumps({"tools": [{"name": "echo", "inputSchema": strict}]}))
     async with raw_http() as raw, running_app(web(raw), raw_stdio("second", listing=listing)) as harness:
-        problems = harness.app.gateway.failover.problems
+        problems = harness.app.failover.problems
         assert "second.echo cannot stand in for first.echo: of its arguments, `say` is required there." in problems
         assert "second cannot stand in for these tools of first, since it has none named odd." in problems
         await away(harness, raw)

@@ -79,7 +79,9 @@ async def test_a_server_that_hangs_is_found_out_and_comes_back(
     log = tmp_path / "log"
     async with running_app(raw_stdio("maps", log=log, health=QUICK), raw_stdio("time")) as harness:
         noted: list[str] = []
-        monkeypatch.setattr(harness.app.observing, "note", lambda kind, said, **more: noted.append(f"{kind}: {said}"))
+        monkeypatch.setattr(
+            harness.app.telemetry, "record_event", lambda kind, said, **more: noted.append(f"{kind}: {said}")
+        )
         await harness.check_echo("maps.echo")
         with stopped(pid(log)):
             await silent(harness, "maps")

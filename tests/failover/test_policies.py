@@ -91,19 +91,19 @@ async def test_what_wakes_up_as_another_tool_is_judged_as_that(tmp_path: Path, m
     at = GatewayHarness(
         make_config(tmp_path, servers), {"crm": [mild], "spare": [mild]}, rules, down={"crm": "unavailable"}
     )
-    spare = at.app.links["spare"]
+    spare = at.app.upstreams["spare"]
     spare.life.known, session = True, spare._session
     wakes: list[Json] = []
 
     def wake() -> None:
         spare.definitions, spare._session, spare.life.condition = [wakes[-1]], session, StateAndReason("ready")
-        at.app.gateway.restock()
+        at.app.updates.rebuild()
 
     monkeypatch.setattr(spare, "wake", wake)
     for found, sent in ((wild, []), (mild, [("spare", "get")])):
         wakes.append(found)
         spare.definitions, spare._session, spare.life.condition = [mild], None, StateAndReason("stopped")
-        at.app.gateway.restock()
+        at.app.updates.rebuild()
         answer = await at.call(at.host("one"), "crm.get", {"id": 1})
         assert at.sent == sent
     assert "isError" not in answer["result"]
@@ -112,19 +112,19 @@ async def test_what_wakes_up_as_another_tool_is_judged_as_that(tmp_path: Path, m
 async def test_who_no_longer_stands_in_is_not_told_of(tmp_path: Path) -> None:
     """Proves: C18. Nor preferred, should it stand in again one day."""
     at = harness(tmp_path, agent(allow=["*"]))
-    answering, link = at.app.gateway.failover.answering, at.app.links["crm"]
+    answering, link = at.app.failover.answering, at.app.upstreams["crm"]
     await at.call(at.host("one"), "crm.get", {"id": 1})
-    at.app.gateway.restock()
+    at.app.updates.rebuild()
     assert answering("crm") == ["spare"]
     link.amend(link.config.model_copy(update={"fallbacks": ()}))
-    at.app.gateway.restock()
+    at.app.updates.rebuild()
     assert answering("crm") == []
 
 
 async def test_nor_is_one_that_calls_no_longer_go_to(tmp_path: Path) -> None:
     """Proves: C18. The first is well again for long enough, though nobody has called it since."""
     at = harness(tmp_path, agent(allow=["*"]))
-    failover, link = at.app.gateway.failover, at.app.links["crm"]
+    failover, link = at.app.failover, at.app.upstreams["crm"]
     await at.call(at.host("one"), "crm.get", {"id": 1})
     assert failover.answering("crm") == ["spare"]
     link.life.condition = StateAndReason("ready", "", 0.0)
@@ -270,8 +270,8 @@ async def test_a_schema_that_changes_is_compared_anew(tmp_path: Path, side: str,
     at = GatewayHarness(make_config(tmp_path, servers), tools, down={"crm": "unavailable"})
     host = at.host("one")
     for schema, answered in ((text, True), (other, False), (text, True)):
-        at.app.links[side].definitions = [{**tools[side][0], part: _with(schema)}]
-        at.app.gateway.restock()
+        at.app.upstreams[side].definitions = [{**tools[side][0], part: _with(schema)}]
+        at.app.updates.rebuild()
         before = len(at.sent)
         await at.call(host, "crm.get", {"n": "x"})
         assert at.sent[before:] == [("spare", "get")] * answered
@@ -285,8 +285,10 @@ async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: 
     """Proves: C18. Its host comes back with the answer when the first is there again: the second goes on."""
     at = harness(tmp_path)
     spare = at.fake_upstreams["spare"]
-    at.app.links["spare"]._session = UpstreamSession(spare, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {})
-    at.app.links["spare"].greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
+    at.app.upstreams["spare"]._session = UpstreamSession(
+        spare, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {}
+    )
+    at.app.upstreams["spare"].greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
     form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}
 
     async def asks(params: Json) -> Json:
@@ -299,7 +301,7 @@ async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: 
     host.capabilities = FORMS
     first = (await at.call(host, "crm.get", {"id": 1}))["result"]
     assert first["resultType"] == "input_required"
-    crm = at.app.links["crm"]
+    crm = at.app.upstreams["crm"]
     crm.life.condition = StateAndReason("ready")
     crm._session = UpstreamSession(at.fake_upstreams["crm"], Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {})
     back = {"inputResponses": {"a": {"action": "accept", "content": {}}}, "requestState": first["requestState"]}
@@ -314,8 +316,8 @@ async def test_a_call_that_asked_something_is_begun(tmp_path: Path) -> None:
     """Proves: C18. The first asked, got its answer, and is away by then: what it has done so far nobody knows."""
     at = harness(tmp_path, None, "ready")
     crm = at.fake_upstreams["crm"]
-    at.app.links["crm"]._session = UpstreamSession(crm, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {})
-    at.app.links["crm"].greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
+    at.app.upstreams["crm"]._session = UpstreamSession(crm, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {})
+    at.app.upstreams["crm"].greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
     form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}
 
     async def asks(params: Json) -> Json:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.errors import ERROR_META_KEY
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_VERSION
@@ -65,7 +66,7 @@ class AppHarness:
         self.host = Host("test", "canonical", version="2025-11-25")
 
     def upstream(self, name: str) -> Upstream:
-        return self.app.links[name]
+        return self.app.upstreams[name]
 
     async def ask(self, method: str, params: Json, way: FakeBackChannel | None = None) -> Json:
         """One request by the plain host."""
@@ -88,7 +89,7 @@ class AppHarness:
 @asynccontextmanager
 async def running_app(*servers: ServerConfig, **rest: Any) -> AsyncIterator[AppHarness]:
     """The product with these upstreams, each of which has come up or failed by now."""
-    app = App(Config(servers=servers, startup_wait=rest.pop("startup_wait", 0.1), **rest))
+    app = build_app(Config(servers=servers, startup_wait=rest.pop("startup_wait", 0.1), **rest))
     async with app.running():
         async with asyncio.timeout(BOUND):
             await app.supervisor.all_tried()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.settings import HttpConfig
 from aggregator.frontends.server import WebServer
@@ -126,7 +126,7 @@ class AsgiClient:
 async def asgi_client(*servers: ServerConfig, **http: Any) -> AsyncIterator[AsgiClient]:
     """The product with these upstreams, and its web doors."""
     config = Config(servers=servers, startup_wait=0.1, http=HttpConfig(**http))
-    app = App(config)
+    app = build_app(config)
     web = WebServer(app.gateway, config, app.access, app.report)
     async with app.running():
         async with asyncio.timeout(BOUND):
@@ -134,7 +134,7 @@ async def asgi_client(*servers: ServerConfig, **http: Any) -> AsyncIterator[Asgi
         hosts = AsgiClient(AppHarness(app), web)
         async with web.running():
             yield hosts
-            web.hang_up()
+            web.close_streams()
             for request in hosts.requests:
                 request.reading.set()
                 request.leave()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from aggregator.app import catalog_sync as catalog_cache
-from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.app.catalog_sync import CatalogSync, fingerprint
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.principal import LOCAL
@@ -92,7 +92,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def running(gated: GatedServer, *servers: ServerConfig, **rest: Any) -> AsyncIterator[AppHarness]:
     """The product on the shop's database; a list would wait for minutes for a server that is not shown."""
-    app = App(
+    app = build_app(
         Config(servers=servers or (gated.config(),), startup_wait=600, straggler_wait=600),
         None,
         gated.storage,
@@ -111,7 +111,7 @@ async def seen_once(gated: GatedServer, *servers: ServerConfig) -> None:
     gated.open()
     async with running(gated, *servers) as harness:
         await listed(harness)
-        marks = [fingerprint(link.config) for link in harness.app.links.values()]
+        marks = [fingerprint(link.config) for link in harness.app.upstreams.values()]
         await until(lambda: len(glance(gated.database, marks)) == len(marks), "it is kept")
     gated.close()
 
@@ -121,7 +121,7 @@ def notified_methods(harness: AppHarness) -> list[str]:
     heard: list[str] = []
     harness.host.initialized = True
     harness.host.notify = lambda method, params: heard.append(method)
-    harness.app.gateway.changes.attach(harness.host)
+    harness.app.gateway.list_changes.attach(harness.host)
     return heard
 
 
@@ -436,13 +436,15 @@ async def test_a_disk_that_does_not_answer_delays_nothing(gated: GatedServer, mo
 async def test_keys_made_later_are_noticed(gated: GatedServer) -> None:
     """Proves: D4, F4. Although the file was made by ourselves, for the catalogs, while there were no keys."""
     gated.open()
-    app = App(Config(servers=(gated.config(),)), None, gated.storage, keeps_records=True)
-    await app.learn_keys()
+    app = build_app(Config(servers=(gated.config(),)), None, gated.storage, keeps_records=True)
+    await app.load_keys()
     assert app.access.open
     async with app.running():
         await until(lambda: gated.kept() == ["echo", "hang"], "the file is made")
         assert (
-            app.access.admit(RequestFacts("http", source=ClientSource("127.0.0.1", forwarded=False, named_here=True)))
+            app.access.authenticate(
+                RequestFacts("http", source=ClientSource("127.0.0.1", forwarded=False, named_here=True))
+            )
             == LOCAL
         )
         async with open_database(gated.storage) as database:
@@ -455,8 +457,8 @@ async def test_what_may_have_held_keys_keeps_the_doors_closed(
 ) -> None:
     """Proves: D4, F4. A file that turns up damaged is set aside, whoever opens it first; one that cannot be opened
     may hold keys, and is tried until it can."""
-    app = App(Config(servers=(gated.config(),)), None, gated.storage, keeps_records=True)
-    await app.learn_keys()
+    app = build_app(Config(servers=(gated.config(),)), None, gated.storage, keeps_records=True)
+    await app.load_keys()
     gated.database.mkdir()
     async with app.running():
         await until(lambda: not app.access.open, "the doors are closed")
@@ -466,14 +468,14 @@ async def test_what_may_have_held_keys_keeps_the_doors_closed(
         _garbage(gated)
         await until(lambda: not app.access.open, "it is set aside")
         assert len(list(gated.database.parent.glob("a.db.damaged-*"))) == 1
-        await until(lambda: app._keys.known, "the new one is read")
+        await until(lambda: app.keys.known, "the new one is read")
         assert not app.access.open
 
 
 async def test_commands_that_look_once_keep_nothing(gated: GatedServer) -> None:
     """Proves: F4. `check`, `tools` and `call` make no database."""
     gated.open()
-    app = App(Config(servers=(gated.config(),), startup_wait=600), None, gated.storage)
+    app = build_app(Config(servers=(gated.config(),), startup_wait=600), None, gated.storage)
     async with app.running():
         assert await listed(AppHarness(app)) == ["shop.echo", "shop.hang"]
     assert not gated.database.exists()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.config.model import Config
 from aggregator.upstream.lifecycle.state import UpstreamState
 from aggregator.upstream.lifecycle.states import StateAndReason
@@ -60,10 +60,10 @@ async def test_lines_of_a_stream_are_read_at_a_pace(kind: str, transport: str, m
     raw.on["GET"] = flood
     async with raw_http(raw):
         flooding = server_config("flood", type=transport, url=raw.url, connect_timeout=60)
-        app = App(Config(servers=(flooding, raw_stdio("good")), startup_wait=0.1))
+        app = build_app(Config(servers=(flooding, raw_stdio("good")), startup_wait=0.1))
         async with app.running():
             harness = AppHarness(app)
-            await until(lambda: app.links["good"].state == "ready", "the neighbour is there")
+            await until(lambda: app.upstreams["good"].state == "ready", "the neighbour is there")
             await until(lambda: lines[0] >= 4_000, "the flood is read")
             for _ in range(10):
                 await harness.check_echo("good.echo")

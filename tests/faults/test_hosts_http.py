@@ -231,7 +231,7 @@ async def test_a_host_that_does_not_read_is_bounded(frontend: str, monkeypatch: 
     queued: list[stream.EventStream] = []
     create = stream.EventStream.__init__
 
-    def watched(self: stream.EventStream, unread: stream.StreamFull) -> None:
+    def watched(self: stream.EventStream, unread: stream.UnreadBytes) -> None:
         create(self, unread)
         queued.append(self)
 

@@ -190,7 +190,7 @@ async def test_depth_outside_the_schema_costs_that_tool_at_most(field: str, dept
     path.write_text('{"tools":[' + f"{json.dumps(tool('echo'))},{odd.replace('7', deep)}" + "]}")
     async with running_app(raw_stdio("s", listing=path, connect_timeout=2), raw_stdio("good")) as harness:
         assert "good.echo" in await names_listed(harness)
-        harness.app.gateway.restock()
+        harness.app.updates.rebuild()
         await harness.check_echo("good.echo")
         assert harness.upstream("s").state == "ready", harness.upstream("s").reason
         assert "s.echo" in await names_listed(harness)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.config.model import Config
 from aggregator.upstream.lifecycle import backoff
 
@@ -120,7 +120,7 @@ async def test_the_product_can_be_stopped_while_a_server_is_starting(tmp_path: P
     async with asyncio.timeout(BOUND):
         async with running_app(raw_stdio("good")) as harness:
             pass
-        app = App(Config(servers=(raw_stdio("mute", "mute", log=log),)))
+        app = build_app(Config(servers=(raw_stdio("mute", "mute", log=log),)))
         async with app.running():
             await until(lambda: lines_of(log), "it started")
     assert harness.upstream("good").state == "stopped"

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.domain.errors import OperatorError
 from aggregator.identity import keys
-from aggregator.identity.identify import Claim, Door, Mode, Refused, RequestFacts, identify, launch_agent
+from aggregator.identity.identify import Claim, FrontendName, Mode, Refused, RequestFacts, identify, launch_agent
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.keys import new_key
 from aggregator.identity.source import source_of
@@ -35,7 +35,7 @@ def known(
     peer: str | None = "10.0.0.1",
     host: str = "localhost",
     mark: bytes = b"accept",
-    frontend: Door = "http",
+    frontend: FrontendName = "http",
     **more: Any,
 ) -> RequestFacts:
     """What a door knows of a request; `mark` is a header that it has."""

@@ -132,7 +132,7 @@ class _Pauses:
 async def test_following_notes_uses_by_the_hour(database: Database, keyring: Keyring) -> None:
     made = await _kept(database, keyring)
     pauses = _Pauses()
-    task = asyncio.create_task(keyring.follow(pause=pauses))
+    task = asyncio.create_task(keyring.run(pause=pauses))
     for now, noted in ((7200.5, 7200.0), (7300.0, 7200.0), (10800.0, 10800.0)):
         assert isinstance(keyring.verify(parse_key(made.text), now), KeyRecord)
         await pauses.turn()
@@ -166,7 +166,7 @@ class _Broken:
 async def test_a_database_that_fails_is_told_and_followed_on(caplog: pytest.LogCaptureFixture) -> None:
     source, pauses = _Broken(), _Pauses()
     ring = Keyring(source)
-    task = asyncio.create_task(ring.follow(pause=pauses))
+    task = asyncio.create_task(ring.run(pause=pauses))
     await pauses.turn()
     for error, problem in ((StorageBusy("locked"), "locked"), (RuntimeError("boom"), "an error of ours")):
         source.error = error
@@ -187,4 +187,4 @@ async def test_a_database_that_fails_is_told_and_followed_on(caplog: pytest.LogC
 async def test_without_a_database_there_is_nothing_to_follow() -> None:
     ring = Keyring()
     assert not await ring.refresh()
-    await ring.follow()
+    await ring.run()

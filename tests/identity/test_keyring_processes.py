@@ -41,7 +41,7 @@ async def test_within_a_second(url: str, database: Database, keyring: Keyring, w
         await database.keys.add(key.record)
     await keyring.refresh()
     seconds = []
-    following = asyncio.create_task(keyring.follow())
+    following = asyncio.create_task(keyring.run())
     with other_process(url, CHANGES) as process:
         assert await asyncio.to_thread(process.read) == "ready"
         for at, key in enumerate(made):

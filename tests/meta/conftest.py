@@ -69,7 +69,7 @@ def open_harness(tmp_path: Path) -> OpenHarness:
     ) -> AsyncIterator[MetaHarness]:
         harness = MetaHarness(make_config(tmp_path, servers, **settings), tools, policies, down=down)
         async with Tasks("the gateway of a test") as tasks:
-            tasks.start(harness.app.gateway.work())
+            tasks.start(harness.app.gateway.run())
             yield harness
             await tasks.cancel()
 

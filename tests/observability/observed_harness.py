@@ -12,6 +12,7 @@ from typing import Any, Final
 import httpx2
 
 from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.config.load import load
 from aggregator.frontends.server import WebServer
 from tests.access.secured_harness import SecuredHarness
@@ -47,13 +48,13 @@ class ObservedHarness(SecuredHarness):
 
     def build_app(self) -> tuple[App, WebServer]:
         redactor = load(self._path, dict(os.environ)).redactor
-        app = App(self.config, self._policies, self._storage, keeps_records=True, redactor=redactor)
-        self.metrics = app.observing.count(app.snapshot)
+        app = build_app(self.config, self._policies, self._storage, keeps_records=True, redactor=redactor)
+        self.metrics = app.telemetry.enable_metrics(app.snapshot)
         return app, WebServer(app.gateway, self.config, app.access, app.report, self.metrics.page)
 
     async def flush(self) -> None:
         """Return once nothing of the calls that are over is still on its way."""
-        audit, spans = self.app.observing.audit, self.app.observing.spans
+        audit, spans = self.app.telemetry.audit, self.app.telemetry.spans
         assert audit is not None
         assert spans is not None
         await until(lambda: audit.report()["waiting"] == 0)

@@ -142,7 +142,7 @@ async def test_a_server_whose_tools_change(opened: Callable[..., ObservedHarness
     """Proves: E13, E4. Which were added, by name and digest."""
     harness = opened({"peer": local_entry(protocol="legacy")})
     async with harness.connect_as(("http", MODERN), "shop") as host:
-        cache = harness.app._cache
+        cache = harness.app.kept
         assert cache is not None
         await until(lambda: "peer" in cache._kept)
         await host.call("peer.grow", {"name": "younger"}).result()

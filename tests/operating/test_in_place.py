@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from aggregator.app.app import App
+from aggregator.app.build import build_app
+from aggregator.app.config_reload import ConfigSource
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.principal import LOCAL
@@ -22,32 +24,41 @@ from tests.peers.toolbox import Json
 BOUND = 10.0
 
 
+class EditedFiles:
+    """The configuration as its files have it. `applied` is set once a changed one is in force."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self.applied = asyncio.Event()
+
+
 class EditableHarness(AppHarness):
     """A stage whose configuration changes when it is told so."""
 
-    def __init__(self, app: App, loaded: Loaded) -> None:
+    def __init__(self, app: App, files: EditedFiles) -> None:
         super().__init__(app)
         self.wait_for_problem: list[str] = []
         self.host.notify = lambda method, params: self.wait_for_problem.append(params.get("uri") or method)
-        self._loaded = loaded
-        self._applied = asyncio.Event()
-        app.follow(loaded, lambda: self._loaded, lambda config: self._applied.set())
+        self._files = files
 
     async def edit(self, *servers: ServerConfig, **settings: Any) -> None:
         """From now on these are configured."""
-        config = self._loaded.config.model_copy(update={"servers": servers, **settings})
-        self._loaded = replace(self._loaded, config=config)
-        self._applied.clear()
+        files = self._files
+        config = files.loaded.config.model_copy(update={"servers": servers, **settings})
+        files.loaded = replace(files.loaded, config=config)
+        files.applied.clear()
         self.app.reload()
         async with asyncio.timeout(BOUND):
-            await self._applied.wait()
+            await files.applied.wait()
 
 
 @asynccontextmanager
 async def editable_app(*servers: ServerConfig, **settings: Any) -> AsyncIterator[EditableHarness]:
     config = Config(servers=servers, startup_wait=0.1, **settings)
-    app = App(config, redactor=Redactor())
-    harness = EditableHarness(app, Loaded(config, (), None, frozenset()))
+    files = EditedFiles(Loaded(config, (), None, frozenset()))
+    source = ConfigSource(files.loaded, lambda: files.loaded, lambda config: files.applied.set())
+    app = build_app(config, redactor=Redactor(), source=source)
+    harness = EditableHarness(app, files)
     async with app.running():
         async with asyncio.timeout(BOUND):
             await app.supervisor.all_tried()

@@ -42,9 +42,9 @@ def background() -> Iterator[BackgroundLoop]:
 def harness(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> ServerHarness:
     """For tests that add to it nothing but what is known by its name."""
     made = ServerHarness(background, write_config(tmp_path_factory.mktemp("house"), entries(background)))
-    assert {name: link.state for name, link in made.app.links.items()} == dict.fromkeys(UPSTREAMS, "ready")
+    assert {name: link.state for name, link in made.app.upstreams.items()} == dict.fromkeys(UPSTREAMS, "ready")
     # A host on stdio that leaves ends the whole program, and nobody hears any more; here the others stay.
-    made.app.gateway.changes.close = lambda: None  # type: ignore[method-assign]
+    made.app.gateway.list_changes.close = lambda: None  # type: ignore[method-assign]
     return made
 
 

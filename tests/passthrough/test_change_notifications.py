@@ -60,7 +60,7 @@ async def test_a_storm_is_a_few_words(open_harness: OpenHarness) -> None:
 
 
 def prompts(harness: ServerHarness) -> set[str]:
-    return {record.listed["canonical"] for record in harness.app.gateway.offer.prompts.records}
+    return {record.listed["canonical"] for record in harness.app.gateway.resources.prompts.records}
 
 
 @pytest.mark.parametrize("frontend", FRONTENDS)
@@ -68,7 +68,7 @@ def prompts(harness: ServerHarness) -> set[str]:
 async def test_who_subscribed_to_what(open_harness: OpenHarness, frontend: str, version: str) -> None:
     """Two hosts, servers with the same URI: each hears of its own, under our URI, until it no longer wants to."""
     harness = open_harness({era: local(Library(era), protocol=era) for era in ("legacy", "modern")})
-    upstreams = list(harness.app.links)
+    upstreams = list(harness.app.upstreams)
     uris = [f"file://{upstream}//notes/a.txt" for upstream in upstreams]
     others = [f"ui://{upstream}/view/main.html" for upstream in upstreams]
     async with (
@@ -102,7 +102,7 @@ def until_unwatched(harness: ServerHarness, upstream: str) -> bool:
 
 
 def watch_of(harness: ServerHarness, upstream: str) -> str:
-    return repr(harness.app.links[upstream].watch).partition(": ")[2].rstrip(">")
+    return repr(harness.app.upstreams[upstream].watch).partition(": ")[2].rstrip(">")
 
 
 async def test_an_upstream_is_asked_once_and_let_go_last(open_harness: OpenHarness) -> None:
@@ -188,7 +188,7 @@ async def test_after_a_reconnect_it_is_subscribed_again(open_harness: OpenHarnes
     ):
 
         async def break_off() -> None:
-            for link in harness.app.links.values():
+            for link in harness.app.upstreams.values():
                 assert link._session is not None
                 connection: Any = link._session.connection
                 connection.end("a test wants it")
@@ -203,7 +203,7 @@ async def test_after_a_reconnect_it_is_subscribed_again(open_harness: OpenHarnes
             await first_update(one, uri)
             await first_update(two, uri)
         assert libraries["legacy"].event_log == [f"subscribe {FILE}"] * 2
-    assert [link.reconnects for link in harness.app.links.values()] == [1, 1]
+    assert [link.reconnects for link in harness.app.upstreams.values()] == [1, 1]
 
 
 async def test_a_stream_ends_gracefully(open_harness: OpenHarness) -> None:
@@ -214,7 +214,7 @@ async def test_a_stream_ends_gracefully(open_harness: OpenHarness) -> None:
         await host.inbox.named("notifications/subscriptions/acknowledged")
 
         async def close() -> None:
-            harness.app.gateway.changes.close()
+            harness.app.gateway.list_changes.close()
 
         await harness.background.elsewhere(close())
         result: Json = await listening.result()

@@ -74,14 +74,14 @@ class ResourceHarness(GatewayHarness):
         config = config or make_config(folder, {name: {"command": "played"} for name in SERVERS})
         super().__init__(config, {}, policies)
         greeting = Negotiated(LEGACY, {}, {"resources": {}, "prompts": {}}, None)
-        for server, link in self.app.links.items():
+        for server, link in self.app.upstreams.items():
             uris, names = world.get(server, ([], []))
             link.lists.put("resource", [{"uri": uri, "name": uri} for uri in uris])
             link.lists.put("prompt", [{"name": name} for name in names])
             link.greeting = greeting
             reader: Any = FakeResourceServer(server, self.sent)
             link._session = UpstreamSession(reader, greeting, "played", {})
-        self.app.gateway.restock()
+        self.app.updates.rebuild()
 
     async def found(self, host: Host, method: str, field: str) -> list[str]:
         result = (await self.ask(host, method, {}))["result"]

@@ -63,13 +63,13 @@ class AskingHarness(GatewayHarness):
         config = make_config(folder, {"a": {"command": "played"}})
         super().__init__(config, {"a": [tool("get")]}, {"agents": {"one": body}})
         self.server = FakeAskingServer()
-        link = self.app.links["a"]
+        link = self.app.upstreams["a"]
         link.lists.put("resource", [{"uri": "file:///get", "name": "get"}])
         link.lists.put("prompt", [{"name": "get"}])
         link.greeting = Negotiated(MODERN, {}, {"tools": {}, "resources": {}, "prompts": {}}, None)
         asking: Any = self.server
         link._session = UpstreamSession(asking, link.greeting, "played", {})
-        self.app.gateway.restock()
+        self.app.updates.rebuild()
 
     def comer(self, key: str = "k1") -> Host:
         """A host of 2026-07-28 that came in with this key of the agent."""

@@ -49,7 +49,7 @@ async def test_a_list_that_cannot_be_had_costs_itself(
     )
     async with harness.host("http", MODERN) as host:
         assert len(await host.list()) == 4 * len(TOOLS)
-        await until(lambda: len(harness.app.gateway.offer.prompts) == 4 * len(PROMPTS))
+        await until(lambda: len(harness.app.gateway.resources.prompts) == 4 * len(PROMPTS))
         assert await listed(host, "resources/list") == []
         assert len(await listed(host, "resources/templates/list")) == 8
         for name in libraries:
@@ -65,14 +65,14 @@ async def test_a_list_that_failed_is_tried_again(open_harness: OpenHarness, capl
         async with harness.host("http", MODERN) as host:
             assert await listed(host, "prompts/list") == []
             del library.broken["prompts/list"]
-            await until(lambda: len(harness.app.gateway.offer.prompts) == len(PROMPTS))
+            await until(lambda: len(harness.app.gateway.resources.prompts) == len(PROMPTS))
             library.broken["prompts/list"] = nonsense
             await host.call("box.add", {"kind": "prompt", "name": "more"}).result()
             before = library.asked.count("prompts/list")
             await until(lambda: library.asked.count("prompts/list") > before)
             assert len(await listed(host, "prompts/list")) == len(PROMPTS)
             del library.broken["prompts/list"]
-            await until(lambda: len(harness.app.gateway.offer.prompts) == len(PROMPTS) + 1)
+            await until(lambda: len(harness.app.gateway.resources.prompts) == len(PROMPTS) + 1)
     assert any("its prompts could not be listed" in record.getMessage() for record in caplog.records)
 
 

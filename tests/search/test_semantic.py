@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.catalog.search.index import search
 from aggregator.catalog.search.semantic import SemanticIndex, fused, where_vectors_are
 from aggregator.domain.errors import OperatorError
@@ -89,4 +89,4 @@ async def test_a_missing_model_is_told_at_the_start(tmp_path: Path, monkeypatch:
     with pytest.raises(OperatorError, match=r"aggregator\[semantic\]"):
         where_vectors_are()
     with pytest.raises(OperatorError, match=r"aggregator\[semantic\]"):
-        App(make_config(tmp_path, {"maps": {"command": "never"}}, search={"semantic": True}))
+        build_app(make_config(tmp_path, {"maps": {"command": "never"}}, search={"semantic": True}))

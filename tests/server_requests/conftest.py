@@ -48,7 +48,7 @@ def harness(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory
         "calm": {"type": "http", "url": f"{legacy}/mcp"},
     }
     made = ServerHarness(background, write_config(tmp_path_factory.mktemp("house"), servers))
-    assert {link.state for link in made.app.links.values()} == {"ready"}
+    assert {link.state for link in made.app.upstreams.values()} == {"ready"}
     return made
 
 

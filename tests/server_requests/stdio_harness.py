@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aggregator.app.app import App
+from aggregator.app.build import build_app
 from tests.end_to_end.server_harness import ServerHarness
 
 
@@ -12,7 +13,7 @@ class StdioHarness(ServerHarness):
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[tuple[str, App]]:
-        app = App(self.config)
+        app = build_app(self.config)
         app.supervisor.audience.expect_one()
         async with app.running():
             yield "", app

@@ -123,7 +123,7 @@ async def test_a_host_that_goes_away_while_it_is_asked(
         following = other.ask("tools/call", asking("one", f"{key} next"))
         await reply(other, await asked(other), YES)
         assert text_as_json(await following.result())["answers"] == [[YES]]
-    assert harness.app.links["one"].in_flight == 0
+    assert harness.app.upstreams["one"].in_flight == 0
 
 
 @everywhere

@@ -150,7 +150,7 @@ async def test_what_nobody_uses_is_closed(open_harness: OpenHarness, monkeypatch
     harness = open_harness({"one": stdio_entry("legacy", isolation="per_agent")})
     async with harness.host("sse", LEGACY) as host:
         first = (await seen(host))["pid"]
-        link = harness.app.links["one"]
+        link = harness.app.upstreams["one"]
         await until(lambda: not link._apart._sides)
         assert (await seen(host))["pid"] != first
 

@@ -245,7 +245,7 @@ async def test_a_key_that_ends_ends_the_call_that_waits(
         write_policies(harness.policies, {"agents": {"one": {"keys": []}, "two": {"keys": []}}}, "keys.yaml")
         await harness.wait_for_policies(before)
         if frontend == "stdio":
-            harness.app.gateway.admitted.review(harness.app.access.holds)
+            harness.app.gateway.revocation.review(harness.app.access.holds)
             assert text_as_json(await resume(one, "tools/call", params, interim, [YES]).result())["begun"] == 1
         else:
             await harness.background.elsewhere(asking_server.server.event_log.until(f"cancelled {key}"))

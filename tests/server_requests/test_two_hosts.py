@@ -115,10 +115,10 @@ def libraries(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.parametrize("frontend", ["sse", "http"])
 async def test_equal_uris_are_each_hosts_own(libraries: ServerHarness, frontend: str, version: str) -> None:
     """Two hosts hear of one resource in subscriptions of the same id; whoever leaves, the other goes on."""
-    uris = [f"file://{upstream}//notes/a.txt" for upstream in libraries.app.links]
+    uris = [f"file://{upstream}//notes/a.txt" for upstream in libraries.app.upstreams]
 
     async def touch() -> None:
-        for upstream in libraries.app.links:
+        for upstream in libraries.app.upstreams:
             await two.call(f"{upstream}.touch", {"uri": FILE}).result()
 
     async with (
@@ -214,7 +214,7 @@ async def test_the_question_of_a_request_without_a_host_is_nobodys(
         held = host.call("one.hold", {"key": key})
         await host.call("one.witness", {"entry": f"started {key}"}).result()
         asks = {"name": "aside", "arguments": FORM}
-        result = await own_background.elsewhere(harness.app.links["one"].call("tools/call", asks, 10))
+        result = await own_background.elsewhere(harness.app.upstreams["one"].call("tools/call", asks, 10))
         assert "error" in text_as_json(result)
         assert not [message for message in host.inbox.messages if is_question(message)]
         await host.call("one.release", {"key": key}).result()
@@ -236,7 +236,7 @@ async def test_a_cancelled_call_is_doubted_for_a_moment_only(
         await gone.wire.cancel(doomed)
         doomed.drop()
         await here.call("one.witness", {"entry": f"cancelled {key}"}).result()
-        session = harness.app.links["one"]._session
+        session = harness.app.upstreams["one"]._session
         assert session is not None
         await until(lambda: not session.callers.haunted)
         await _is_asked(here, {"name": "one.ask", "arguments": {"key": key, "rounds": [[FORM]]}})

@@ -7,20 +7,34 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from aggregator.app import catalog_sync as catalog_cache
 from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.slices import Slices
 from aggregator.storage.catalogs import Catalogs
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageReadOnly, StorageTooNew
 from aggregator.storage.records import KeyRecord
 from aggregator.upstream.lifecycle.states import StateAndReason
+from aggregator.upstream.list_kinds import Kind
 from aggregator.upstream.sessions.negotiate import Negotiated
-from aggregator.upstream.supervisor import Supervisor
+from aggregator.upstream.supervisor import Supervisor, Upstreams
+from aggregator.upstream.upstream import Upstream
 from tests.storage.processes import other_process
+
+
+class Unobserved:
+    """An observer of upstreams that does nothing."""
+
+    def changed(self) -> None: ...
+
+    async def examine(self, link: Upstream, kind: Kind, definitions: list[Any]) -> None: ...
+
+    def resource_updated(self, link: Upstream, watched: list[str], uri: str) -> None: ...
 
 
 def garbage(path: Path) -> None:
@@ -125,20 +139,23 @@ async def test_catalogs_are_not_kept_in_a_read_only_file(
     async with open_database(url):
         pass
     path.chmod(0o400)
-    supervisor = Supervisor([ServerConfig(id="box", key="box", prefix="box", type="local", target="a:b")], lambda: None)
+    box = ServerConfig(id="box", key="box", prefix="box", type="local", target="a:b")
+    supervisor = Supervisor([box], Upstreams(), Unobserved(), Slices())
     (link,) = supervisor.links.values()
     link.life.condition = StateAndReason("ready", "", 0.0)
     link.greeting, link.definitions = Negotiated("2025-11-25"), [{"name": "t"}]
     tried = asyncio.Queue[None]()
 
-    async def opened() -> Catalogs:
-        tried.put_nowait(None)
-        async with open_database(url) as database:
-            return database.catalogs
+    class Store:
+        async def catalogs(self) -> Catalogs:
+            tried.put_nowait(None)
+            async with open_database(url) as database:
+                return database.catalogs
 
-    cache = catalog_cache.CatalogSync(supervisor, url, opened)
+    changed = asyncio.Event()
+    cache = catalog_cache.CatalogSync(supervisor, url, Store(), changed)
     async with cache.running(), asyncio.timeout(10):
-        cache.note()
+        changed.set()
         for _ in range(3):
             await tried.get()
     (line,) = [line for line in caplog.records if line.levelname == "ERROR"]

@@ -149,9 +149,9 @@ async def test_it_stays_while_a_person_thinks(version: str, tmp_path: Path) -> N
                 assert is_question(question)
             await host.call("other.seen").result()
             async with asyncio.timeout(BOUND):
-                while harness.app.links["other"].state == "ready":
+                while harness.app.upstreams["other"].state == "ready":
                     await host.ask("tools/list").result()
-            assert harness.app.links["one"].state == "ready"
+            assert harness.app.upstreams["one"].state == "ready"
             if version == MODERN:
                 result = await resume(host, "tools/call", params, interim, [ANSWERS["form"]]).result()
             else:

@@ -243,10 +243,10 @@ async def test_a_hundred_dead_ones_cost_a_timer_each(monkeypatch: pytest.MonkeyP
             await alone.check_echo("well.echo")
         async with running_app(raw_stdio("well"), *dead(raw, 100).values()) as harness:
             await until(lambda: len(asyncio.all_tasks()) <= tasks + 100, "one task each is left")
-            states = [link.state for link in harness.app.links.values()]
+            states = [link.state for link in harness.app.upstreams.values()]
             assert states == ["ready", *["unavailable"] * 100]
-            seen, conditions = len(raw.seen), [link.life.condition for link in harness.app.links.values()]
+            seen, conditions = len(raw.seen), [link.life.condition for link in harness.app.upstreams.values()]
             for _ in range(50):
                 await harness.check_echo("well.echo")
             assert len(raw.seen) == seen
-            assert [link.life.condition for link in harness.app.links.values()] == conditions
+            assert [link.life.condition for link in harness.app.upstreams.values()] == conditions

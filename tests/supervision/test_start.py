@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.app import catalog_sync as catalog_cache
-from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.app.catalog_sync import catalog_of, fingerprint
 from aggregator.cli import check, tools
 from aggregator.config.model import Config, ServerConfig
@@ -55,7 +55,7 @@ async def remembering(storage: str, *servers: ServerConfig) -> AsyncIterator[App
 
 @asynccontextmanager
 async def running(storage: str, *servers: ServerConfig) -> AsyncIterator[AppHarness]:
-    app = App(Config(servers=servers, startup_wait=600, straggler_wait=600), None, storage, keeps_records=True)
+    app = build_app(Config(servers=servers, startup_wait=600, straggler_wait=600), None, storage, keeps_records=True)
     async with app.running():
         yield AppHarness(app)
 
@@ -82,7 +82,7 @@ async def test_a_hundred_servers_of_which_three_run(gated: GatedServer, tmp_path
         answers = await asyncio.gather(*calls)
         assert {text_of(answer) for answer in answers} == {"x"}
         assert len(starts(log)) == 3
-        states = [link.state for link in harness.app.links.values()]
+        states = [link.state for link in harness.app.upstreams.values()]
         assert (states.count("ready"), states.count("stopped")) == (3, 97)
         assert harness.app.report()[0], "it is ready"
         assert len(await listed(harness)) == 97 * 3 + 3 * 11
@@ -173,7 +173,7 @@ async def test_one_that_nobody_knows_is_started_once_to_learn_it(gated: GatedSer
 async def test_one_that_nobody_knows_and_somebody_calls_at_once(tmp_path: Path) -> None:
     """Proves: C4. It is not stopped only to be started again."""
     log = tmp_path / "log"
-    app = App(Config(servers=(raw_stdio("s", log=log, start="on_call"),), startup_wait=600))
+    app = build_app(Config(servers=(raw_stdio("s", log=log, start="on_call"),), startup_wait=600))
     async with app.running():
         harness = AppHarness(app)
         await asyncio.gather(harness.check_echo("s.echo"), harness.check_echo("s.echo"))

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import httpx2
 import pytest
 
-from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.config.load import load
 from aggregator.frontends.server import WebServer
 from aggregator.frontends.web.metrics_page import Page
@@ -39,8 +39,8 @@ async def harness(folder: Path, policies: object = None, page: Page | None = COU
     if policies is not None:
         (folder / "policies").mkdir()
         (folder / "policies" / "all.yaml").write_text(json.dumps(policies))
-    app = App(load(config, {}).config, folder / "policies")
-    await app.learn_keys()
+    app = build_app(load(config, {}).config, folder / "policies")
+    await app.load_keys()
     return WebServer(app.gateway, app.config, app.access, app.report, page)
 
 

@@ -37,10 +37,10 @@ async def test_only_what_is_shown_is_listed_in_config_order() -> None:
     """Proves: C17, C4"""
     links = _upstreams("b", "a", "c")
     builder = _builder(links)
-    assert [record.name for record in builder.stock().tools] == ["b.t", "a.t", "c.t"]
+    assert [record.name for record in builder.tools().tools] == ["b.t", "a.t", "c.t"]
     links["a"].life.condition = StateAndReason("unavailable")
     links["c"].life.condition = StateAndReason("reconnecting")
-    assert [record.name for record in builder.stock().tools] == ["b.t", "c.t"]
+    assert [record.name for record in builder.tools().tools] == ["b.t", "c.t"]
 
 
 async def test_a_list_is_vetted_once_per_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,10 +53,10 @@ async def test_a_list_is_vetted_once_per_change(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(shelf_module, "vet_steps", counting)
     links = _upstreams("a", "b")
     builder = _builder(links)
-    builder.stock()
-    builder.stock()
+    builder.tools()
+    builder.tools()
     links["b"].definitions = [tool("new")]
-    assert [record.name for record in builder.stock().tools] == ["a.t", "b.new"]
+    assert [record.name for record in builder.tools().tools] == ["a.t", "b.new"]
     assert vetted == ["a", "b", "b"]
 
 
@@ -64,9 +64,9 @@ async def test_a_name_that_another_server_casts_a_shadow_on_stays_put_when_that_
     """Proves: F2"""
     links = _upstreams("a", "a_b")
     builder = _builder(links)
-    both = {record.listed["canonical"] for record in builder.stock().tools}
+    both = {record.listed["canonical"] for record in builder.tools().tools}
     links["a"].life.condition = StateAndReason("unavailable")
-    (left,) = builder.stock().tools
+    (left,) = builder.tools().tools
     assert left.listed["canonical"] in both
     assert left.listed["canonical"] != "a_b.t"
 
@@ -75,7 +75,7 @@ async def test_a_list_nobody_foresaw_costs_only_its_server() -> None:
     """Proves: E4, C4"""
     links = _upstreams("good", "bad", "fine")
     links["bad"].definitions = [tool("x", inputSchema={"type": "object", "properties": {"$id": {"type": "string"}}})]
-    names = [record.name for record in _builder(links).stock().tools]
+    names = [record.name for record in _builder(links).tools().tools]
     assert [name for name in names if not name.startswith("bad.")] == ["good.t", "fine.t"]
 
 
@@ -105,14 +105,14 @@ async def test_what_was_said_of_a_list_is_not_said_again(caplog: pytest.LogCaptu
     links = _upstreams("a")
     links["a"].definitions = [tool("t"), {"name": "one"}]
     builder = _builder(links)
-    builder.stock()
+    builder.tools()
     said = len(caplog.records)
     assert said
     builder.reconfigure(("a", "b"), 47)
-    builder.stock()
+    builder.tools()
     assert len(caplog.records) == said
     links["a"].definitions = [tool("t"), {"name": "two"}]
-    builder.stock()
+    builder.tools()
     assert len(caplog.records) > said
 
 
@@ -120,23 +120,23 @@ async def test_what_was_looked_over_ahead_is_not_again_when_it_counts(monkeypatc
     """Proves: C5. Neither a list that a server is about to have, nor lists under another configuration."""
     links = _upstreams("a", "b")
     builder = _builder(links)
-    builder.stock()
+    builder.tools()
     new = [tool("new")]
-    await builder.look_over(links["a"], "tool", new)
+    await builder.examine(links["a"], "tool", new)
     other = [links[name].config.model_copy(update={"prefix": f"{name}_x"}) for name in links]
     await builder.prepare(other, 47)
     monkeypatch.setattr(shelf_module, "at_once", _never)
     links["a"].definitions = new
     with pytest.raises(AssertionError, match="at once"):
-        builder.stock()  # what was made ready since then is for the other configuration
+        builder.tools()  # what was made ready since then is for the other configuration
     links["a"].definitions = old = [tool("old")]
-    await builder.look_over(links["a"], "tool", old)
-    assert [record.name for record in builder.stock().tools] == ["a.old", "b.t"]
+    await builder.examine(links["a"], "tool", old)
+    assert [record.name for record in builder.tools().tools] == ["a.old", "b.t"]
     await builder.prepare(other, 47)
     for config in other:
         links[config.id].amend(config)
     builder.reconfigure((config.prefix for config in other), 47)
-    assert [record.name for record in builder.stock().tools] == ["a_x.old", "b_x.t"]
+    assert [record.name for record in builder.tools().tools] == ["a_x.old", "b_x.t"]
 
 
 def _never(steps: object) -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.principal import Principal
-from aggregator.frontends.web.event_stream import StreamFull
+from aggregator.frontends.web.event_stream import UnreadBytes
 from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.host_guard import Message
 from aggregator.gateway.ask.parked_calls import ParkedCall, ParkedCalls
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.host import Host
-from aggregator.gateway.revocation import AdmittedTasks
+from aggregator.gateway.revocation import RevocableTasks
 
 BOUND = 5
 
@@ -37,7 +37,7 @@ async def test_a_stream_that_is_written_elsewhere_ends_with_its_request() -> Non
         exchange.notify("notifications/message", {})
         await asyncio.Event().wait()
 
-    unread = StreamFull()
+    unread = UnreadBytes()
     async with asyncio.timeout(BOUND), Tasks("a test") as tasks:
         exchange = Exchange(1, receive, send, tasks, modern=True, unread=unread)
         request = asyncio.create_task(exchange.run(answer(exchange)))
@@ -55,7 +55,7 @@ async def test_a_stream_that_is_written_elsewhere_ends_with_its_request() -> Non
 @pytest.mark.parametrize("attended", [False, True])
 async def test_a_parked_call_is_told_of_once(attended: bool) -> None:
     """Proves: D4, D9. By the request that attends it; by nobody else if none does."""
-    admitted, told = AdmittedTasks(), list[Any]()
+    admitted, told = RevocableTasks(), list[Any]()
     parking = ParkedCalls(admitted)
     host = Host("http", "canonical", Principal("one", key_id="k"))
     behind = SimpleNamespace(host=host, channel=None, token=None, parked=None, agent="one")
@@ -83,7 +83,7 @@ async def test_a_parked_call_is_told_of_once(attended: bool) -> None:
 
 async def test_a_parked_call_that_is_over_is_left() -> None:
     """Proves: D4. One that has its result holds nothing."""
-    admitted = AdmittedTasks()
+    admitted = RevocableTasks()
     parking = ParkedCalls(admitted)
     host = Host("http", "canonical", Principal("one", key_id="k"))
     behind = SimpleNamespace(host=host, channel=None, token=None, parked=None, agent="one")

@@ -15,7 +15,7 @@ from aggregator.frontends.web.host_guard import Message
 from aggregator.frontends.web.sessions import BatchChannel, Sessions
 from aggregator.gateway.admission import Admission, TooMany
 from aggregator.gateway.host import Host
-from aggregator.gateway.revocation import AdmittedTasks
+from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.views.list_changed import ListChanges, Seen, notification
 from aggregator.wire.codec import decode
 from aggregator.wire.peer import NoBackChannel, PeerGone
@@ -52,14 +52,14 @@ class Lists:
     async def prepare(self, host: Host) -> None:
         """Nothing takes long."""
 
-    def seen_by(self, host: Host) -> Seen:
+    def lists_of(self, host: Host) -> Seen:
         return {"tools": tuple(self.tools), "prompts": ()}
 
 
 def _sessions(at_most: int = 2, changes: ListChanges | None = None) -> Sessions:
     # Nothing is asked of these hosts, so the home stays empty.
     room = Admission({"sessions": at_most, "streams": 10, "pending": 10}, 1.0)
-    return Sessions(changes or ListChanges(Lists()), AdmittedTasks(), Tasks("a test"), room, IDLE)
+    return Sessions(changes or ListChanges(Lists()), RevocableTasks(), Tasks("a test"), room, IDLE)
 
 
 async def _written(stream: EventStream) -> list[Any]:
@@ -130,13 +130,13 @@ async def test_ending_twice_is_harmless() -> None:
 
 async def test_a_session_has_one_standing_stream_at_a_time() -> None:
     session = _sessions().open(_host())
-    first = session.stand()
+    first = session.open_standing()
     assert first is not None
-    assert session.stand() is None
-    session.sit(EventStream())
-    assert session.stand() is None, "another stream's end freed this one's place"
-    session.sit(first)
-    assert session.stand() is not None
+    assert session.open_standing() is None
+    session.standing_closed(EventStream())
+    assert session.open_standing() is None, "another stream's end freed this one's place"
+    session.standing_closed(first)
+    assert session.open_standing() is not None
 
 
 async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
@@ -144,7 +144,7 @@ async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
     session = _sessions().open(host)
     assert host.notify is not None
     host.notify("notifications/lost", {})
-    stream = session.stand()
+    stream = session.open_standing()
     assert stream is not None
     host.notify(notification("tools"), {"a": 1})
     session.end()
@@ -158,7 +158,7 @@ async def test_an_open_session_hears_of_changes_and_an_ended_one_does_not() -> N
     changes = ListChanges(Lists(seen))
     sessions = _sessions(changes=changes)
     staying, ending = sessions.open(_host()), sessions.open(_host())
-    streams = staying.stand(), ending.stand()
+    streams = staying.open_standing(), ending.open_standing()
     assert all(streams)
     sessions.end(ending)
     changes._tell()
@@ -211,7 +211,7 @@ async def test_sweeping_goes_on_until_it_is_cancelled() -> None:
 async def test_a_session_that_ends_fails_what_was_asked_of_its_host() -> None:
     sessions = _sessions()
     session = sessions.open(_host())
-    stream = session.stand()
+    stream = session.open_standing()
     assert stream is not None
     async with asyncio.timeout(BOUND):
         asked = asyncio.ensure_future(session.peer.request("elicitation/create", {}))

@@ -17,7 +17,7 @@ from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
 from aggregator.gateway.admission import Admission
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
-from aggregator.gateway.revocation import AdmittedTasks
+from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.wire.codec import decode, encode
 
@@ -35,7 +35,7 @@ class EmptyGateway:
     async def answer(self, host: Host, method: str, params: dict[str, Any], channel: object) -> Mapping[str, Any]:
         raise HostError(-32601, f"Method not found: {method}")
 
-    def hear(self, host: Host, method: str, params: Mapping[str, Any]) -> None:
+    def on_notification(self, host: Host, method: str, params: Mapping[str, Any]) -> None:
         self.heard += 1
 
 
@@ -45,7 +45,7 @@ class FrontendUnderTest:
     def __init__(self) -> None:
         tasks = Tasks("a test")
         room = Admission({"sessions": 10, "streams": 10, "pending": 10}, 1.0)
-        sessions = Sessions(ListChanges(Lists()), AdmittedTasks(), tasks, room, 100.0)
+        sessions = Sessions(ListChanges(Lists()), RevocableTasks(), tasks, room, 100.0)
         self.gateway = EmptyGateway()
         self.door = StreamableHttpFrontend(
             cast(Dispatcher, self.gateway), "canonical", BodyLimits(room), sessions, tasks

@@ -109,7 +109,7 @@ async def test_a_call_that_waits_for_a_person(open_harness: OpenHarness, tmp_pat
     async with api_client(harness, "one") as api:
         waiting = await api.call("shop.put", conversation_id="a")
         assert (waiting.status, code(waiting)) == (202, "approval_pending")
-        approvals = await harness.background.elsewhere(harness.app._approvals())
+        approvals = await harness.background.elsewhere(harness.app.database.approvals())
         assert approvals is not None
         grant = approvals.grant(waiting.body["error"]["approval"], "a test", now=time.time())
         await harness.background.elsewhere(grant)

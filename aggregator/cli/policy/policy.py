@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.cli.policy.unknown_names import said_of_missing
 from aggregator.cli.runtime.setup import all_started, load_config, run_loop, storage_url
 from aggregator.cli.status import address, asked
@@ -224,7 +224,7 @@ def _shown(folder: Path) -> Path:
 
 
 async def _tools(config: Config) -> tuple[ToolRecord, ...]:
-    app = App(all_started(config))
+    app = build_app(all_started(config))
     async with app.running():
         await app.supervisor.all_tried()
         return tuple(app.gateway.catalog.tools)

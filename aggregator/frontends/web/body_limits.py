@@ -1,27 +1,27 @@
-"""What one request, and all hosts together, may take at the web doors; every refusal is counted where hosts are."""
+"""The limits of the web frontends on one request and on all hosts; refusals are counted by admission control."""
 
 from dataclasses import dataclass, field
 from typing import Final
 
 from aggregator.config.settings import HttpConfig
-from aggregator.frontends.web.event_stream import StreamFull
+from aggregator.frontends.web.event_stream import UnreadBytes
 from aggregator.frontends.web.host_guard import BodyCut, BodyTooLarge, Receive, Scope, header, read_body
 from aggregator.gateway.admission import Admission
 
-# What is read of a message even when there is no room: it may be one that makes some.
+# Bytes of a message that is read even without a free slot: it may be one that frees a slot, such as a cancellation.
 SMALL: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """`max_body` in bytes."""
+    """The limits. `max_body` is in bytes."""
 
     room: Admission
-    unread: StreamFull = field(default_factory=StreamFull)
+    unread: UnreadBytes = field(default_factory=UnreadBytes)
     max_body: int = 4 * 2**20
 
     async def read(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body of a request.
+        """Return the whole body of a request.
 
         Raises:
             BodyRefused: it is too large, or ends too early.
@@ -37,13 +37,13 @@ class BodyLimits:
 
 
 def is_small(scope: Scope) -> bool:
-    """Whether a request is, by its own word."""
+    """Return whether a request declares a body of at most `SMALL` bytes."""
     declared = header(scope, b"content-length")
     return declared is not None and declared.isdigit() and int(declared) <= SMALL
 
 
 class BodyRefused(Exception):
-    """`status` and what is said with it."""
+    """The refusal of a body, with its HTTP status and message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -51,9 +51,9 @@ class BodyRefused(Exception):
 
 
 def bounds_of(config: HttpConfig, room: Admission) -> BodyLimits:
-    """As configured."""
+    """Return the configured limits."""
 
     def unread() -> None:
         room.refused["unread"] += 1
 
-    return BodyLimits(room, StreamFull(config.max_unread_bytes, unread), config.max_body_bytes)
+    return BodyLimits(room, UnreadBytes(config.max_unread_bytes, unread), config.max_body_bytes)

@@ -1,12 +1,11 @@
-"""One connection of a host to the web doors: it may be slow, but not for ever.
+"""One connection of a host to the web frontends, with bounds on how slow it may be.
 
-The server below has no bound for any of it: a head that trickles or has no end, a body that trickles, and an answer
-that nobody reads. And where requests wait for the answer to an earlier one (RFC 9112, 9.3.2), it forgets that one when
-the host leaves.
+The HTTP server below (uvicorn) bounds none of this: a head that trickles or has no end, a body that trickles, an
+answer that is not read. Where pipelined requests wait for an earlier answer (RFC 9112, 9.3.2), it forgets that one
+when the host leaves.
 
-Rule: where a request ends, and for whom it is, is read as every proxy reads it. The server below takes the body of a
-request that asks for another protocol for the next request, fields behind a body for headers, and leaves the host that
-an absolute target names unread.
+Rule: the end of a request and its host are read as every proxy reads them. The server below takes the body of a
+request with `Upgrade` for the next request, trailer fields for headers, and ignores the host of an absolute target.
 """
 
 import asyncio
@@ -18,13 +17,13 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEAD_LIMIT: Final = 64 * 1024
-# Bytes a second that count as reading, or sending: below that a host holds what others need.
+# The least bytes a second of a host that reads, or sends a body; a slower one holds resources that others need.
 LEAST_RATE: Final = 1024
 LEAST_BODY_RATE: Final = 4096
-# Bytes that are read ahead of an answer: who is read from is seen to leave.
+# Bytes that are read ahead of an answer; only by reading is the end of a connection noticed.
 READ_AHEAD: Final = 1024 * 1024
 
-# What an absolute target names (RFC 9112, section 3.2.2).
+# The authority of an absolute target (RFC 9112, section 3.2.2).
 _AUTHORITY: Final = re.compile(rb"[^/?#]*://([^/?#]*)")
 _CONNECT: Final = b"CONNECT"
 
@@ -39,14 +38,14 @@ _TOO_SLOW: Final = _answer(b"408 Request Timeout", b"The request did not arrive 
 _TOO_LARGE: Final = _answer(b"431 Request Header Fields Too Large", b"The head of a request may have 64 KiB.")
 
 
-class HostConnection(HttpToolsProtocol):
-    """`stall_timeout` in seconds; `given_up` hears what a connection was ended for, which the server counts."""
+class BoundedConnection(HttpToolsProtocol):
+    """An HTTP connection with timeouts. `stall_timeout` is in seconds."""
 
     def __init__(self, stall_timeout: float, given_up: Callable[[str], None], *rest: Any, **more: Any) -> None:
         super().__init__(*rest, **more)
         self._stall_timeout = stall_timeout
         self._given_up = given_up
-        # Until a request has begun, while its body comes, and while the host leaves unread what it was sent.
+        # Timers: until a request has begun, while its body comes, and while the host does not read.
         self._head: asyncio.TimerHandle | None = None
         self._body: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None
@@ -63,7 +62,7 @@ class HostConnection(HttpToolsProtocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # What waits for its turn is never begun; `cycle` is the request that came last, not the one that is answered.
+        # Waiting requests are never begun; `cycle` is the request that came last, not the one being answered.
         self.pipeline.clear()
         if self._answering is not None and not self._answering.response_complete:
             self._answering.disconnected = True
@@ -91,14 +90,14 @@ class HostConnection(HttpToolsProtocol):
                 self._body_began = self.loop.time()
                 self._body = self.loop.call_later(self._stall_timeout, self._look_at_body)
         elif self._head is None and self._blind:
-            # Not what is left of a body whose request was answered before it came.
+            # The rest of a body whose request was answered early does not count.
             self._wait_for_head()
 
     def _read(self, data: bytes) -> None:
-        """Read requests. One that asks for another protocol is one like all others (RFC 9110, section 7.8).
+        """Parse requests. One with `Upgrade` is handled like all others (RFC 9110, section 7.8).
 
-        The parser stops behind the head of such a request, whether a body follows or not: it reads that head again,
-        without the question.
+        The parser stops after the head of such a request, with or without a body: the head is parsed again without that
+        field.
         """
         pieces: list[bytes | memoryview] = [data]
         while pieces:
@@ -115,7 +114,7 @@ class HostConnection(HttpToolsProtocol):
                 return
 
     def _head_without_upgrade(self) -> bytes:
-        """The head that was read last."""
+        """Return the head that was parsed last, without `Upgrade`."""
         version = self.parser.get_http_version().encode()
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
         lines += [b"%b: %b" % line for line in self.headers if line[0] != b"upgrade"]
@@ -133,11 +132,11 @@ class HostConnection(HttpToolsProtocol):
         if not self.url.startswith(b"/"):
             self._take_authority()
         super().on_headers_complete()
-        # Trailer fields are none of the headers (RFC 9110, section 6.5.1), and nobody asks for them.
+        # Trailer fields are no headers (RFC 9110, section 6.5.1), and nothing here uses them.
         self.headers = []
 
     def _take_authority(self) -> None:
-        """Let the host that the target names count as one more `Host`: a request with two of them is refused."""
+        """Add the host of an absolute target as one more `Host`: a request with two of them is refused."""
         absolute = _AUTHORITY.match(self.url)
         if absolute is not None and (b"host", absolute[1]) not in self.headers:
             self.headers.append((b"host", absolute[1]))
@@ -168,12 +167,12 @@ class HostConnection(HttpToolsProtocol):
         self._end("slow_head", _TOO_SLOW)
 
     def _look_at_body(self) -> None:
-        """It may take its time, and longer while it comes at a fair rate."""
+        """End the connection if the body has come too slowly so far; otherwise check again later."""
         self._body = None
         if self.cycle.response_complete:
             return
         if self.pipeline:
-            # Before its turn it is perhaps not read from.
+            # A waiting request is perhaps not read yet.
             self._body_began = self.loop.time()
         left = self._body_began + self._stall_timeout + self._body_size / LEAST_BODY_RATE - self.loop.time()
         if left > 0:
@@ -197,9 +196,9 @@ class HostConnection(HttpToolsProtocol):
         self._reading = self.loop.call_later(self._stall_timeout, self._look, unread)
 
     def _look(self, before: int) -> None:
-        """The buffer has been full all the time: has the host read any of it?"""
+        """End the connection if the host has read too little while the buffer was full."""
         self._reading = None
-        # Nothing is added meanwhile: whoever writes waits for `resume_writing`.
+        # Nothing is added meanwhile: writers wait for `resume_writing`.
         now = self.transport.get_write_buffer_size()
         if before - now < LEAST_RATE * self._stall_timeout:
             self._given_up("slow_reader")

@@ -1,4 +1,4 @@
-"""One server-sent event stream to a host: a bounded queue on our side, keep-alives while nothing is said."""
+"""Server-sent event streams to hosts, with bounded queues, and with keep-alives while there are no events."""
 
 import asyncio
 import logging
@@ -12,9 +12,9 @@ from aggregator.wire.sse import KEEP_ALIVE, format_event
 log = logging.getLogger(__name__)
 
 KEEP_ALIVE_INTERVAL: Final = 15.0
-# What is written in one piece, unless one event is larger.
+# Bytes written in one piece, unless one event is larger.
 _PIECE: Final = 64 * 1024
-# All streams together may hold so many times what one may.
+# The bound on all streams together, as a multiple of the bound on one.
 TOGETHER: Final = 16
 
 HEADERS: Final = {
@@ -24,8 +24,8 @@ HEADERS: Final = {
 }
 
 
-class StreamFull:
-    """What waits on all streams for hosts that do not read: `each` bytes on one. `given_up` hears of each ended one."""
+class UnreadBytes:
+    """The bytes that wait on all streams for hosts that do not read them. `each` bounds one stream, `together` all."""
 
     def __init__(self, each: int = 16 * 1024 * 1024, given_up: Callable[[], None] = lambda: None) -> None:
         self.each = each
@@ -38,26 +38,26 @@ class StreamFull:
         return f"<Unread {self.size} bytes on {len(self._streams)} streams>"
 
     def open(self) -> "EventStream":
-        """A new stream, which counts here while it runs."""
+        """Return a new stream, which is counted here while it runs."""
         return EventStream(self)
 
     def grow(self, stream: "EventStream", size: int) -> None:
-        """So much more waits on one; the fullest stream is ended if that is too much."""
+        """Count bytes that wait on a stream; the fullest stream is ended if that is too much."""
         self._streams[stream] = None
         self.size += size
         if self.size > self.together:
             self.give_up(max(self._streams, key=lambda one: one.waiting))
 
     def shrink(self, size: int) -> None:
-        """So much was sent, or dropped."""
+        """Count bytes that were sent or dropped."""
         self.size -= size
 
     def forget(self, stream: "EventStream") -> None:
-        """That one is over."""
+        """Remove a stream that is over."""
         self._streams.pop(stream, None)
 
     def give_up(self, stream: "EventStream") -> None:
-        """End a stream that its host does not read, and drop what waits on it."""
+        """End a stream that its host does not read, and drop the events that wait on it."""
         log.warning(
             "a host does not read its event stream: %d bytes wait (`http.max_unread_bytes`), so the stream is ended",
             stream.waiting,
@@ -67,22 +67,22 @@ class StreamFull:
 
 
 class EventStream:
-    """`push` from anywhere, `run` in the task that owns the response."""
+    """One stream. `push` may be called anywhere; `run` belongs to the task that owns the response."""
 
-    def __init__(self, unread: StreamFull | None = None) -> None:
+    def __init__(self, unread: UnreadBytes | None = None) -> None:
         self.waiting = 0
-        self._unread = unread or StreamFull()
+        self._unread = unread or UnreadBytes()
         self._queue: deque[bytes] = deque()
         self._news = asyncio.Event()
         self._ending = False
 
     @property
     def ended(self) -> bool:
-        """Whether what is pushed now is dropped."""
+        """True if pushed events are dropped from now on."""
         return self._ending
 
     def push(self, data: bytes, event: str = "message") -> None:
-        """Send one event, later; after `end` it is dropped."""
+        """Queue one event; after `end` it is dropped."""
         if self._ending:
             return
         if self.waiting > self._unread.each:
@@ -95,12 +95,12 @@ class EventStream:
         self._unread.grow(self, len(frame))
 
     def end(self) -> None:
-        """Finish once everything pushed has been sent."""
+        """End the stream once all queued events have been sent."""
         self._ending = True
         self._news.set()
 
     def drop(self) -> None:
-        """Finish without sending what waits."""
+        """End the stream without sending the queued events."""
         self._sent(sum(map(len, self._queue)))
         self._queue.clear()
         self.end()
@@ -111,14 +111,14 @@ class EventStream:
             await self._run(send, [*HEADERS.items(), *(headers or {}).items()])
         finally:
             self.drop()
-            # A piece may have been on its way.
+            # A piece may have been in the middle of being sent.
             self._sent(self.waiting)
             self._unread.forget(self)
 
     async def _run(self, send: Send, lines: list[tuple[bytes, bytes]]) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": lines})
         if not self._queue:
-            # Gets the headers out at once, through anything that buffers.
+            # Makes buffering proxies pass the headers on at once.
             await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
         while True:
             while self._queue:
@@ -149,7 +149,7 @@ class EventStream:
 
 
 async def end_when_gone(receive: Receive, stream: EventStream) -> None:
-    """End `stream` when the host closes its side."""
+    """End `stream` when the host closes the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
     stream.end()

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import ShuttingDown, to_wire
-from aggregator.frontends.web.event_stream import KEEP_ALIVE_INTERVAL, EventStream, StreamFull
+from aggregator.frontends.web.event_stream import KEEP_ALIVE_INTERVAL, EventStream, UnreadBytes
 from aggregator.frontends.web.host_guard import Receive, Send, respond_bytes
 from aggregator.wire.codec import encode
 from aggregator.wire.peer import NoBackChannel, Peer, PeerGone, encode_error
@@ -42,10 +42,10 @@ class Exchange:
         *,
         modern: bool,
         peer: Peer | None = None,
-        unread: StreamFull | None = None,
+        unread: UnreadBytes | None = None,
     ) -> None:
         self.request_id = request_id
-        self._unread = unread or StreamFull()
+        self._unread = unread or UnreadBytes()
         self._peer = peer
         self._receive = receive
         self._send = send

@@ -1,4 +1,4 @@
-"""What HTTP headers say of a call besides its body: its trace, and for whom it is. Said in `_meta` from here on."""
+"""Call context from HTTP headers: the trace, the user, the session and the conversation, put into `_meta`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -7,7 +7,7 @@ from aggregator.domain.call import CONVERSATION_KEY
 from aggregator.frontends.web.host_guard import Scope
 from aggregator.gateway.call_log import SESSION_KEY, USER_KEY
 
-# W3C Trace Context and Baggage by their own names (SEP-414), and what agent frameworks name the rest.
+# W3C Trace Context and Baggage under their own names (SEP-414), the others as agent frameworks name them.
 _KEYS: Final[Mapping[str, str]] = {
     "traceparent": "traceparent",
     "tracestate": "tracestate",
@@ -16,12 +16,12 @@ _KEYS: Final[Mapping[str, str]] = {
     "x-session-id": SESSION_KEY,
     "x-conversation-id": CONVERSATION_KEY,
 }
-# Several headers of these are one list (RFC 9110, section 5.3).
+# Repeated headers of these form one list (RFC 9110, section 5.3).
 _LISTS: Final = frozenset({"tracestate", "baggage"})
 
 
 def headers_of(scope: Scope) -> dict[str, list[str]]:
-    """Every value of every header, by its name in lower case."""
+    """Return every value of every header, by its name in lower case."""
     headers: dict[str, list[str]] = {}
     for name, value in scope["headers"]:
         headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1").strip(" \t"))
@@ -29,7 +29,7 @@ def headers_of(scope: Scope) -> dict[str, list[str]]:
 
 
 def with_context(params: dict[str, Any], headers: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The params with what the headers say in their `_meta`, where that does not say it already."""
+    """Return the params with the context of the headers in `_meta`; keys that are there already stay."""
     found = {
         key: ",".join(headers[name])
         for name, key in _KEYS.items()

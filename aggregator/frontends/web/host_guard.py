@@ -1,6 +1,6 @@
-"""What every request of the web doors passes first: Host and Origin against DNS rebinding, and where it comes from.
+"""The guard before all web frontends: Host and Origin against DNS rebinding, and the source of each request.
 
-The bounds on bodies are here too.
+The reading of bodies and the writing of JSON responses are here too.
 """
 
 from collections.abc import Awaitable, Callable, Container, Mapping, MutableMapping
@@ -28,21 +28,21 @@ _HOW_TO_ALLOW: Final = "add it to http.allowed_hosts, or set http.public_url, in
 
 
 class BodyTooLarge(Exception):
-    """The request is larger than a request may be."""
+    """The body is larger than allowed."""
 
 
 class BodyCut(Exception):
-    """The host was gone before the whole request had come."""
+    """The host was gone before the whole body had come."""
 
 
 class HostGuard:
-    """ASGI: lets through what was sent to a name of ours from a page we know, or from no page.
+    """An ASGI application that lets through requests to one of our names, from an accepted page or from no page.
 
-    What comes through has its `ClientSource` in the scope (`source_in`), the only word there is on where it comes from.
+    It puts the `Source` of each request into the scope (`source_in`), the only authority on where it comes from.
     """
 
     def __init__(self, app: App, own: OwnAddress, open_paths: Container[str] = ()) -> None:
-        """`open_paths` may be asked for under any name: what is there tells strangers nothing."""
+        """Wrap `app`. The `open_paths` are served under any name, since they reveal nothing."""
         self._app = app
         self._own = own
         self._open_paths = open_paths
@@ -63,14 +63,14 @@ class HostGuard:
             return
         host = hosts[0] if hosts else ""
         server, client = scope.get("server"), scope.get("client")
-        if scope["path"] not in self._open_paths and not self._own.knows(host, server[0] if server else None):
+        if scope["path"] not in self._open_paths and not self._own.accepts_host(host, server[0] if server else None):
             await respond(send, 421, {"error": f"Host {host!r:.100} is not served here; {_HOW_TO_ALLOW}."})
             return
         scope[SOURCE] = source_of(
             client[0] if client else None, host, scope.get("http_version", ""), scope["headers"], self._own.trusted
         )
         if origins:
-            if not self._own.trusts(origins[0], host):
+            if not self._own.accepts_origin(origins[0], host):
                 refusal = f"Origin {origins[0]!r:.100} is not allowed here; see http.allowed_origins."
                 await respond(send, 403, {"error": refusal})
                 return
@@ -82,13 +82,13 @@ class HostGuard:
 
 
 def source_in(scope: Scope) -> ClientSource:
-    """Where a request comes from, as the guard found it."""
+    """Return the source of a request, as the guard found it."""
     source: ClientSource = scope[SOURCE]
     return source
 
 
 def _sharing(send: Send, origin: str) -> Send:
-    """Lets the page at `origin` read the answers (Fetch standard, CORS)."""
+    """Return a `send` that lets the page at `origin` read the answers (Fetch standard, CORS)."""
     shared = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-expose-headers", b"mcp-session-id, mcp-protocol-version"),
@@ -104,10 +104,10 @@ def _sharing(send: Send, origin: str) -> Send:
 
 
 def refuse_public(host: str) -> None:
-    """While nobody has to say who they are, only this machine may get in.
+    """Refuse to listen on a public address while requests need no key.
 
     Raises:
-        OperatorError: the address can be reached from elsewhere.
+        OperatorError: the address can be reached from other machines.
     """
     if not is_loopback(host):
         raise OperatorError(
@@ -117,7 +117,7 @@ def refuse_public(host: str) -> None:
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """The first value of a header, or None."""
+    """Return the first value of a header, or None."""
     for key, value in scope["headers"]:
         if key == name:
             return str(value.decode("latin-1"))
@@ -125,16 +125,16 @@ def header(scope: Scope, name: bytes) -> str | None:
 
 
 def values(scope: Scope, name: bytes) -> list[str]:
-    """Every value of a header, in order."""
+    """Return every value of a header, in order."""
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The whole request body.
+    """Return the whole request body.
 
     Raises:
-        BodyTooLarge: it is larger than `limit` bytes, by its own word or in fact.
-        BodyCut: there is no more of it.
+        BodyTooLarge: it is larger than `limit` bytes, as declared or as received.
+        BodyCut: it ended early.
     """
     declared = header(scope, b"content-length")
     if declared is not None and declared.isdigit() and int(declared) > limit:
@@ -158,13 +158,13 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
 
 async def respond(send: Send, status: int, value: Any = None, headers: Mapping[bytes, bytes] | None = None) -> None:
-    """One whole JSON response; no `value`, no body."""
+    """Send a whole JSON response; without `value`, without a body."""
     body = b"" if value is None else encode(value)
     await respond_bytes(send, status, body, headers)
 
 
 async def respond_bytes(send: Send, status: int, body: bytes, headers: Mapping[bytes, bytes] | None = None) -> None:
-    """One whole response whose body already is JSON."""
+    """Send a whole response whose body is JSON already."""
     lines = [(b"content-length", b"%d" % len(body)), *(headers or {}).items()]
     if body:
         lines.append((b"content-type", b"application/json"))

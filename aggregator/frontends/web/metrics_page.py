@@ -1,6 +1,6 @@
-"""`/metrics`: for this machine, and for whoever has a key with the role `metrics`.
+"""The page `/metrics`: for this machine, and for agents with the role `metrics`.
 
-The page names every agent, server and tool, hidden ones too, so the key of an ordinary agent does not open it.
+It names every agent, server and tool, hidden ones too, so the key of an ordinary agent does not open it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _NOT_FOR_YOU: Final = Refused(403, f"The metrics are for agents with the role `{
 
 
 class MetricsPage:
-    """ASGI. `page` gives the text in pieces; between two of them calls have their turn."""
+    """An ASGI application. It sends the text in pieces and lets calls run between two of them."""
 
     def __init__(self, access: Access, page: Page) -> None:
         self._access = access
@@ -48,7 +48,7 @@ class MetricsPage:
     def _refusal(self, scope: Scope) -> Refused | None:
         if source_in(scope).local:
             return None
-        principal = self._access.admit(facts_of(scope, "http"))
+        principal = self._access.authenticate(facts_of(scope, "http"))
         if isinstance(principal, Refused):
             return principal
         return None if METRICS_ROLE in principal.roles else _NOT_FOR_YOU

@@ -1,4 +1,4 @@
-"""The address of the web doors as hosts know it: which `Host` and `Origin` are ours, and the prefix of our paths."""
+"""The address of the web frontends as hosts know it: accepted `Host` and `Origin` values, and the prefix of paths."""
 
 import re
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from aggregator.config.settings import HttpConfig
 from aggregator.domain.uris.addresses import Network, address_in, bracketed, parse_address, parse_network, without_port
 
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
-# An absolute path of plain segments: `//` would begin the name of a host.
+# An absolute path of plain segments; `//` would begin the name of a host.
 _PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+){1,32}")
 _LONGEST_PREFIX: Final = 512
 
 
 class OwnAddress:
-    """What follows from the configuration: names, pages and proxies that are known."""
+    """The names, origins and proxies that follow from the configuration."""
 
     def __init__(self, http: HttpConfig) -> None:
         public = urlsplit(http.public_url) if http.public_url is not None else None
@@ -31,13 +31,13 @@ class OwnAddress:
 
     @property
     def hosts(self) -> list[str]:
-        """The names that a `Host` header may have, in order."""
+        """The accepted names of a `Host` header, in order."""
         return sorted(self._hosts)
 
-    def knows(self, host: str, arrived_at: str | None) -> bool:
-        """Whether a `Host` header names us; a request may name the address of this machine that it arrived at.
+    def accepts_host(self, host: str, arrived_at: str | None) -> bool:
+        """Return whether a `Host` header names this server. The address that the request arrived at is accepted too.
 
-        That leaves no way in for pages that have their own name resolved to this machine (DNS rebinding).
+        Pages whose own name resolves to this machine (DNS rebinding) are not.
         """
         host = host.lower()
         if host in self._hosts or without_port(host) in self._hosts:
@@ -45,15 +45,19 @@ class OwnAddress:
         named = address_in(host)
         return named is not None and named == parse_address(arrived_at or "")
 
-    def trusts(self, origin: str, host: str) -> bool:
-        """Whether a page may use us: one of ours, which has the same authority as the request, or one allowed."""
+    def accepts_origin(self, origin: str, host: str) -> bool:
+        """Return whether a page's `Origin` is accepted: it has the authority of the request, or is in the
+        configuration.
+        """
         origin = origin.lower().rstrip("/")
         scheme, separator, authority = origin.partition("://")
         ours = bool(separator) and scheme in ("http", "https") and authority == host.lower() != ""
         return ours or origin in self._origins
 
     def prefix(self, host: str, sent: Sequence[str], *, forwarded: bool, by_trusted: bool) -> str:
-        """What stands before our paths where the host of a request finds them. `sent`: `X-Forwarded-Prefix`."""
+        """Return the prefix of our paths as the sender of a request sees them. `sent`: values of
+        `X-Forwarded-Prefix`.
+        """
         if by_trusted and sent:
             given = sent[0].strip().rstrip("/")
             if len(sent) == 1 and len(given) <= _LONGEST_PREFIX and (not given or _is_prefix(given)):
@@ -67,6 +71,6 @@ def _is_prefix(path: str) -> bool:
 
 
 def _origin(scheme: str, netloc: str) -> str:
-    """The `Origin` of pages at an address: without the port that the scheme has anyway (RFC 6454, section 6.2)."""
+    """Return the `Origin` of pages at an address, without the default port of the scheme (RFC 6454, section 6.2)."""
     usual = {"http": ":80", "https": ":443"}[scheme]
     return f"{scheme}://{netloc.lower().removesuffix(usual)}"

@@ -8,26 +8,26 @@ from types import TracebackType
 from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.frontends.web.event_stream import EventStream, StreamFull
+from aggregator.frontends.web.event_stream import EventStream, UnreadBytes
 from aggregator.frontends.web.exchange import Exchange
 from aggregator.gateway.admission import Admission, Slot, TooMany
 from aggregator.gateway.host import Host
-from aggregator.gateway.revocation import AdmittedTasks, RevocableTask
+from aggregator.gateway.revocation import RevocableTask, RevocableTasks
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.wire.peer import Channel, NoBackChannel, Peer
 
-# Seconds between two looks for idle sessions, however many are refused.
+# The least seconds between two searches for idle sessions, however many are refused.
 _LOOK_AGAIN: Final = 1.0
 
 
 class HttpSession:
-    """One handshake and what hangs on it. It is in use, not idle, inside of every `with` of it."""
+    """One session. It is in use, not idle, inside every `with` of it."""
 
-    def __init__(self, session_id: str, host: Host, tasks: Tasks, seat: Slot, unread: StreamFull) -> None:
+    def __init__(self, session_id: str, host: Host, tasks: Tasks, seat: Slot, unread: UnreadBytes) -> None:
         self.id = session_id
         self.seat = seat
         self.host = host
-        # Only its requests to the host and their answers go through it; what the host asks are exchanges.
+        # For requests to the host and their answers only; requests of the host are exchanges.
         self.peer = Peer(self._push, tasks, _never, _ignore)
         self.running: dict[str | int, Exchange] = {}
         self._unread = unread
@@ -50,40 +50,40 @@ class HttpSession:
         self._idle_since = asyncio.get_running_loop().time()
 
     def idle(self, now: float) -> float:
-        """Seconds without any request, now."""
+        """Return the seconds since its last request; 0 while one runs."""
         return 0.0 if self._uses else now - self._idle_since
 
-    def stand(self) -> EventStream | None:
-        """The standing stream, if it is free to be opened."""
+    def open_standing(self) -> EventStream | None:
+        """Open and return the standing stream; None if there is one already."""
         if self._standing is not None:
             return None
         self._standing = self._unread.open()
         return self._standing
 
-    def sit(self, stream: EventStream) -> None:
-        """The standing stream was closed."""
+    def standing_closed(self, stream: EventStream) -> None:
+        """Note that the standing stream was closed."""
         if self._standing is stream:
             self._standing = None
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask the host on its standing stream, for what belongs to no request of its.
+        """Send a request to the host on its standing stream, for what belongs to no request of the host.
 
         Raises:
-            NoWayBack: that is not open.
+            NoWayBack: that stream is not open.
         """
         if self._standing is None:
             raise NoBackChannel
         return await self.peer.request(method, params)
 
     def end(self) -> None:
-        """Cancel what runs and close the standing stream."""
+        """Cancel the running requests and close the standing stream."""
         self.peer.close("the session ended")
         for exchange in list(self.running.values()):
             exchange.cancel()
         self.end_stream()
 
     def end_stream(self) -> None:
-        """Close the standing stream; what runs goes on."""
+        """Close the standing stream; running requests go on."""
         if self._standing is not None:
             self._standing.end()
 
@@ -97,39 +97,39 @@ async def _never(method: str, params: dict[str, Any], channel: Channel) -> None:
 
 
 def _ignore(method: str, params: dict[str, Any]) -> None:
-    """Notifications of the host are taken by the door."""
+    """Ignore a notification: the frontend handles those of the host."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchChannel:
-    """The way back of a request in a batch: there is none."""
+    """The channel of a request in a batch: it reaches nothing."""
 
     request_id: str | int
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Dropped."""
+        """Drop a notification."""
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         raise NoBackChannel
 
 
 class Sessions:
-    """All of them, by id: unguessable, bounded in number, ended when idle."""
+    """All sessions by id: unguessable, bounded in number, ended when idle."""
 
     def __init__(
         self,
         changes: ListChanges,
-        admitted: AdmittedTasks,
+        admitted: RevocableTasks,
         tasks: Tasks,
         room: Admission,
         idle_timeout: float,
-        unread: StreamFull | None = None,
+        unread: UnreadBytes | None = None,
     ) -> None:
         self._changes = changes
         self._admitted = admitted
         self._tasks = tasks
         self._room = room
-        self._unread = unread or StreamFull()
+        self._unread = unread or UnreadBytes()
         self._swept = float("-inf")
         self._idle_timeout = idle_timeout
         self._sessions: dict[str, tuple[HttpSession, RevocableTask]] = {}
@@ -142,50 +142,50 @@ class Sessions:
         return known[0] if known is not None else None
 
     def open(self, host: Host) -> HttpSession:
-        """A new session.
+        """Open a session.
 
         Raises:
-            NoRoom: there are too many even without the idle ones.
+            NoRoom: there are too many, the idle ones not counted.
         """
         try:
-            seat = self._room.seat("sessions", host.principal)
+            seat = self._room.acquire("sessions", host.principal)
         except TooMany:
             if asyncio.get_running_loop().time() - self._swept < _LOOK_AGAIN or not self._sweep():
                 raise
-            seat = self._room.seat("sessions", host.principal)
+            seat = self._room.acquire("sessions", host.principal)
         session = HttpSession(secrets.token_urlsafe(24), host, self._tasks, seat, self._unread)
-        going = self._admitted.enter(host.principal, lambda: self.end(session))
+        going = self._admitted.add(host.principal, lambda: self.end(session))
         self._sessions[session.id] = session, going
         self._changes.attach(host)
         return session
 
     def end(self, session: HttpSession) -> None:
-        """From now on its id is unknown; what runs in it is cancelled."""
+        """End a session: its id is unknown from now on, and its running requests are cancelled."""
         known = self._sessions.pop(session.id, None)
         if known is not None:
-            self._admitted.leave(known[1])
+            self._admitted.remove(known[1])
             self._changes.detach(session.host)
-            session.seat.leave()
+            session.seat.release()
             session.end()
 
     def close_streams(self) -> None:
-        """End the standing streams: we are about to stop."""
+        """Close the standing streams before the process ends."""
         for session, _ in self._sessions.values():
             session.end_stream()
 
     def close(self) -> None:
-        """End them all."""
+        """End all sessions."""
         for session, _ in list(self._sessions.values()):
             self.end(session)
 
     async def sweep(self) -> None:
-        """End idle sessions, for ever."""
+        """End idle sessions until cancelled."""
         while True:
             await asyncio.sleep(self._idle_timeout / 4)
             self._sweep()
 
     def _sweep(self) -> int:
-        """How many were idle, and are ended."""
+        """End the idle sessions; return how many there were."""
         self._swept = now = asyncio.get_running_loop().time()
         idle = [session for session, _ in self._sessions.values() if session.idle(now) > self._idle_timeout]
         for session in idle:

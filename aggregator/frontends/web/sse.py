@@ -1,4 +1,6 @@
-"""The SSE door (HTTP+SSE, 2024-11-05): `GET` opens the stream and names where to post; answers come on the stream."""
+"""The HTTP+SSE frontend (2024-11-05): `GET` opens the stream and names the address for posts; answers come on the
+stream.
+"""
 
 import logging
 import secrets
@@ -26,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class SseFrontend:
-    """Every stream is one session of one host. `prefix` is what stands before our paths for the sender of a request."""
+    """The SSE frontend. Every stream is one session of one host."""
 
     def __init__(
         self,
@@ -45,18 +47,18 @@ class SseFrontend:
         self._streams: set[EventStream] = set()
 
     def close(self) -> None:
-        """End every stream."""
+        """Close every stream."""
         for stream in self._streams:
             stream.end()
 
     async def stream(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI: `GET /sse`, for a sender who is known."""
+        """Serve `GET /sse` (ASGI) for an authenticated sender."""
         if scope["method"] != "GET":
             await respond(send, 405, {"error": "GET opens the event stream."}, {b"allow": b"GET"})
             return
         room = self._bounds.room
         try:
-            with room.seat("sessions", principal), room.seat("streams", principal):
+            with room.acquire("sessions", principal), room.acquire("streams", principal):
                 await self._stream(principal, scope, receive, send)
         except TooMany as full:
             await _no_room(send, full)
@@ -66,17 +68,17 @@ class SseFrontend:
         host = Host("sse", self._names, principal, session=session_id)
 
         async def answer(method: str, params: dict[str, Any], channel: Channel) -> Any:
-            with self._bounds.room.seat("pending", principal):
+            with self._bounds.room.acquire("pending", principal):
                 return await self._gateway.answer(host, method, params, channel)
 
         def hear(method: str, params: dict[str, Any]) -> None:
-            self._gateway.hear(host, method, params)
+            self._gateway.on_notification(host, method, params)
 
         async with Tasks("an SSE session") as tasks:
             peer = Peer(lambda data, _: stream.push(data), tasks, answer, hear)
             self._peers[session_id] = (principal, peer)
             host.notify, host.ask = peer.notify, peer.request
-            self._gateway.changes.attach(host)
+            self._gateway.list_changes.attach(host)
             self._streams.add(stream)
             path = f"{self._prefix(scope)}{self._messages_path}?session_id={session_id}"
             stream.push(path.encode(), "endpoint")
@@ -85,12 +87,12 @@ class SseFrontend:
                 await stream.run(send)
             finally:
                 self._streams.discard(stream)
-                self._gateway.changes.detach(host)
+                self._gateway.list_changes.detach(host)
                 del self._peers[session_id]
                 peer.close("the host closed its stream")
 
     async def message(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI: `POST` of one message to the address the stream named."""
+        """Serve the `POST` of one message (ASGI) to the address that the stream named."""
         if scope["method"] != "POST":
             await respond(send, 405, {"error": "Messages are posted here."}, {b"allow": b"POST"})
             return
@@ -100,8 +102,8 @@ class SseFrontend:
             await respond(send, 404, {"error": "No such session; open the event stream first."})
             return
         try:
-            # The call in it has a seat of its own; an answer to a question of ours needs none.
-            with nullcontext() if is_small(scope) else self._bounds.room.seat("pending", principal):
+            # A request in the message takes a slot of its own; an answer to a request of ours needs none.
+            with nullcontext() if is_small(scope) else self._bounds.room.acquire("pending", principal):
                 message = decode(await self._bounds.read(scope, receive))
         except TooMany as full:
             await _no_room(send, full)

@@ -62,7 +62,7 @@ class StreamableHttpFrontend:
         headers = headers_of(scope)
         if scope["method"] == "POST":
             try:
-                seat = self._bounds.room.seat("pending", principal)
+                seat = self._bounds.room.acquire("pending", principal)
             except TooMany as full:
                 if not is_small(scope):
                     raise
@@ -78,7 +78,7 @@ class StreamableHttpFrontend:
                 self._sessions.end(session)
                 await respond(send, 204)
             elif session is not None:
-                with self._bounds.room.seat("streams", principal):
+                with self._bounds.room.acquire("streams", principal):
                     await self._stand(session, headers, receive, send)
 
     # -- posts
@@ -243,7 +243,7 @@ class StreamableHttpFrontend:
             method, params, _ = heard
             if method in ON_RECORD:
                 params = with_context(params, headers)
-            with self._bounds.room.seat("pending", session.host.principal):
+            with self._bounds.room.acquire("pending", session.host.principal):
                 result = await self._gateway.answer(session.host, method, params, BatchChannel(request_id))
             return {"jsonrpc": "2.0", "id": request_id, "result": result}
         except Exception as error:
@@ -262,7 +262,7 @@ class StreamableHttpFrontend:
             if exchange is not None:
                 exchange.cancel()
         else:
-            self._gateway.hear(session.host, method, params)
+            self._gateway.on_notification(session.host, method, params)
 
     # -- sessions
 
@@ -292,7 +292,7 @@ class StreamableHttpFrontend:
         if "text/event-stream" not in accept and "*/*" not in accept:
             await respond(send, 406, {"error": "Accept must allow text/event-stream."})
             return
-        stream = session.stand()
+        stream = session.open_standing()
         if stream is None:
             await respond(send, 409, {"error": "This session has its standing stream already."})
             return
@@ -302,7 +302,7 @@ class StreamableHttpFrontend:
                 await stream.run(send)
         finally:
             watching.cancel()
-            session.sit(stream)
+            session.standing_closed(stream)
 
 
 async def _no_room(send: Send, full: TooMany) -> None:

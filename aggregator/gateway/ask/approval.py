@@ -3,9 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aggregator.domain.bounds.offload import going_through
 from aggregator.domain.call import ResolvedCall
@@ -15,6 +15,7 @@ from aggregator.gateway.ask.argument_lines import shown_arguments
 from aggregator.gateway.ask.confirm import Confirmation, HostPrompt, answering
 from aggregator.gateway.host import Host
 from aggregator.gateway.views.views import ConfirmRule
+from aggregator.redaction.redactor import Redactor
 from aggregator.storage.digest import argument_digest
 from aggregator.storage.errors import QueueFull, StorageError
 from aggregator.storage.records import Approval
@@ -34,19 +35,27 @@ _SHOWN: Final = 160
 _NOTE_TOLD: Final = 500
 
 
+class ApprovalStore(Protocol):
+    """The queue of approvals."""
+
+    async def approvals(self) -> "Approvals | None":
+        """Return the queue, opened when it is first needed; None if it cannot be used."""
+
+
+class ApprovalEvents(Protocol):
+    """The audit of queued calls."""
+
+    def approval_queued(self, approval: Approval) -> None:
+        """Record that a call waits for an approval."""
+
+
 class ApprovalStep:
-    """`approvals` opens the queue when it is first needed, or says None: then what needs it is refused.
+    """The agreement of a person to a call. Secrets are taken out of the arguments that wait in the queue."""
 
-    `redact` takes secrets out of the arguments that are kept there for somebody else to see. `queued` is told of every
-    question that comes into the queue.
-    """
-
-    def __init__(
-        self, approvals: "Callable[[], Awaitable[Approvals | None]]", redact: Callable[[Any], Any] = lambda value: value
-    ) -> None:
-        self._approvals = approvals
-        self._redact = redact
-        self.queued: Callable[[Approval], None] = _never_mind
+    def __init__(self, store: ApprovalStore, redactor: Redactor, events: ApprovalEvents) -> None:
+        self._store = store
+        self._redactor = redactor
+        self._events = events
         self._asker = HostPrompt()
 
     async def obtain(
@@ -75,7 +84,7 @@ class ApprovalStep:
                 raise NotConfirmed(tool.name, f"{tool.name} was not called: {reply.reason}.")
         if way.by == "host" and way.fallback != "queue":
             raise _refused(tool.name, "this host cannot ask one")
-        approvals = await self._approvals()
+        approvals = await self._store.approvals()
         if approvals is None:
             raise _refused(tool.name, "no question can be queued, since there is no database")
         try:
@@ -104,7 +113,7 @@ class ApprovalStep:
         shown, text = await asyncio.to_thread(self._shown, resolved, arguments)
         waiting = await approvals.ask(*bound, shown, arguments=text, expires=now + QUEUED_FOR, now=now)
         if waiting.created == now:
-            self.queued(waiting)
+            self._events.approval_queued(waiting)
         raise WaitsForApproval(
             tool,
             f"{tool} was not called yet: a person has to agree. The question is queued as {waiting.id}.",
@@ -113,7 +122,7 @@ class ApprovalStep:
 
     def _shown(self, resolved: ResolvedCall, arguments: Mapping[str, Any]) -> tuple[str, str]:
         """Return the question and the whole arguments, as JSON, without secrets."""
-        redacted = self._redact(dict(arguments))
+        redacted = self._redactor.value(dict(arguments))
         return _message(resolved, redacted), encode_in_pieces(redacted).decode("utf-8", "replace")
 
 
@@ -133,10 +142,6 @@ def _denied(answer: Approval, now: float) -> NotConfirmed:
         note=answer.note,
         retry_after=max(1, round(answer.expires - now)),
     )
-
-
-def _never_mind(approval: Approval) -> None:
-    """Nobody is told."""
 
 
 def _message(resolved: ResolvedCall, arguments: Mapping[str, Any]) -> str:

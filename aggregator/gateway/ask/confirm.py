@@ -103,7 +103,7 @@ def answering(host: Host, version: str, params: Mapping[str, Any]) -> str:
     modern = era_of(version) == "modern"
     info = meta.get(META_CLIENT_INFO) if modern and isinstance(meta, dict) else host.client_info
     name = info.get("name") if isinstance(info, Mapping) else None
-    return HOST_AGREED + (escaped(name[:_NAME_SHOWN]) if isinstance(name, str) and name else host.door)
+    return HOST_AGREED + (escaped(name[:_NAME_SHOWN]) if isinstance(name, str) and name else host.frontend)
 
 
 def _form(message: str) -> dict[str, Any]:

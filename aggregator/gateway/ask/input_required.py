@@ -36,7 +36,7 @@ from aggregator.gateway.ask.parked_calls import ParkedCall, ParkedCalls, Unclaim
 from aggregator.gateway.ask.questions import answered, pages_of, renamed, worded
 from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.gateway.ask.upstream_caller import RequestCaller
-from aggregator.gateway.revocation import AdmittedTasks
+from aggregator.gateway.revocation import RevocableTasks
 from aggregator.storage.digest import argument_digest
 from aggregator.upstream.upstream import Upstream
 from aggregator.wire.pieces import brief
@@ -85,7 +85,7 @@ class Resumption:
 class InputRequests:
     """Holds what is sealed, and the calls that are parked."""
 
-    def __init__(self, admitted: AdmittedTasks) -> None:
+    def __init__(self, admitted: RevocableTasks) -> None:
         self._sealer = StateSealer("request")
         self.parking = ParkedCalls(admitted)
 

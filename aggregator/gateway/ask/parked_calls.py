@@ -14,7 +14,7 @@ from aggregator.domain.errors import INVALID_REQUEST, RpcError
 from aggregator.gateway.ask.questions import answered
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.host import Host
-from aggregator.gateway.revocation import REVIEWED_DOORS, AdmittedTasks, RevocableTask
+from aggregator.gateway.revocation import REVIEWED_DOORS, RevocableTask, RevocableTasks
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class ParkedCall:
 class ParkedCalls:
     """All of them. `tasks` is where they run; leaving `running` ends them."""
 
-    def __init__(self, admitted: AdmittedTasks) -> None:
+    def __init__(self, admitted: RevocableTasks) -> None:
         self.tasks = Tasks("calls that ask their host")
         self._admitted = admitted
         self._kept: dict[str, tuple[ParkedCall, RevocableTask | None]] = {}
@@ -167,14 +167,14 @@ class ParkedCalls:
     def keep(self, parked: ParkedCall) -> None:
         if parked.id not in self._kept:
             host = parked.behind.host
-            reviewed = host.door in REVIEWED_DOORS
-            going = self._admitted.enter(host.principal, parked.shut_out) if reviewed else None
+            reviewed = host.frontend in REVIEWED_DOORS
+            going = self._admitted.add(host.principal, parked.shut_out) if reviewed else None
             self._kept[parked.id] = parked, going
 
     def forget(self, parked: ParkedCall) -> None:
         kept = self._kept.pop(parked.id, None)
         if kept is not None and kept[1] is not None:
-            self._admitted.leave(kept[1])
+            self._admitted.remove(kept[1])
 
     def left(self, host: Host) -> None:
         """A host's session is over, and with it what waits for that host."""

@@ -60,7 +60,7 @@ class RequestCaller:
         self.level: str | None = level if level is not None and rank(level) is not None else None
 
     def __repr__(self) -> str:
-        return f"<Behind {self.host.door} {self.host.principal.agent_id}{', parked' if self.parked else ''}>"
+        return f"<Behind {self.host.frontend} {self.host.principal.agent_id}{', parked' if self.parked else ''}>"
 
     @property
     def era(self) -> Era:
@@ -75,7 +75,7 @@ class RequestCaller:
             return self.host
         principal, info = self.host.principal, self._info if isinstance(self._info, dict) else {}
         named = str(info.get("name")), str(info.get("version"))
-        return self.host.door, *self.agent, principal.key_id, named, self.abilities
+        return self.host.frontend, *self.agent, principal.key_id, named, self.abilities
 
     @property
     def agent(self) -> tuple[str | None, str]:

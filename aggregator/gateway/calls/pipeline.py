@@ -100,7 +100,6 @@ class Pipeline:
         self._journal = journal
         self.checker = Checker()
         self._ledger = RateLimits()
-        self._restocked = asyncio.Event()
 
     def reconfigure(self, config: Config) -> None:
         """The bounds of checks and results may be others by now."""
@@ -112,15 +111,8 @@ class Pipeline:
         ready: Catalog | None = None
         async with self.checker.workers:
             while True:
-                self._restocked.clear()
-                if self._resolver.catalog is not ready:
-                    ready = self._resolver.catalog
-                    await self.checker.prepare(ready.tools)
-                await self._restocked.wait()
-
-    def restock(self) -> None:
-        """There is another catalog."""
-        self._restocked.set()
+                ready = await self._resolver.current.tools_other_than(ready)
+                await self.checker.prepare(ready.tools)
 
     async def call_tool(self, asked: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """The upstream's result, whole; or a result that says why there is none, or asks what has to be asked.

@@ -10,6 +10,7 @@ from aggregator.domain.errors import Blame, NotAllowed, UnknownTool
 from aggregator.domain.names import Style, spellings
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.constant_time import evenly
+from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.lifecycle.states import SHOWN_IF_KNOWN
 from aggregator.upstream.supervisor import Supervisor
@@ -29,8 +30,9 @@ class Resolver:
         patience: float,
         covered: Callable[[ToolRecord], bool],
         slices: Slices,
+        current: CurrentCatalog,
     ) -> None:
-        self.catalog = Catalog()
+        self.current = current
         self._supervisor = supervisor
         self._views = views
         self.patience = patience
@@ -38,6 +40,11 @@ class Resolver:
         self._slices = slices
         self._links = supervisor.links
         self._by_prefix = supervisor.by_prefix
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tools in force."""
+        return self.current.tools
 
     async def find(self, view: View, name: str, style: Style, *, to_call: bool = True) -> ToolRecord:
         """The tool a name means for this agent; a server that is still starting is waited for.
@@ -78,7 +85,7 @@ class Resolver:
             log.info("%s may not call %s: %s [%s, %s]", agent, tool.name, denied.reason, *blame)
             if not denied.hidden:
                 raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.", blame=blame, meant=tool)
-        listing = await self._views.listed(view, self.catalog, self._slices)
+        listing = await self._views.prepare_listing(view, self.catalog, self._slices)
         nearest = await self._slices.run(listing.nearest_steps(name, style))
         if not view.open:
             await self._supervisor.all_tried(began + self.patience - asyncio.get_running_loop().time())
@@ -91,7 +98,7 @@ class Resolver:
         What is hidden from this agent does not stand in the way of what it sees.
         """
         for tool in self._readings(view, name):
-            if view.sees(tool):
+            if view.is_visible(tool):
                 return tool
         return None
 
@@ -123,12 +130,12 @@ class Resolver:
 
 def _might_call(view: View, link: Upstream, name: str) -> bool:
     """Whether this agent could call that name if its server were there: else it must not learn of the server."""
-    return view.supposed(link.config, _own_name(link, name)).visible
+    return view.decide_name(link.config, _own_name(link, name)).visible
 
 
 def _hides(view: View, link: Upstream, name: str) -> bool:
     """Whether a denial of that name would be hidden from this agent."""
-    return view.supposed(link.config, _own_name(link, name)).hidden
+    return view.decide_name(link.config, _own_name(link, name)).hidden
 
 
 def _own_name(link: Upstream, name: str) -> str:

@@ -1,4 +1,4 @@
-"""`call_tool` and `read_tool`: the call inside their arguments, in whatever form models send it."""
+"""The meta tools `call_tool` and `read_tool`: the call inside their arguments, in each form that models send."""
 
 from typing import Any, Final
 
@@ -15,9 +15,9 @@ _PROPERTIES: Final[dict[str, Any]] = {
 
 
 def inner(params: dict[str, Any]) -> dict[str, Any]:
-    """The `tools/call` params of the tool that is meant; everything beside the name and the arguments is kept.
+    """Return the `tools/call` params of the inner tool; members beside the name and the arguments are kept.
 
-    The inner arguments may be missing, a JSON text, or stand beside `name`.
+    The inner arguments may be missing, be a JSON text, or stand beside `name`.
 
     Raises:
         BadArguments: there is no name, or the arguments are no object.

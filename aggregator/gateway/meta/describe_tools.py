@@ -1,4 +1,4 @@
-"""`describe_tools`: tools by name, as much of each as is asked for."""
+"""The meta tool `describe_tools`: tools by name, at a chosen level of detail."""
 
 from typing import Any, Final
 
@@ -21,10 +21,12 @@ _RECORD: Final = meta_record(
 
 
 async def describe_tools(asking: MetaToolCall) -> str:
-    """Lines (level 1) or compact JSON (levels 2 and 3), in the order asked; a name that leads nowhere says why."""
+    """Return lines (level 1) or compact JSON (levels 2 and 3), in the order asked; unknown names come with
+    the reason.
+    """
     level = asking.arguments.get("level", 3)
     render = rendered(asking.finder, asking.view, level)
-    held_to = await asking.finder.held_to(asking.view)
+    held_to = await asking.finder.tools_by_name(asking.view)
     found: list[str] = []
     missing: dict[str, str] = {}
     for name in dict.fromkeys(asking.arguments["names"]):

@@ -1,6 +1,6 @@
-"""How much of what an agent may call is listed: everything, or the meta tools and what is pinned.
+"""Exposure: an agent's list holds all its tools, or the meta tools and the pinned tools.
 
-Law: it depends on the agent, the door and the catalog only, never on what was called before.
+Law: the choice depends on the agent, the frontend and the catalog only, never on earlier calls.
 """
 
 from collections import OrderedDict
@@ -15,38 +15,40 @@ from aggregator.config.model import Config
 from aggregator.config.settings import Expose
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.meta.registry import MetaTools
+from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.views import View
 
 
 def exposed_at(config: Config) -> dict[str, Expose]:
-    """How much is listed at each door."""
+    """Return the `expose` setting of each frontend."""
     return {door: getattr(config, door).expose or config.expose for door in ("http", "sse", "stdio")}
 
 
-# Agents whose short list is kept ready; others' are made when they ask.
+# Agents whose short list is cached.
 _KEPT: Final = 256
-# Of so many tools it is worked out in one go what is listed.
+# Up to so many tools are chosen from without slices.
 _AT_ONCE: Final = 200
 
 
 class Exposure:
-    """`pinned` are patterns over canonical names, `budget` the tokens that `auto` lets a whole list cost."""
+    """The choice of listed tools. `pinned` are patterns over canonical names, `budget` the tokens that `auto` allows a
+    list.
+    """
 
-    def __init__(self, meta: MetaTools, pinned: Iterable[str], budget: int) -> None:
+    def __init__(self, meta: MetaToolSet, pinned: Iterable[str], budget: int) -> None:
         self._meta = meta
         self._pinned = tuple(pinned)
         self._budget = budget
         self._kept: OrderedDict[tuple[str, Expose], tuple[Listing, Listing]] = OrderedDict()
 
     def reconfigure(self, pinned: Iterable[str], budget: int) -> None:
-        """What is listed may be another part of it from now on."""
+        """Take the pinned patterns and the budget of a new configuration."""
         self._pinned, self._budget = tuple(pinned), budget
         self._kept.clear()
 
-    def of(self, view: View, whole: Listing, expose: Expose) -> Listing:
-        """What is listed of `whole`, which is all that the agent may call."""
+    def listing(self, view: View, whole: Listing, expose: Expose) -> Listing:
+        """Return the listed part of `whole`, which holds all tools that the agent may call."""
         if expose == "all":
             return whole
         key = view.principal.agent_id, expose
@@ -56,13 +58,13 @@ class Exposure:
         self._kept.move_to_end(key)
         return kept[1]
 
-    def knows(self, view: View, whole: Listing, expose: Expose) -> bool:
-        """Whether `of` takes but a moment."""
+    def is_ready(self, view: View, whole: Listing, expose: Expose) -> bool:
+        """Return whether `listing` is cached, or `whole` short."""
         kept = self._kept.get((view.principal.agent_id, expose))
         return expose == "all" or len(whole) <= _AT_ONCE or (kept is not None and kept[0] is whole)
 
-    async def choose(self, view: View, whole: Listing, expose: Expose, slices: Slices) -> None:
-        """Work it out ahead, in pieces."""
+    async def prepare(self, view: View, whole: Listing, expose: Expose, slices: Slices) -> None:
+        """Work the listed part out ahead, in slices."""
         listed = await slices.run(self._listed(view, whole, expose))
         self._keep((view.principal.agent_id, expose), whole, listed)
 
@@ -74,11 +76,11 @@ class Exposure:
         return listed
 
     def costs(self) -> dict[str, tuple[int, int]]:
-        """By agent: the tokens of all that it may call, and of what it is shown, at four bytes each."""
+        """Return by agent the estimated tokens of all its tools and of its list, at four bytes a token."""
         return {agent: (_cost(whole), _cost(listed)) for (agent, _), (whole, listed) in self._kept.items()}
 
     def is_short(self, listing: Listing) -> bool:
-        """Whether the meta tools are on this list, and others are not."""
+        """Return whether a list holds the meta tools in place of all tools."""
         return any(tool.server == SOURCE for tool in listing.tools[:1])
 
     def _listed(self, view: View, whole: Listing, expose: Expose) -> Steps[Listing]:

@@ -1,4 +1,6 @@
-"""`list_servers`: the servers an agent has tools of, and how each is; all about one of them, if it is named."""
+"""The meta tool `list_servers`: the servers an agent has tools of, with their states; all details of one, if it is
+named.
+"""
 
 import time
 from typing import Final
@@ -7,7 +9,7 @@ from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.views.finder import ServerSeen
 from aggregator.upstream.lifecycle.states import about
 
-# What a server says of itself is somebody else's text, and costs the model its room.
+# Characters. A server's instructions are untrusted text and take up the model's context.
 _LONGEST: Final = 20_000
 
 _RECORD: Final = meta_record(
@@ -16,7 +18,7 @@ _RECORD: Final = meta_record(
 
 
 async def list_servers(asking: MetaToolCall) -> str:
-    """One line a server: name, state, number of tools, what it is good for; for one, what it says of itself too."""
+    """Return one line a server: name, state, number of tools, description; for a named one, its instructions too."""
     servers = asking.finder.servers(asking.view)
     wanted = asking.arguments.get("server")
     if not wanted:
@@ -41,14 +43,17 @@ def _line(seen: ServerSeen) -> str:
 
 
 def _state(seen: ServerSeen) -> str:
-    """For how long it has been so is of interest where something is amiss; elsewhere the line stays the same."""
+    """Return the state. The duration is added only to failing states, so that other lines stay the same."""
     if seen.state not in ("reconnecting", "unavailable"):
         return seen.state
     return f"{seen.state} for {about(time.time() - seen.since)}"
 
 
 def _details(seen: ServerSeen, *, alone: bool) -> list[str]:
-    """`alone`: there is one agent only, so that how calls went tells it nothing of what others do."""
+    """Return the lines about one server.
+
+    `alone`: there is one agent only, so that call statistics reveal nothing about other agents.
+    """
     lines = [_line(seen)]
     if seen.templates:
         lines.append(_count(seen.templates, "resource template"))

@@ -1,4 +1,4 @@
-"""`match_intent`: whether a person's message asks for tools, and which."""
+"""The meta tool `match_intent`: the tools that a chat message asks for, if any."""
 
 from typing import Any, Final
 
@@ -16,7 +16,9 @@ _RECORD: Final = meta_record(
 
 
 async def match_intent(asking: MetaToolCall) -> str:
-    """Compact JSON: `intent`, and where it is `mcp` the rule, the server, the tools and a Level 1 text to inject."""
+    """Return compact JSON: `intent`, and where it is `mcp` the rule, the server, the tools and a level 1 text to
+    inject.
+    """
     found = await asking.finder.match(asking.view, asking.arguments["message"], _LIMIT)
     body: dict[str, Any] = {"intent": found.intent, "tools": [shown_name(tool) for tool in found.tools]}
     if found.intent != "none":

@@ -1,4 +1,4 @@
-"""Every meta tool in the order of the list, and what becomes of a call of one."""
+"""Every meta tool in the order of the list, and the calls of meta tools."""
 
 import logging
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from aggregator.wire.peer import Channel
 
 log = logging.getLogger(__name__)
 
-# In the order of the list. Named, not imported: what they need to show tools is loaded after the start.
+# In the order of the list. Imported by `load` after the start, since they need what renders tools.
 META_TOOLS: Final[Mapping[str, str]] = {
     "search_tools": "aggregator.gateway.meta.search_tools:TOOL",
     "describe_tools": "aggregator.gateway.meta.describe_tools:TOOL",
@@ -33,43 +33,58 @@ META_TOOLS: Final[Mapping[str, str]] = {
 }
 READ_TOOL: Final[Mapping[str, str]] = {READ: "aggregator.gateway.meta.call_tool:READ_TOOL"}
 
-# Models send numbers as texts, and one name where a list is due.
+# Models send numbers as strings, and one name in place of a list.
 _CONFIG: Final = ServerConfig(id=SOURCE, key=SOURCE, prefix=SOURCE, type="local", coerce=True)
-# A call inside a call inside a call is meant as the innermost.
+# Calls nested in calls are taken as the innermost, up to this depth.
 _NESTED: Final = 3
 
 
+class MetaToolSet:
+    """The configured meta tools. Their definitions are imported when they are first needed."""
+
+    def __init__(self, *, read_tool: bool) -> None:
+        self.names = {**META_TOOLS, **READ_TOOL} if read_tool else META_TOOLS
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self.names
+
+    def load(self) -> None:
+        """Load the definitions ahead of the first request."""
+        assert self.records
+
+    def __getitem__(self, name: str) -> MetaTool:
+        return self._tools[name]
+
+    def get(self, name: str) -> MetaTool | None:
+        """Return the meta tool of a name, or None."""
+        return self._tools.get(name)
+
+    @cached_property
+    def records(self) -> tuple[ToolRecord, ...]:
+        """The records of the meta tools, in the order of the list."""
+        return tuple(tool.record for tool in self._tools.values())
+
+    @cached_property
+    def _tools(self) -> Mapping[str, MetaTool]:
+        return {name: resolve_name(place) for name, place in self.names.items()}
+
+
 class MetaTools:
-    """Those there are by configuration. They see and call what the agent itself may."""
+    """The configured meta tools. They see and call only what the agent itself may."""
 
     def __init__(
-        self, finder: Finder, resolver: Resolver, pipeline: Pipeline, journal: CallLog, *, read_tool: bool
+        self, tools: MetaToolSet, finder: Finder, resolver: Resolver, pipeline: Pipeline, journal: CallLog
     ) -> None:
+        self._tools = tools
         self._finder = finder
         self._resolver = resolver
         self._pipeline = pipeline
         self._journal = journal
         self._checker = pipeline.checker
-        self._names = {**META_TOOLS, **READ_TOOL} if read_tool else META_TOOLS
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._names
-
-    def load(self) -> None:
-        """Ahead of the first who asks; takes a moment."""
-        assert self.records
-
-    @cached_property
-    def records(self) -> tuple[ToolRecord, ...]:
-        """What is listed of them."""
-        return tuple(tool.record for tool in self._tools.values())
-
-    @cached_property
-    def _tools(self) -> Mapping[str, MetaTool]:
-        return {name: resolve_name(place) for name, place in self._names.items()}
 
     async def call(self, asked: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
-        """The answer of a meta tool, or what the tool that it calls answers, untouched. It is on record as one call.
+        """Return the answer of a meta tool, or the unchanged answer of the tool it calls. Either is recorded as one
+        call.
 
         Raises:
             UpstreamRpcError: the inner tool's upstream answered with a protocol error.
@@ -101,7 +116,7 @@ class MetaTools:
     async def _read(
         self, asked: ToolCall, view: View, host: Host, channel: Channel, record: CallRecord
     ) -> dict[str, Any]:
-        """What `read_tool` lets through: before a tool is called, it is known that it changes nothing."""
+        """Run a call through `read_tool`: only a tool known to change nothing is called."""
         tool = await self._resolver.find(view, asked.name, asked.style)
         if not view.read_only(tool):
             said = f"{tool.name} is not known to only read. Call it with call_tool."
@@ -123,10 +138,10 @@ class MetaTools:
 
 
 def _refuse_unknown(tool: ToolRecord, arguments: Mapping[str, Any]) -> None:
-    """So that no argument is misspelt unnoticed; said here, since saying it in the schema costs every list tokens.
+    """Refuse unknown arguments. The schema does not say so, since that would cost every list tokens.
 
     Raises:
-        BadArguments: one is not known.
+        BadArguments: an argument is not known.
     """
     known = tool.definition["inputSchema"]["properties"]
     unknown = [f"{name:.80}" for name in arguments if name not in known]

@@ -1,4 +1,4 @@
-"""Tools as text for a model: lines at level 1, compact JSON at levels 2 and 3; as many as fit, and how to go on.
+"""Tools as text for a model: lines at level 1, compact JSON at levels 2 and 3, with a cursor for the rest.
 
 Law: the same tools and arguments give the same bytes.
 """
@@ -13,12 +13,12 @@ from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.views import View
 from aggregator.wire.codec import Raw, encode
 
-# What the frame of an answer may cost: the brackets, and the line that says how to go on.
+# Tokens of the frame of an answer: the brackets, and the line with the cursor.
 _FRAME: Final = 25
 
 
 def rendered(finder: Finder, view: View, level: int) -> Callable[[ToolRecord], str]:
-    """How one tool is written at a level, for this agent."""
+    """Return the function that writes one tool at a level, for this agent."""
     if level == 1:
         return level1
     if level == 2:
@@ -34,9 +34,9 @@ def answer(
     max_tokens: int | None,
     not_indexed: int = 0,
 ) -> str:
-    """The first `limit` tools, or as many of them as `max_tokens` takes; what is left out is counted.
+    """Return the first `limit` tools, or as many of them as `max_tokens` allows; the rest is counted.
 
-    `not_indexed` is how many others cannot be found yet.
+    `not_indexed` is the number of tools that cannot be found yet.
     """
     items = [render(tool) for tool in tools[:limit]]
     if max_tokens is not None:

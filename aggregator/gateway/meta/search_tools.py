@@ -1,4 +1,4 @@
-"""`search_tools`: the tools that fit a question, or all of them, page by page."""
+"""The meta tool `search_tools`: the tools that fit a query, or all of them, page by page."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from aggregator.gateway.meta.rendering import answer, rendered, still_indexing
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.views.finder import ServerSeen
 
-# How many are shown if nobody says, by level; and the most that are looked for.
+# Tools shown by default, by level; and the most that are searched for.
 _LIMITS: Final = {1: 10, 2: 5, 3: 3}
 _MOST: Final = 200
 
@@ -27,7 +27,7 @@ _RECORD: Final = meta_record(
 
 
 async def search_tools(asking: MetaToolCall) -> str:
-    """Lines (level 1) or compact JSON (levels 2 and 3) of what the agent may call."""
+    """Return lines (level 1) or compact JSON (levels 2 and 3) of tools that the agent may call."""
     finder, view, given = asking.finder, asking.view, asking.arguments
     query, server, cursor = given.get("query", "").strip(), given.get("server") or None, given.get("cursor") or None
     level = given.get("level", 1)
@@ -53,12 +53,12 @@ async def search_tools(asking: MetaToolCall) -> str:
 
 
 def _behind(found: list[ToolRecord], cursor: str) -> int | None:
-    """Where to go on behind the tool that was shown last."""
+    """Return the index after the tool that was shown last."""
     return next((at + 1 for at, tool in enumerate(found) if shown_name(tool) == cursor), None)
 
 
 async def _nothing(asking: MetaToolCall, query: str, server: str | None) -> str:
-    """A miss: what looks like it, where else to look, and what cannot be found now."""
+    """Return the text for an empty result: similar names, the servers, and those that cannot be searched now."""
     finder, view = asking.finder, asking.view
     servers = finder.servers(view)
     sentences = [f"No tool fits {query!r:.200}." if query else "There are no tools."]

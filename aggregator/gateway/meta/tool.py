@@ -1,4 +1,4 @@
-"""What a meta tool is: a definition that models are shown, and an answer in text."""
+"""The definition of a meta tool: a record that models are shown, and an answer in text."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.views import View
 
-# What meta tools go by where a server is named.
+# The server id of the meta tools.
 SOURCE: Final = "aggregator"
 
 
@@ -28,7 +28,7 @@ class MetaToolCall:
 
 @dataclass(frozen=True, slots=True)
 class MetaTool:
-    """`answer` is None for those that call another tool."""
+    """One meta tool. `answer` is None for those that call another tool."""
 
     record: ToolRecord
     answer: Callable[[MetaToolCall], Awaitable[str]] | None
@@ -43,7 +43,7 @@ def meta_record(
     reads: bool = True,
     others: bool = False,
 ) -> ToolRecord:
-    """The record of a meta tool; `reads`: it changes nothing, `others`: it takes more than its properties."""
+    """Return the record of a meta tool. `reads`: it changes nothing; `others`: it accepts further properties."""
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = list(required)

@@ -19,17 +19,17 @@ from aggregator.upstream.sessions.negotiate import Negotiated
 # S/server/utilities/completion.
 MOST: Final = 100
 _BEFORE_THE_CAPABILITY: Final = "2024-11-05"
-# Asked with every key that a person presses, and a server must limit them (S, Security Considerations): so many a
-# second in the long run, and at once, of one agent and one server. The limits of policies count what tools do.
+# Sent with every key that a person presses, and a server must limit them (S, Security Considerations): requests a
+# second, and at once, of one agent to one server. The limits of policies count calls of tools only.
 RATE: Final = 20.0
 BURST: Final = 60.0
-# Agents and servers that are remembered; the pair not heard of for longest is forgotten first.
+# Pairs of agent and server that are remembered; the least recently used is forgotten first.
 _PAIRS: Final = 10_000
 _NOTHING: Final[Mapping[str, Any]] = {"completion": {"values": [], "hasMore": False}}
 
 
 class Completion:
-    """What may not be read or got is not completed either."""
+    """Completion of arguments. An item that may not be read or got is not completed either."""
 
     def __init__(self, offers: Offers, resources: Resources, prompts: Prompts, permission: ItemPermission) -> None:
         self._offers = offers
@@ -37,15 +37,15 @@ class Completion:
         self._prompts = prompts
         self._permission = permission
         self._paces: OrderedDict[Hashable, TokenBucket] = OrderedDict()
-        # Servers that answered that there is no such method, as they were greeted.
+        # Greetings of servers that answered with "method not found".
         self._mute: dict[str, Negotiated] = {}
 
     async def complete(self, question: Request) -> dict[str, Any]:
-        """The result; no values from a server that completes nothing.
+        """Return the result; it has no values if the server completes nothing.
 
         Raises:
-            HostError: the reference leads nowhere this agent may go, or is none; or it asks too often.
-            UpstreamRpcError, UpstreamError: its server's own error, or why there is no answer.
+            HostError: the reference is invalid or leads to nothing this agent may have, or it asks too often.
+            UpstreamRpcError, UpstreamError: the error of its server, or the reason why there is no answer.
         """
         ref, argument = question.params.get("ref"), question.params.get("argument")
         if not isinstance(ref, dict) or not isinstance(argument, dict):
@@ -68,9 +68,10 @@ class Completion:
             raise
 
     def _may_complete(self, server: str, greeting: Negotiated) -> bool:
-        """Whether a server may know completion: it says so, or its revision has no word for that (2024-11-05).
+        """Return whether a server may know completion: it declares it, or speaks 2024-11-05, which has no such
+        capability.
 
-        One that turned out not to is not asked again on the same connection.
+        A server that answered with "method not found" is not asked again on that connection.
         """
         if self._mute.get(server) is greeting:
             return False
@@ -98,7 +99,7 @@ class Completion:
 
 
 def _bounded(result: dict[str, Any]) -> dict[str, Any]:
-    """The result with as many values as a host takes."""
+    """Return the result with at most `MOST` values."""
     completion = result.get("completion")
     values = completion.get("values") if isinstance(completion, dict) else None
     if not isinstance(completion, dict) or not isinstance(values, list) or len(values) <= MOST:

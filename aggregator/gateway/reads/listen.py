@@ -1,4 +1,6 @@
-"""`subscriptions/listen`: what a host of 2026-07-28 hears of, on one stream (S/basic/patterns/subscriptions)."""
+"""`subscriptions/listen`: the notifications that a host of 2026-07-28 gets on one stream
+(S/basic/patterns/subscriptions).
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -8,7 +10,7 @@ from aggregator.domain.versions import META_SUBSCRIPTION_ID
 from aggregator.gateway.calls.relay import ResolvedItem
 from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.permission import decided
-from aggregator.gateway.reads.resources import Resources
+from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.reads.subscriptions import UPDATED, Subscriber, Subscriptions, can_tell
 from aggregator.gateway.request import Request
 from aggregator.gateway.views.list_changed import LIST_KINDS, ListChanges, ListKind, notification
@@ -18,10 +20,13 @@ _RESOURCES: Final = "resourceSubscriptions"
 
 
 class ListenStreams:
-    """What can be honoured is acknowledged first; the stream ends when the host goes or we close."""
+    """The handler of `subscriptions/listen`.
+
+    The accepted part of the filter is acknowledged first; the stream ends when the host goes or the process drains.
+    """
 
     def __init__(
-        self, changes: ListChanges, subscriptions: Subscriptions, offers: Offers, resources: Resources
+        self, changes: ListChanges, subscriptions: Subscriptions, offers: Offers, resources: ResourceLookup
     ) -> None:
         self._changes = changes
         self._subscriptions = subscriptions
@@ -29,10 +34,10 @@ class ListenStreams:
         self._resources = resources
 
     async def listen(self, question: Request) -> dict[str, Any]:
-        """The result that ends the stream.
+        """Return the result that ends the stream.
 
         Raises:
-            HostError: the filter is none.
+            HostError: the filter is no object.
         """
         wanted, channel = question.params.get("notifications"), question.channel
         if not isinstance(wanted, dict):
@@ -52,22 +57,24 @@ class ListenStreams:
         kinds = [kind for kind in LIST_KINDS if wanted.get(_filter(kind)) is True]
         honoured: dict[str, Any] = {_filter(kind): True for kind in kinds}
         try:
-            found = await self._subscriptions.agreed(subscriber, self._found(question, wanted))
+            found = await self._subscriptions.subscribe_stream(subscriber, self._found(question, wanted))
             if found:
                 honoured[_RESOURCES] = [one.asked for one in found]
             channel.notify(_ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
             acknowledged = True
-            with self._changes.listening(question.host, kinds, tell_list):
-                await self._changes.closed()
+            with self._changes.listen(question.host, kinds, tell_list):
+                await self._changes.wait_closed()
         finally:
             self._subscriptions.end(subscriber)
         return {"_meta": meta}
 
     def _found(self, question: Request, wanted: Mapping[str, Any]) -> list[ResolvedItem]:
-        """The resources it may read, of servers that tell of changes as far as is known."""
+        """Return the resources of the filter that the host may read, of servers that support subscriptions."""
         view, uris = self._offers.view(question), wanted.get(_RESOURCES)
         placed = [
-            self._resources.seen(view, uri) for uri in (uris if isinstance(uris, list) else ()) if isinstance(uri, str)
+            self._resources.find_visible(view, uri)
+            for uri in (uris if isinstance(uris, list) else ())
+            if isinstance(uri, str)
         ]
         return [
             found for found in placed if found is not None and can_tell(found.link) and decided(found, view).visible

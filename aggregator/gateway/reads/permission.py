@@ -1,4 +1,4 @@
-"""Whether an agent may have a resource or a prompt: the rulebook decides, and a person where it says so."""
+"""Permission to have a resource or a prompt: the rulebook decides, and a person where it says so."""
 
 import logging
 from typing import Any
@@ -19,17 +19,17 @@ log = logging.getLogger(__name__)
 
 
 class ItemPermission:
-    """Asked before every read, get and completion."""
+    """The check before every read, get and completion."""
 
     def __init__(self, consent: ApprovalStep) -> None:
         self._consent = consent
 
     def check(self, found: ResolvedItem, view: View) -> Decision:
-        """The decision, where it is not a denial.
+        """Return the decision, where it is not a denial.
 
         Raises:
             UnknownResource, UnknownPrompt: a denial that is hidden from this agent.
-            ItemRefused: one that is not.
+            ItemRefused: a denial that is not.
         """
         decision = decided(found, view)
         if decision.visible:
@@ -44,16 +44,16 @@ class ItemPermission:
         raise UnknownResource(found.asked, blame=blame)
 
     def confirms(self, found: ResolvedItem, view: View) -> ConfirmBy | None:
-        """Return who has to agree to it, if anybody has."""
+        """Return who has to agree, if anyone has."""
         return view.confirming.by if self.check(found, view).verdict == "confirm" else None
 
     async def obtain(self, found: ResolvedItem, view: View, question: Request) -> dict[str, object] | None:
-        """None once it may be had; else the interim result that carries the question for a person to the host.
+        """Return None once the item may be had, else the interim result with the question for the host.
 
-        Whether a request that goes on was agreed to is known to whoever carries it (`forward`).
+        A request that continues a parked one was checked before: the relay knows who agreed to it.
 
         Raises:
-            UnknownResource, UnknownPrompt, ItemRefused: it may not.
+            UnknownResource, UnknownPrompt, ItemRefused: the item is denied.
         """
         goes_on = question.modern and question.inquiries.claims(question.params)
         decision = self.check(found, view)
@@ -78,12 +78,12 @@ class ItemPermission:
 
 
 def decided(found: ResolvedItem, view: View) -> Decision:
-    """What the rulebook in force says of something that was found."""
+    """Return the decision of the rulebook in force about an item."""
     return view.decide(found.kind, found.link.config, found.own, listed=found.listed, also=found.also)
 
 
 def _as_call(found: ResolvedItem) -> ToolRecord:
-    """What a person is asked about, under a name that no tool has."""
+    """Return an item as the tool that a person is asked about, under a name that no tool has."""
     server: ServerConfig = found.link.config
     kind = "prompt" if found.kind == "prompt" else "resource"
     name = f"{kind}:{server.prefix or server.id}.{found.own}"

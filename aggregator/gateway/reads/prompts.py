@@ -1,4 +1,4 @@
-"""Which prompt of which server a name stands for, for an agent, and getting it: resolve, decide, forward."""
+"""Prompts: find the server that a name belongs to, decide, and get."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,26 +12,30 @@ from aggregator.gateway.calls.relay import ResolvedItem, asks, forward
 from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.request import Request
+from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.views import View
 from aggregator.upstream.supervisor import Supervisor
 
 
 class Prompts:
-    """Named like tools: every spelling of a name leads to the prompt, and a miss names what looks like it."""
+    """The look-up of prompts by name, in any spelling; a miss suggests similar names."""
 
-    def __init__(self, supervisor: Supervisor, offers: Offers, permission: ItemPermission) -> None:
+    def __init__(
+        self, supervisor: Supervisor, startup: StartupWait, offers: Offers, permission: ItemPermission
+    ) -> None:
         self._supervisor = supervisor
+        self._startup = startup
         self._links = supervisor.links
         self._offers = offers
         self._permission = permission
         self._by_prefix = supervisor.by_prefix
 
     async def get(self, question: Request) -> dict[str, Any]:
-        """The result of `prompts/get`.
+        """Return the result of `prompts/get`.
 
         Raises:
             HostError: there is no such prompt for this agent.
-            UpstreamRpcError, UpstreamError: its server's own error, or why there is no answer.
+            UpstreamRpcError, UpstreamError: the error of its server, or the reason why there is no answer.
         """
         view, name = self._offers.view(question), question.text("name")
         found = await self.find(view, name, question)
@@ -53,11 +57,11 @@ class Prompts:
         return await for_each(result.get("messages"), in_prompt, found.link.config.prefix, result, elsewhere)
 
     async def find(self, view: View, name: str, question: Request) -> ResolvedItem:
-        """What a name stands for; a server that is still starting is waited for.
+        """Return the prompt that a name means; wait for a server that is still starting.
 
         Raises:
-            UnknownPrompt: nothing that this agent may know of, with the nearest names in the host's own style.
-            ItemRefused: something that it may not have.
+            UnknownPrompt: none that this agent may know of, with the nearest names in the host's own style.
+            ItemRefused: one that it may not have.
         """
         found = self._seen(view, name)
         if found is not None:
@@ -71,14 +75,14 @@ class Prompts:
             await self._supervisor.tried(link, link.config.timeout)
         found = self._seen(view, name)
         if found is None and (decision is None or not view.open):
-            # What is hidden is looked for like what is absent.
-            await self._offers.settled()
+            # Hidden items are looked up like absent ones, so that timing does not tell them apart.
+            await self._startup.settled()
             found = self._seen(view, name)
         if found is not None:
             return found
         nearest = self._offers.of(view).prompts.nearest(name, view.style(question.host.style))
         for record in self._offers.all.prompt(name):
-            # There is one, so that this raises: with the reason, where the agent may know of it.
+            # The prompt exists, so the check raises: with the reason, where the agent may know of it.
             question.about(record.server, record.own_name)
             try:
                 self._permission.check(ResolvedItem("prompt", self._links[record.server], record.own_name, name), view)

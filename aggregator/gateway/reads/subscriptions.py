@@ -1,27 +1,27 @@
-"""Who hears of which resource: upstreams are asked once for it, hosts are told under the URI that they asked for.
+"""Subscriptions to resources: each upstream is subscribed to once, hosts are notified under the URI they subscribed to.
 
-Law: a host hears only of what it subscribed to, and of that only while it may read it.
+Law: a host is notified only of what it subscribed to, and only while it may read it.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, UpstreamError, UpstreamRpcError
 from aggregator.domain.uris.exposed import wrapped
 from aggregator.gateway.calls.relay import ResolvedItem
 from aggregator.gateway.host import Host
+from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
 
 UPDATED: Final = "notifications/resources/updated"
-# A resource that changes without pause is told of so often.
+# Seconds between two notifications about a resource that changes all the time.
 COALESCE: Final = 0.1
-# How long a stream is not acknowledged while an upstream is asked.
+# Seconds that the acknowledgement of a stream waits for upstreams to agree.
 _PATIENCE: Final = 1.0
 # Resources that one host, or one stream, may subscribe to.
 MOST: Final = 1_000
@@ -29,7 +29,7 @@ MOST: Final = 1_000
 
 @dataclass(slots=True, eq=False)
 class Subscriber:
-    """One who is told: `spelled` is how it names what it subscribed to, by server and that server's own URI."""
+    """A host, or one of its streams. `spelled` holds the subscribed URIs, by server and the server's own URI."""
 
     host: Host
     tell: Callable[[str], None]
@@ -37,28 +37,24 @@ class Subscriber:
 
 
 class Subscriptions:
-    """`may_read` says whether a host may read a server's resource now."""
+    """The subscriptions of all hosts."""
 
-    def __init__(self, links: Mapping[str, Upstream], may_read: Callable[[Host, Upstream, str], bool]) -> None:
+    def __init__(self, links: Mapping[str, Upstream], lookup: ResourceLookup) -> None:
         self._links = links
-        self._may_read = may_read
+        self._lookup = lookup
         self._of: dict[tuple[str, str], dict[Subscriber, None]] = {}
         self._hosts: dict[Host, Subscriber] = {}
-        # By subscriber and URI as it is told: whose it is, and what it is about.
+        # By subscriber and notified URI: the upstream, its own URI, and the subscribed URIs that it concerns.
         self._due: dict[tuple[Subscriber, str], tuple[Upstream, str, set[str]]] = {}
         self._timer: asyncio.TimerHandle | None = None
-        # Those that we hear of: what they are wanted to tell goes with a server that is connected anew.
-        self._heard: dict[str, Upstream] = {}
-        self.reconfigure()
+        # The upstreams subscribed to. A server that is replaced loses its subscriptions.
+        self._heard: dict[str, Upstream] = dict(links)
 
     def __len__(self) -> int:
         return len(self._of)
 
     def reconfigure(self) -> None:
-        """The links may be others by now."""
-        for server, link in self._heard.items():
-            if self._links.get(server) is not link:
-                link.watch.told = _nobody
+        """Move the subscriptions to the current upstreams."""
         for server, own in list(self._of):
             link_now, subscribers = self._links.get(server), list(self._of[server, own])
             for subscriber in subscribers:
@@ -67,16 +63,14 @@ class Subscriptions:
                 elif link_now is not self._heard.get(server):
                     link_now.watch.want(own)
         self._heard = dict(self._links)
-        for server, link in self._heard.items():
-            link.watch.told = partial(self._changed, server)
 
     # -- handshake eras
 
     async def subscribe(self, host: Host, found: ResolvedItem) -> None:
-        """A host of the handshake eras wants to hear of a resource.
+        """Subscribe a host of the handshake eras to a resource.
 
         Raises:
-            HostError: its server tells of none, or the host has too many.
+            HostError: the server does not support subscriptions, or the host has too many.
             UpstreamRpcError, UpstreamError: the server refuses, or is away.
         """
 
@@ -97,7 +91,7 @@ class Subscriptions:
             raise
 
     def unsubscribe(self, host: Host, uri: str, found: ResolvedItem | None) -> None:
-        """It no longer does; `found` is what the URI stands for by now, if anything."""
+        """End a subscription; `found` is the resource that the URI means now, if any."""
         subscriber = self._hosts.get(host)
         if subscriber is None:
             return
@@ -107,8 +101,8 @@ class Subscriptions:
         elif found is not None:
             self._drop(subscriber, (found.link.config.id, found.own))
 
-    def leave(self, host: Host) -> None:
-        """The host is gone."""
+    def remove_host(self, host: Host) -> None:
+        """End the subscriptions of a host that is gone."""
         subscriber = self._hosts.pop(host, None)
         if subscriber is not None:
             self.end(subscriber)
@@ -116,7 +110,7 @@ class Subscriptions:
     # -- all
 
     def add(self, subscriber: Subscriber, found: ResolvedItem) -> bool:
-        """From now on it is told; False when it has too many."""
+        """Add a subscription; return False if the subscriber has too many."""
         key = found.link.config.id, found.own
         if key not in subscriber.spelled:
             if len(subscriber.spelled) >= MOST:
@@ -126,8 +120,8 @@ class Subscriptions:
         subscriber.spelled[key] = found.asked
         return True
 
-    async def agreed(self, subscriber: Subscriber, wanted: Iterable[ResolvedItem]) -> list[ResolvedItem]:
-        """Add what is wanted; what is left of it once the upstreams have had a moment to refuse."""
+    async def subscribe_stream(self, subscriber: Subscriber, wanted: Iterable[ResolvedItem]) -> list[ResolvedItem]:
+        """Add subscriptions; return those that no upstream has refused after a moment."""
         found = [one for one in wanted if self.add(subscriber, one)]
         answers = await asyncio.gather(*(self._agrees(one) for one in found))
         for one, agrees in zip(found, answers, strict=True):
@@ -136,7 +130,7 @@ class Subscriptions:
         return [one for one, agrees in zip(found, answers, strict=True) if agrees]
 
     async def _agrees(self, found: ResolvedItem) -> bool:
-        """False when the upstream refuses; one that is away is asked when it is back."""
+        """Return False if the upstream refuses; one that is away is asked when it is back."""
         try:
             await found.link.agrees_to_tell(found.own, _PATIENCE)
         except UpstreamRpcError:
@@ -146,7 +140,7 @@ class Subscriptions:
         return True
 
     def end(self, subscriber: Subscriber) -> None:
-        """It is told of nothing any more."""
+        """End all subscriptions of a subscriber."""
         for key in list(subscriber.spelled):
             self._drop(subscriber, key)
 
@@ -163,8 +157,11 @@ class Subscriptions:
 
     # -- telling
 
-    def _changed(self, server: str, watched: list[str], uri: str) -> None:
-        link = self._links[server]
+    def resource_updated(self, link: Upstream, watched: list[str], uri: str) -> None:
+        """Schedule notifications about `uri`, which the upstream reported for these subscribed URIs."""
+        server = link.config.id
+        if self._links.get(server) is not link:
+            return  # replaced meanwhile; its successor reports updates
         for own in watched:
             for subscriber in self._of.get((server, own), ()):
                 spelled = subscriber.spelled[server, own] if uri == own else wrapped(link.config.prefix, uri)
@@ -176,17 +173,15 @@ class Subscriptions:
         due, self._due, self._timer = self._due, {}, None
         for (subscriber, spelled), (link, uri, about) in due.items():
             host, server = subscriber.host, link.config.id
-            wanted = any((server, own) in subscriber.spelled and self._may_read(host, link, own) for own in about)
-            if wanted and self._may_read(host, link, uri):
+            wanted = any(
+                (server, own) in subscriber.spelled and self._lookup.may_read(host, link, own) for own in about
+            )
+            if wanted and self._lookup.may_read(host, link, uri):
                 subscriber.tell(spelled)
 
 
-def _nobody(watched: list[str], uri: str) -> None:
-    """Whoever was told hears of it from another link now."""
-
-
 def can_tell(link: Upstream) -> bool:
-    """Whether a server tells of changes of single resources, as far as is known."""
+    """Return whether a server supports subscriptions to resources, as far as is known."""
     if link.greeting is None:
         return True
     offered = link.greeting.capabilities.get("resources")

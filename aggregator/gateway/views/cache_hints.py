@@ -1,4 +1,4 @@
-"""How long hosts of 2026-07-28 may keep our results, and for whom (S/server/utilities/caching)."""
+"""Cache hints of results for hosts of 2026-07-28: for how long and for whom (S/server/utilities/caching)."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,20 +10,22 @@ from aggregator.gateway.views.views import View
 from aggregator.upstream.list_kinds import Kind
 from aggregator.upstream.upstream import Upstream
 
-# What is ours in a list, the rules, may change at any time: hosts that listen are told, others ask again soon.
+# The rules that shape a list may change at any time: listening hosts are notified, others ask again soon.
 OURS: Final = Freshness(5_000, public=True)
 _OURS_FOR_ONE: Final = replace(OURS, public=False)
 
 
 class CacheHints:
-    """Of merged lists: the servers' own words, as far as they give any, and ours."""
+    """The cache hints of merged lists: the shortest of the servers' own and ours."""
 
     def __init__(self, links: Mapping[str, Upstream]) -> None:
         self._links = links
 
     def of(self, view: View, *kinds: Kind, alike: bool = True) -> dict[str, Any]:
-        """The hints of a list that these lists of every server are merged into; `alike` says that the names in it are
-        spelled in one way for all hosts."""
+        """Return the hints of a list that merges these lists of every server.
+
+        `alike`: the names in it are spelled the same for all hosts.
+        """
         now = asyncio.get_running_loop().time()
         parts = [OURS if alike else _OURS_FOR_ONE]
         for link in self._links.values():
@@ -35,6 +37,6 @@ class CacheHints:
 
 
 def narrowed(fresh: Freshness, view: View) -> Freshness:
-    """Not for everybody as soon as it depends on who asks."""
+    """Return a freshness that is public only if the result does not depend on the requesting agent."""
     everybody = view.open and view.principal.key_id is None
     return fresh if everybody else replace(fresh, public=False)

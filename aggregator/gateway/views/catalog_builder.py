@@ -1,14 +1,14 @@
-"""Keeps what there is in step with the links: a server's lists are looked over once per change, not once per request.
+"""Catalog snapshots, kept in step with the upstreams: a list is examined once per change, not once per request.
 
-Rule: what a long list takes is done in pieces, before it counts (`look_over`) or before another configuration does
-(`prepare`); what nobody has looked over ahead is looked over when it is needed.
+Rule: a long list is examined in slices before it counts (`examine`) or before another configuration does (`prepare`);
+a list that was not examined ahead is examined when it is needed.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.catalog.catalog import Catalog, ServerTools, part_steps
 from aggregator.catalog.items import NAMED_BY, item_steps
@@ -25,14 +25,14 @@ from aggregator.wire.codec import encode_sorted
 
 log = logging.getLogger(__name__)
 
-# An offer of so many items is made in one go.
+# Up to so many resources, templates and prompts are built without slices.
 _AT_ONCE: Final = 1_000
 
 Items = tuple[ItemRecord, ...]
 
 
 class _Naming(NamedTuple):
-    """What the names of tools and items depend on, besides their server."""
+    """The settings that the names of tools and items depend on, besides their server."""
 
     prefixes: frozenset[str]
     shadowed: frozenset[str]
@@ -46,7 +46,9 @@ def _naming(prefixes: Iterable[str], limit: int) -> _Naming:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _CheckedList:
-    """One list of a server, looked over; `part` is what a list of tools makes of a catalog."""
+    """One examined list of a server. `found` are its records, `part` the part of a catalog that a list of tools
+    becomes.
+    """
 
     definitions: list[Any]
     config: ServerConfig
@@ -56,15 +58,18 @@ class _CheckedList:
     warnings: tuple[str, ...]
 
     def holds(self, definitions: list[Any], config: ServerConfig, naming: _Naming) -> bool:
-        """Whether it is this list, looked over in this way."""
+        """Return whether this is the given list, examined under the given settings."""
         return self.definitions is definitions and self.config is config and self.naming == naming
 
 
-class CatalogBuilder:
-    """`stock` and `offer` make what is shown now. `reserved` are names that no tool without a prefix may have.
+class Coverage(Protocol):
+    """The tools that can be called although their own server is away."""
 
-    `covered`: whether a tool can be called though its server is away.
-    """
+    def covers(self, tool: ToolRecord) -> bool: ...
+
+
+class CatalogBuilder:
+    """The builder of the snapshots that are shown. `reserved` are names that no tool without a prefix may have."""
 
     def __init__(
         self,
@@ -72,12 +77,12 @@ class CatalogBuilder:
         prefixes: Iterable[str],
         name_limit: int,
         reserved: Collection[str] = (),
-        covered: Callable[[ToolRecord], bool] = lambda tool: False,
+        failover: Coverage | None = None,
         slices: Slices | None = None,
     ) -> None:
         self._links = links
         self._reserved = reserved
-        self._covered = covered
+        self._failover = failover
         self._slices = slices or Slices()
         self._naming = _naming(prefixes, name_limit)
         self._looked: dict[tuple[str, Kind], _CheckedList] = {}
@@ -87,14 +92,14 @@ class CatalogBuilder:
 
     # -- ahead of need
 
-    async def look_over(self, link: Upstream, kind: Kind, definitions: list[Any]) -> None:
-        """Go through a list that the server is about to have, in pieces."""
+    async def examine(self, link: Upstream, kind: Kind, definitions: list[Any]) -> None:
+        """Examine, in slices, a list that an upstream is about to have."""
         while not self._is_looked_over(link.config, kind, definitions, self._naming):
             steps = self._steps(link.config, kind, definitions, self._naming)
             self._ahead[link.config.id, kind] = await self._slices.run(steps)
 
     async def prepare(self, servers: Iterable[ServerConfig], name_limit: int) -> None:
-        """Go through the lists there are as they will be shown under another configuration, in pieces."""
+        """Examine the current lists, in slices, as they will be shown under another configuration."""
         servers = list(servers)
         naming = _naming((server.prefix for server in servers), name_limit)
         for server in servers:
@@ -110,28 +115,32 @@ class CatalogBuilder:
         return any(one is not None and one.holds(definitions, config, naming) for one in known)
 
     def reconfigure(self, prefixes: Iterable[str], name_limit: int) -> None:
-        """The servers, or what is made of their names, may be others by now."""
+        """Take the servers and name settings of a new configuration."""
         for known in (self._looked, self._ahead):
             for key in [key for key in known if key[0] not in self._links]:
                 del known[key]
         self._told = {key: told for key, told in self._told.items() if key[0] in self._links}
-        # A name may read as another server's, or no longer does.
+        # Whether a name reads as one of another server depends on all prefixes.
         self._naming = _naming(prefixes, name_limit)
 
     # -- what there is
 
-    def stock(self) -> Catalog:
-        """The tools of every server that is shown, and those of others that are `covered`."""
+    def tools(self) -> Catalog:
+        """Return the tools of every shown server, and those of other servers that failover covers."""
         return Catalog(parts=[part for link in self._links.values() if (part := self._part(link)).tools])
 
     def _part(self, link: Upstream) -> ServerTools:
         part = self._look(link, "tool").part
-        return part if link.shown else at_once(part_steps(tool for tool in part.tools if self._covered(tool)))
+        if link.shown:
+            return part
+        failover = self._failover
+        covered = () if failover is None else (tool for tool in part.tools if failover.covers(tool))
+        return at_once(part_steps(covered))
 
-    def offer(self) -> ItemCatalog | None:
-        """The resources, templates and prompts of every server that is shown; the same object while these are.
+    def resources(self) -> ItemCatalog | None:
+        """Return the resources, templates and prompts of every shown server; the same object while they do not change.
 
-        None: there are many, and `make_offer` has not gone through them.
+        None: there are many, and `build_resources` has not gone through them yet.
         """
         before, offer = self._offered
         parts = self._parts()
@@ -142,8 +151,8 @@ class CatalogBuilder:
         self._offered = parts, ItemCatalog(chain.from_iterable(parts))
         return self._offered[1]
 
-    async def make_offer(self) -> None:
-        """Go through what there is besides tools, in pieces, so that `offer` returns it."""
+    async def build_resources(self) -> None:
+        """Build the resources snapshot in slices, so that `resources` returns it."""
         while not _same(parts := self._parts(), self._offered[0]):
             self._offered = parts, await self._slices.run(offer_steps(chain.from_iterable(parts)))
 
@@ -152,11 +161,11 @@ class CatalogBuilder:
         return tuple(part for part in parts if part)
 
     def tools_of(self, link: Upstream) -> tuple[ToolRecord, ...]:
-        """The tools of one server that can be shown, whether or not it is shown."""
+        """Return the valid tools of one server, whether or not it is shown."""
         return self._look(link, "tool").part.tools
 
     def items_of(self, link: Upstream, kind: ItemKind) -> Items:
-        """The same for its resources, templates or prompts."""
+        """Return the valid resources, templates or prompts of one server, whether or not it is shown."""
         return self._look(link, kind).found
 
     def _look(self, link: Upstream, kind: Kind) -> _CheckedList:
@@ -173,7 +182,7 @@ class CatalogBuilder:
         return known
 
     def _steps(self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming) -> Steps[_CheckedList]:
-        """Look over one list, a definition in a step. Records that say what they said before stay the same objects."""
+        """Examine one list, one definition a step. Records that did not change stay the same objects."""
         ambiguous = config.prefix in naming.shadowed
         found: tuple[Any, ...]
         if kind == "tool":
@@ -201,7 +210,7 @@ class CatalogBuilder:
         return _CheckedList(definitions, config, naming, tuple(kept), part, tuple(warnings))
 
     def _tell(self, link: Upstream, kind: str, warnings: Collection[str]) -> None:
-        """Log what was not said of this list the last time."""
+        """Log the warnings about a list that were not logged the last time."""
         known = self._told.get((link.config.id, kind), ())
         for warning in warnings:
             if warning not in known:
@@ -209,7 +218,7 @@ class CatalogBuilder:
         self._told[link.config.id, kind] = frozenset(warnings)
 
     def _problems(self, kind: str, own: str, naming: _Naming) -> Iterator[str]:
-        """Yield why a name without a prefix cannot be shown as it is."""
+        """Yield the reasons why a name without a prefix cannot be shown as it is."""
         if kind == "tool" and own in self._reserved:
             yield "its name is that of a tool of the aggregator"
         if kind in ("tool", "prompt") and reads_as_anothers(own, naming.prefixes):
@@ -225,5 +234,5 @@ def _same(one: tuple[Items, ...], other: tuple[Items, ...]) -> bool:
 
 
 def _says_the_same(one: ToolRecord | ItemRecord, other: ToolRecord | ItemRecord) -> bool:
-    """Whether two records are alike, also to who tells true from 1, as Python does not."""
+    """Return whether two records are equal, also for JSON, which distinguishes true from 1."""
     return one == other and encode_sorted(one.definition) == encode_sorted(other.definition)

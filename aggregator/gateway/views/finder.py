@@ -1,4 +1,4 @@
-"""What is there for an agent, found by words, by name, by server or by what a message says. Nothing is called here.
+"""Search in an agent's tools: by words, by name, by server or by the intent of a message. Nothing is called here.
 
 Law: every answer is made from the agent's own list, so that nothing can be found that may not be called.
 """
@@ -7,19 +7,19 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
-from aggregator.catalog.resources import ItemCatalog
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.servers.names import source_of
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
+from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.health.health import Health
 from aggregator.upstream.lifecycle.states import State
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Their tables take a while to load: no start waits for them.
+# Loaded on first use: their tables take a while, and no start waits for them.
 _SEARCH: Final = "aggregator.catalog.search.index"
 _INTENT: Final = "aggregator.catalog.intent.intent"
 _SEMANTIC: Final = "aggregator.catalog.search.semantic"
-# How long a search waits for the index of a catalog that has just changed; then the one before must do.
+# Seconds that a search waits for the index of a changed catalog before it uses the older one.
 _INDEX_WAIT: Final = 5.0
 _SIGHTS_KEPT: Final = 64
-# A server's tools are indexed in parts that grow, beginning with so many; what is indexed can be found.
+# A server's tools are indexed in growing parts, the first of this size; each part is searchable at once.
 _FIRST_PART: Final = 250
-# After every few tools, so that the event loop has its turn.
+# Seconds to sleep after every few tools, so that the event loop gets the interpreter.
 _PAUSE: Final = 50e-6
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """A server as an agent may know it: how much of it there is for that agent, and what it says of itself.
+    """A server as an agent may know it, with the number of its visible tools, resources, templates and prompts.
 
-    `since`: since when it is in that state, in seconds since 1970. `health` is how it answers, `answered_by` are the
-    servers that answer for it now.
+    `since` is when it got into its state, in seconds since 1970; `answered_by` are the servers that answer its calls
+    now.
     """
 
     config: ServerConfig
@@ -69,37 +69,44 @@ class ServerSeen:
 
     @property
     def name(self) -> str:
-        """As its tools have it; its id, where these have no prefix."""
+        """The prefix of its tool names, or its id where they have none."""
         return self.config.prefix or self.config.id
 
 
 @dataclass(frozen=True, slots=True)
 class _VisibleServer:
+    """The part of the search index that one agent may see."""
+
     index: "SearchIndex"
     listing: Listing
     sight: "VisibleTools"
     by_name: Mapping[str, ToolRecord]
 
 
+class FailoverStatus(Protocol):
+    """The servers that answer for others."""
+
+    def answering(self, server: str) -> Iterable[str]: ...
+
+
 class Finder:
-    """`restock` takes a new catalog; `work` keeps the index in step with it, off the event loop. `answering` names the
-    servers that answer for one now."""
+    """The search over the current catalog; `run` keeps the index in step with it, off the event loop."""
 
     def __init__(
         self,
         config: Config,
         links: Mapping[str, Upstream],
         views: Views,
-        answering: Callable[[str], Iterable[str]],
+        current: CurrentCatalog,
+        failover: FailoverStatus,
         slices: Slices,
     ) -> None:
         self._config = config
-        self._answering = answering
+        self._failover = failover
         self._links = links
         self._views = views
         self._slices = slices
-        self._catalog = Catalog()
-        self.offer = ItemCatalog()
+        self._current = current
         self._index: SearchIndex | None = None
         self._indexed: dict[str, tuple[str, tuple[ToolRecord, ...]]] = {}
         self._stale = asyncio.Event()
@@ -110,37 +117,36 @@ class Finder:
         check_search(config)
 
     def reconfigure(self, config: Config) -> None:
-        """The servers, or how their tools are found, may be others by now."""
+        """Take the servers and search settings of a new configuration."""
         self._config = config
         self._intents = None
         self._stale.set()
 
-    def restock(self, catalog: Catalog) -> None:
-        """From now on this is what there is."""
-        self._catalog = catalog
+    def update(self) -> None:
+        """Index the current tools, which are other ones than before, in the background."""
         self._fresh.clear()
         self._stale.set()
 
-    async def work(self) -> None:
-        """Index what changed, for ever."""
+    async def run(self) -> None:
+        """Index changed servers until cancelled."""
         while True:
             await self._stale.wait()
             self._stale.clear()
-            catalog = self._catalog
+            catalog = self._current.tools
             await asyncio.to_thread(self._reindex, catalog)
-            if catalog is self._catalog:
+            if catalog is self._current.tools:
                 self._fresh.set()
 
     def tools(self, view: View) -> tuple[ToolRecord, ...]:
-        """All that the agent may call, with the schemas it is held to."""
-        return self._views.listing(view, self._catalog).tools
+        """Return all tools that the agent may call, with the schemas it is held to."""
+        return self._views.listing(view, self._current.tools).tools
 
     def of_server(self, view: View, server: str) -> list[ToolRecord]:
-        """Those of one server, by its id or prefix."""
+        """Return the agent's tools of one server, by its id or prefix."""
         return [tool for tool in self.tools(view) if server in (tool.server, tool.prefix)]
 
     async def search(self, view: View, query: str, limit: int, server: str | None = None) -> list[ToolRecord]:
-        """The best `limit` tools for a question, best first."""
+        """Return the best `limit` tools for a query, best first."""
         sighted = await self._sighted(view)
         if sighted is None:
             return []
@@ -156,7 +162,7 @@ class Finder:
         return [hit.tool for hit in resolve_name(f"{_SEMANTIC}:fused")(hits, alike, sighted.by_name, limit)]
 
     async def match(self, view: View, message: str, limit: int) -> "Match":
-        """What a message of a person asks for (`catalog.intent`)."""
+        """Return the tools that a chat message asks for (`catalog.intent`)."""
         if self._intents is None:
             self._intents = await asyncio.to_thread(self._read_intents)
         sighted = await self._sighted(view)
@@ -171,18 +177,22 @@ class Finder:
         return self._intents.match(message, self.tools(view), limit, rank=rank)
 
     async def nearest(self, view: View, name: str, style: Style = "canonical") -> list[str]:
-        """Up to three names of the agent's list that look like this one."""
-        listing = await self._views.listed(view, self._catalog, self._slices)
+        """Return up to three names of the agent's list that look like this one."""
+        listing = await self._views.prepare_listing(view, self._current.tools, self._slices)
         return await self._slices.run(listing.nearest_steps(name, style))
 
-    async def held_to(self, view: View) -> Mapping[str, ToolRecord]:
-        """Return all that the agent may call by name, with the schemas it is held to."""
-        return await self._slices.run((await self._views.listed(view, self._catalog, self._slices)).name_steps())
+    async def tools_by_name(self, view: View) -> Mapping[str, ToolRecord]:
+        """Return the agent's tools by name, with the schemas it is held to."""
+        return await self._slices.run(
+            (await self._views.prepare_listing(view, self._current.tools, self._slices)).name_steps()
+        )
 
     def servers(self, view: View) -> list[ServerSeen]:
-        """The servers the agent may know of: those with something for it, and those away whose tools it might call."""
-        offer = self._views.offer(view, self.offer)
-        pages = (self._views.listing(view, self._catalog), offer.resources, offer.templates, offer.prompts)
+        """Return the servers the agent may know of: those with an item for it, and absent ones whose tools it might
+        call.
+        """
+        offer = self._views.resources(view, self._current.resources)
+        pages = (self._views.listing(view, self._current.tools), offer.resources, offer.templates, offer.prompts)
         counts = [part.by_server for part in pages]
         known = {
             server: _seen(link, *(part.get(server, 0) for part in counts))
@@ -193,18 +203,18 @@ class Finder:
         return [self._with_others(seen, known) for seen in known.values()]
 
     def _with_others(self, seen: ServerSeen, known: Mapping[str, ServerSeen]) -> ServerSeen:
-        """With the servers that answer for it, as far as the agent may know of them."""
-        others = tuple(known[other].name for other in self._answering(seen.config.id) if other in known)
+        """Add the servers that answer for one now, as far as the agent may know of them."""
+        others = tuple(known[other].name for other in self._failover.answering(seen.config.id) if other in known)
         return replace(seen, answered_by=others) if others else seen
 
     def annotations(self, view: View, tool: ToolRecord) -> Mapping[str, Any]:
-        """What counts of a tool's nature: the word of the admin, and of a trusted server."""
+        """Return the annotations of a tool that count: those of the operator and of a trusted server."""
         said = tool.definition.get("annotations") if self._config_of(tool).trusted else None
         counted = {key: value for key, value in said.items() if key.endswith("Hint")} if isinstance(said, dict) else {}
         return {**counted, "readOnlyHint": True} if view.read_only(tool) else counted
 
     def source(self, tool: ToolRecord) -> Literal["local", "mcp"]:
-        """Return what kind of server the tool is from."""
+        """Return the kind of server that the tool is from."""
         return source_of(self._config_of(tool).type)
 
     def _config_of(self, tool: ToolRecord) -> ServerConfig:
@@ -212,13 +222,13 @@ class Finder:
 
     @property
     def not_indexed(self) -> int:
-        """How many tools cannot be found by words yet, since they are still being indexed."""
+        """The number of tools that are still being indexed and cannot be found by words yet."""
         if self._fresh.is_set():
             return 0
-        return max(0, len(self._catalog) - (len(self._index) if self._index is not None else 0))
+        return max(0, len(self._current.tools) - (len(self._index) if self._index is not None else 0))
 
     async def _sighted(self, view: View) -> _VisibleServer | None:
-        """What can be found now; None before the first part of the first index."""
+        """Return the agent's part of the index; None before the first part of the first index is there."""
         if not self._fresh.is_set():
             try:
                 async with asyncio.timeout(_INDEX_WAIT):
@@ -227,7 +237,7 @@ class Finder:
                 log.warning("a search uses an index that is older than the catalog: the new one is not ready yet")
         if self._index is None:
             return None
-        listing = await self._views.listed(view, self._catalog, self._slices)
+        listing = await self._views.prepare_listing(view, self._current.tools, self._slices)
         by_name = await self._slices.run(listing.name_steps())
         agent = view.principal.agent_id
         known = self._sights.get(agent)
@@ -239,7 +249,7 @@ class Finder:
         return known
 
     def _reindex(self, catalog: Catalog) -> None:
-        """In a thread, one at a time."""
+        """Index a catalog. Runs in a thread, one at a time."""
         servers: dict[str, list[ToolRecord]] = {}
         for tool in catalog.tools:
             servers.setdefault(tool.server, []).append(tool)
@@ -249,12 +259,12 @@ class Finder:
         if config.search.semantic:
             meanings = self._meanings
             if meanings is None:
-                meanings = resolve_name(f"{_SEMANTIC}:Meanings")(resolve_name(f"{_SEMANTIC}:open_vectors")())
+                meanings = resolve_name(f"{_SEMANTIC}:SemanticIndex")(resolve_name(f"{_SEMANTIC}:open_vectors")())
             meanings.learn({server: tools for server, (_, tools) in now.items()})
             self._meanings = meanings
         else:
             self._meanings = None
-        index: SearchIndex = self._index if self._index is not None else resolve_name(f"{_SEARCH}:Index")()
+        index: SearchIndex = self._index if self._index is not None else resolve_name(f"{_SEARCH}:SearchIndex")()
         for server in self._indexed.keys() - now.keys():
             index = index.without_server(server)
         for server, known in now.items():
@@ -263,7 +273,7 @@ class Finder:
         self._index, self._indexed = index, now
 
     def _grown(self, index: "SearchIndex", server: str, text: str, tools: tuple[ToolRecord, ...]) -> "SearchIndex":
-        """With these tools of a server; those of one that is new can be found part by part."""
+        """Return the index with these tools of a server; those of a new server become searchable part by part."""
         index, start = index.without_server(server), 0
         while start < len(tools):
             end = start + max(_FIRST_PART, start)
@@ -274,7 +284,7 @@ class Finder:
 
     def _read_intents(self) -> "IntentMatcher":
         words = resolve_name(f"{_INTENT}:ServerWords")
-        made: IntentMatcher = resolve_name(f"{_INTENT}:Intents")(
+        made: IntentMatcher = resolve_name(f"{_INTENT}:IntentMatcher")(
             words(server.id, server.prefix, server.description, server.trigger_keywords)
             for server in self._config.servers
         )
@@ -286,10 +296,10 @@ def _rest() -> None:
 
 
 def check_search(config: Config) -> None:
-    """Ahead of what needs it.
+    """Check that the configured search can be used.
 
     Raises:
-        OperatorError: tools are to be found by meaning, and what that takes is not installed.
+        OperatorError: semantic search is configured, and its packages or vectors are not installed.
     """
     if config.search.semantic:
         resolve_name(f"{_SEMANTIC}:where_vectors_are")()
@@ -315,5 +325,5 @@ def _seen(link: Upstream, *counts: int) -> ServerSeen:
 
 
 def _ranked(sighted: _VisibleServer, sight: "VisibleTools", query: str, limit: int) -> list[ToolRecord]:
-    """The hits, with the schemas that the agent is held to."""
+    """Return the hits, with the schemas that the agent is held to."""
     return [sighted.by_name[hit.tool.name] for hit in resolve_name(f"{_SEARCH}:search")(sight, query, limit)]

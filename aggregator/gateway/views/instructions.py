@@ -1,6 +1,6 @@
-"""What a model should know before its first call: which servers there are, in the operator's words and in their own.
+"""The `instructions` for a model: which servers there are, in the operator's words and in their own.
 
-Law: what a server says of itself is somebody else's text: named as that, on one line, and never long.
+Law: a server's own instructions are untrusted text: attributed to it, on one line, and bounded.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Final
 
 from aggregator.config.model import ServerConfig
 
-# In characters: the operator's part, each server's own words, and all of it.
+# Characters: of the operator's part, of each server's instructions, and of the whole text.
 _OURS: Final = 2_000
 _EACH: Final = 400
 _ALL: Final = 4_000
@@ -23,7 +23,7 @@ _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|[。！？]")
 
 
 def instructions(servers: Sequence[ServerConfig], said: Mapping[str, str], *, short: bool) -> str:
-    """The text. `said` is what servers say of themselves, by id; `short`: not every tool is listed."""
+    """Return the text. `said` holds the servers' own instructions by id; `short`: not every tool is listed."""
     lines = [HOW_TO_FIND] if short else []
     if any(server.prefix for server in servers) or not servers:
         lines.append("Tools of several servers, each named after its server:")
@@ -48,7 +48,7 @@ def instructions(servers: Sequence[ServerConfig], said: Mapping[str, str], *, sh
 
 
 def brief(words: str, most: int = _EACH) -> str:
-    """As many whole sentences as fit, on one line; of a sentence that is too long, its first words."""
+    """Return as many whole sentences as fit in `most` characters, on one line; else the first words."""
     plain = _plain(words)
     if len(plain) <= most:
         return plain
@@ -59,7 +59,7 @@ def brief(words: str, most: int = _EACH) -> str:
 
 
 def _plain(words: str) -> str:
-    """On one line, without what cannot be seen."""
+    """Return a text on one line, without invisible characters."""
     return "".join(char for char in " ".join(words.split()) if char.isprintable())
 
 

@@ -1,4 +1,4 @@
-"""Telling hosts that one of their lists changed: once for a burst of changes, and only those whose own list did."""
+"""Notifications `list_changed`: one for a burst of changes, and only to hosts whose own list changed."""
 
 import asyncio
 from collections import Counter
@@ -10,7 +10,7 @@ from typing import Final, Literal, Protocol
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.gateway.host import Host
 
-# Servers tend to come up together: one notification for all of them.
+# Seconds. Servers tend to come up together: one notification covers all of them.
 COALESCE: Final = 0.1
 
 ListKind = Literal["tools", "prompts", "resources"]
@@ -21,22 +21,23 @@ Seen = Mapping[ListKind, object]
 
 
 class ListSnapshot(Protocol):
-    """What hosts are shown; `seen_by` may take long unless `is_ready`, which `prepare` sees to."""
+    """The lists of hosts. `seen_by` may take long unless `is_ready`; `prepare` makes it so."""
 
     def is_ready(self, host: Host) -> bool: ...
     async def prepare(self, host: Host) -> None: ...
-    def seen_by(self, host: Host) -> Seen: ...
+    def lists_of(self, host: Host) -> Seen: ...
 
 
 def notification(kind: ListKind) -> str:
-    """The method by which a host is told."""
+    """Return the method of the notification about one kind of list."""
     return f"notifications/{kind}/list_changed"
 
 
 @dataclass(slots=True, eq=False)
 class _Listener:
-    """One who is told of these `kinds`: `seen` is each list as it was when it was last told of or last asked for; one
-    that is not there has not been worked out for this host yet."""
+    """A host or stream to be notified about `kinds`. `seen` holds each list as it was last notified or requested; a
+    missing one has not been worked out for this host yet.
+    """
 
     host: Host
     tell: Callable[[ListKind], None]
@@ -44,7 +45,7 @@ class _Listener:
     seen: dict[ListKind, object] = field(default_factory=dict)
 
     def look(self, now: Seen) -> None:
-        """Tell of what differs from before."""
+        """Notify about each list that differs from the one seen before."""
         for kind in self.kinds:
             if kind in now:
                 before = self.seen.get(kind, now[kind])
@@ -53,15 +54,19 @@ class _Listener:
                     self.tell(kind)
 
 
+class HostObserver(Protocol):
+    """A part that keeps state for hosts."""
+
+    def host_left(self, host: Host) -> None:
+        """End what belongs to a host whose session is over."""
+
+
 class ListChanges:
-    """Handshake-era hosts hear on their session, 2026-07-28 ones on the `subscriptions/listen` they opened.
+    """The listeners: handshake-era hosts by session, hosts of 2026-07-28 by their `subscriptions/listen` stream."""
 
-    `left` hears of every host that is gone.
-    """
-
-    def __init__(self, lists: ListSnapshot, left: Callable[[Host], None] = lambda host: None) -> None:
+    def __init__(self, lists: ListSnapshot, observer: HostObserver | None = None) -> None:
         self._lists = lists
-        self._left = left
+        self._observer = observer
         self._hosts: dict[Host, _Listener] = {}
         self._streams: set[_Listener] = set()
         self._closing = asyncio.Event()
@@ -70,7 +75,7 @@ class ListChanges:
         self._telling: asyncio.Task[None] | None = None
 
     def attach(self, host: Host) -> None:
-        """From now on `host` is told, once it has finished its handshake."""
+        """Notify `host` from now on, once it has finished its handshake."""
 
         def tell(kind: ListKind) -> None:
             if host.initialized and host.notify is not None:
@@ -81,27 +86,28 @@ class ListChanges:
 
     def detach(self, host: Host) -> None:
         self._hosts.pop(host, None)
-        self._left(host)
+        if self._observer is not None:
+            self._observer.host_left(host)
 
-    def told(self, host: Host, kind: ListKind, seen: object) -> None:
-        """`host` has just been given this list."""
+    def record_sent(self, host: Host, kind: ListKind, seen: object) -> None:
+        """Note that `host` has just been sent this list."""
         listener = self._hosts.get(host)
         if listener is not None:
             listener.seen[kind] = seen
 
     def refresh(self, host: Host) -> None:
-        """What `host` would be shown differs for a reason of its own: that is no change to tell it of."""
+        """Note the lists of `host` again without notifying it: they changed for a reason of its own."""
         listener = self._hosts.get(host)
         if listener is not None:
             listener.seen.clear()
             self._see(listener)
 
     def sessions(self) -> dict[str, int]:
-        """How many hosts have one, by door."""
-        return Counter(host.door for host in self._hosts)
+        """Return the number of attached hosts by frontend."""
+        return Counter(host.frontend for host in self._hosts)
 
     def announce(self) -> None:
-        """Something changed that lists depend on."""
+        """Schedule a comparison of all lists: something they depend on has changed."""
         if self._pending is None and not self._closing.is_set():
             self._pending = asyncio.get_running_loop().call_later(COALESCE, self._tell)
 
@@ -113,13 +119,13 @@ class ListChanges:
         if self._telling is not None:
             self._telling.cancel()
 
-    async def closed(self) -> None:
-        """Wait for that."""
+    async def wait_closed(self) -> None:
+        """Wait until `close` is called."""
         await self._closing.wait()
 
     @contextmanager
-    def listening(self, host: Host, kinds: Iterable[ListKind], tell: Callable[[ListKind], None]) -> Iterator[None]:
-        """`tell` hears of changes of these lists inside."""
+    def listen(self, host: Host, kinds: Iterable[ListKind], tell: Callable[[ListKind], None]) -> Iterator[None]:
+        """Notify `tell` about changes of these lists inside the context."""
         listener = _Listener(host, tell, tuple(kinds))
         self._see(listener)
         self._streams.add(listener)
@@ -129,12 +135,12 @@ class ListChanges:
             self._streams.discard(listener)
 
     def _see(self, listener: _Listener) -> None:
-        """Note what a host is shown now; where that takes a while, with the next news."""
+        """Note the lists of a listener now; where that takes long, with the next announcement."""
         if not self._look(listener):
             self.announce()
 
     def _tell(self) -> None:
-        """Tell everybody: one round after the other, and those at once for whom it takes but a moment."""
+        """Notify all listeners: at once where the lists are ready, the others one after the other."""
         self._pending = None
         if self._telling is not None and not self._telling.done():
             self.announce()
@@ -152,7 +158,7 @@ class ListChanges:
     def _look(self, listener: _Listener) -> bool:
         ready = self._lists.is_ready(listener.host)
         if ready:
-            listener.look(self._lists.seen_by(listener.host))
+            listener.look(self._lists.lists_of(listener.host))
         return ready
 
     def _listeners(self) -> list[_Listener]:

@@ -1,4 +1,4 @@
-"""What each agent sees: the catalog through the rulebook in force. Listed, found and callable are one and the same."""
+"""The view of each agent: the catalog through the rulebook in force. Listed, found and callable are the same set."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,23 +25,23 @@ from aggregator.policy.open_mode import OPEN
 from aggregator.policy.rulebook import Rulebook, Ruling, Tightening, unknown_agent
 from aggregator.wire.codec import encode
 
-# Agents whose list is kept ready; others' are made when they ask.
+# Agents whose lists are cached.
 _KEPT: Final = 256
-# Of one agent: what was decided about resources and prompts that may be gone by now.
+# Decisions about resources and prompts that are remembered for one agent, those about removed items included.
 _REMEMBERED: Final = 50_000
-# Lists of so many tools or items are decided about in one go.
+# Up to so many tools or items are decided about without slices.
 _AT_ONCE: Final = 200
 
 
 class ConfirmRule(NamedTuple):
-    """How the agreement of a person is had: who says yes, and what is done where the host cannot ask."""
+    """The way to a person's agreement: who agrees, and the fallback for hosts that cannot ask."""
 
     by: ConfirmBy = "host"
     fallback: Literal["deny", "queue"] = "deny"
 
 
 class View:
-    """One agent under one rulebook. Taken once per request, so that nothing in it mixes two of them."""
+    """One agent under one rulebook, taken once per request, so that no request mixes two rulebooks."""
 
     def __init__(self, principal: Principal, book: Rulebook | None, trusted: Mapping[str, bool]) -> None:
         self.principal = principal
@@ -51,46 +51,46 @@ class View:
 
     @property
     def open(self) -> bool:
-        """Whether there are no rules at all, so that everything is allowed."""
+        """True if there are no rules, so that everything is allowed."""
         return self.book is None
 
     @property
     def confirming(self) -> ConfirmRule:
-        """How the agreement of a person to a call of this agent is had."""
+        """The way to a person's agreement to a call of this agent."""
         rules = self._rules
         return ConfirmRule(rules.confirm_by, rules.confirm_fallback) if rules is not None else ConfirmRule()
 
     def style(self, door: Style) -> Style:
-        """How names are listed for this agent at a door."""
+        """Return the spelling of names in this agent's lists, given that of the frontend."""
         return self._rules.names or door if self._rules is not None else door
 
     def binding(self, name: str) -> str | None:
-        """The id of the server whose tool a plain name means for this agent."""
+        """Return the id of the server whose tool a plain name means for this agent."""
         return self._rules.binding(name) if self._rules is not None else None
 
     def ruling(self, tool: ToolRecord) -> Ruling:
-        """All that is decided about one tool."""
+        """Return everything that is decided about one tool."""
         if self.book is None:
             return OPEN
         if self._rules is None:
             return Ruling(unknown_agent(self.principal.agent_id), (), Limits(), None)
         return self._rules.rule(tool, trusted=self.trusted.get(tool.server, False))
 
-    def sees(self, tool: ToolRecord) -> bool:
-        """Whether the tool exists for this agent."""
+    def is_visible(self, tool: ToolRecord) -> bool:
+        """Return whether the tool is visible to this agent."""
         return self.ruling(tool).decision.visible
 
     def decide(
         self, kind: ItemKind, server: ServerConfig, own: str, *, listed: bool = False, also: tuple[str, ...] = ()
     ) -> Decision:
-        """Whether the agent may have something else of a server: what it reads by this URI, or gets by this name.
+        """Return the decision about a resource, by its server's own URI, or about a prompt, by its own name.
 
         `listed` and `also` are those of `AgentRules.decide_resource`.
         """
         return self._decide(kind, server.id, server.prefix, own, listed, also)
 
     def shows(self, item: ItemRecord) -> bool:
-        """Whether a resource, template or prompt exists for this agent; a template counts as the URI it looks like."""
+        """Return whether a resource, template or prompt is visible; a template counts as the URI it looks like."""
         return self._decide(item.kind, item.server, item.prefix, item.own_name, True, ()).visible
 
     def _decide(
@@ -105,28 +105,30 @@ class View:
         return self._rules.decide_resource(server, own, prefix=prefix, listed=listed, also=also)
 
     def might_use(self, server: ServerConfig, own_name: str = "?") -> bool:
-        """Whether a server that is not there yet may be named to this agent: it could call whatever has that name."""
-        return self.supposed(server, own_name).visible
+        """Return whether a server without a known catalog may be named to this agent: it could call a tool of that
+        name.
+        """
+        return self.decide_name(server, own_name).visible
 
-    def supposed(self, server: ServerConfig, own_name: str) -> Decision:
-        """What would be decided about a tool of that name, whether or not there is one."""
+    def decide_name(self, server: ServerConfig, own_name: str) -> Decision:
+        """Return the decision about a tool of that name, whether or not there is one."""
         return self.ruling(ToolRecord(server.id, server.prefix, own_name, {}, {}, server.timeout)).decision
 
     def read_only(self, tool: ToolRecord) -> bool:
-        """Whether a word that counts says that the tool only reads: the admin's, or a trusted server's."""
+        """Return whether a tool only reads, by the word of the operator or of a trusted server."""
         if self.book is None:
             return claimed(tool.definition, trusted=self.trusted.get(tool.server, False)).read_only
         return self.ruling(tool).read_only
 
     def expose(self, door: Expose) -> Expose:
-        """How much is listed for this agent at a door."""
+        """Return how much is listed for this agent, given the setting of the frontend."""
         return self._rules.expose or door if self._rules is not None else door
 
 
 class Views:
-    """The views of now, and their lists as long as neither the catalog nor the rulebook changes.
+    """The views of all agents, with their lists cached while neither the catalog nor the rulebook changes.
 
-    `trusted` says so of servers by id; it is swapped whole, together with the catalog.
+    `trusted` maps server ids to whether they are trusted; it is replaced as a whole, together with the catalog.
     """
 
     def __init__(self, live: LivePolicies | None, trusted: Mapping[str, bool]) -> None:
@@ -142,50 +144,54 @@ class Views:
         """The rules in force; None where there are none and everything is allowed."""
         return self._live.rulebook if self._live is not None else None
 
+    def is_trusted(self, server: str) -> bool:
+        """Return whether a server is trusted, by its id."""
+        return self.trusted.get(server, False)
+
     def of(self, principal: Principal) -> View:
-        """What this agent sees now."""
+        """Return the current view of a principal."""
         return View(principal, self.rulebook, self.trusted)
 
     def listing(self, view: View, catalog: Catalog) -> Listing:
-        """What this agent may call, as it is to be shown to it."""
+        """Return the tools that an agent may call, as they are shown to it."""
         if view.open:
             return catalog.listed
         made_of = catalog, view.book
         return self._listings.get(view.principal.agent_id, made_of, lambda: at_once(self._listing(view, catalog)))
 
-    def offer(self, view: View, offer: ItemCatalog) -> ItemCatalog:
-        """What this agent may read and get."""
+    def resources(self, view: View, offer: ItemCatalog) -> ItemCatalog:
+        """Return the resources, templates and prompts that an agent may have."""
         if view.open:
             return offer
         made_of = offer, view.book
         return self._offers.get(view.principal.agent_id, made_of, lambda: at_once(self._offer(view, offer)))
 
-    def knows(self, view: View, catalog: Catalog, offer: ItemCatalog) -> bool:
-        """Whether `listing` and `offer` take but a moment for this agent."""
+    def is_ready(self, view: View, catalog: Catalog, offer: ItemCatalog) -> bool:
+        """Return whether `listing` and `offer` are cached or short for this agent."""
         known = len(catalog) <= _AT_ONCE or self._listings.has(view.principal.agent_id, (catalog, view.book))
-        return view.open or (known and self.knows_offer(view, offer))
+        return view.open or (known and self.resources_ready(view, offer))
 
-    def knows_offer(self, view: View, offer: ItemCatalog) -> bool:
-        """Whether `offer` takes but a moment for this agent."""
+    def resources_ready(self, view: View, offer: ItemCatalog) -> bool:
+        """Return whether `offer` is cached or short for this agent."""
         known = len(offer.items) <= _AT_ONCE or self._offers.has(view.principal.agent_id, (offer, view.book))
         return view.open or known
 
-    async def listed(self, view: View, catalog: Catalog, slices: Slices) -> Listing:
-        """Return what `listing` returns, worked out in pieces."""
+    async def prepare_listing(self, view: View, catalog: Catalog, slices: Slices) -> Listing:
+        """Return the result of `listing`, worked out in slices."""
         agent, made_of = view.principal.agent_id, (catalog, view.book)
         if not view.open and not self._listings.has(agent, made_of):
             self._listings.put(agent, made_of, await slices.run(self._listing(view, catalog)))
         return self.listing(view, catalog)
 
-    async def offered(self, view: View, offer: ItemCatalog, slices: Slices) -> ItemCatalog:
-        """Return what `offer` returns, worked out in pieces."""
+    async def prepare_resources(self, view: View, offer: ItemCatalog, slices: Slices) -> ItemCatalog:
+        """Return the result of `offer`, worked out in slices."""
         agent, made_of = view.principal.agent_id, (offer, view.book)
         if not view.open and not self._offers.has(agent, made_of):
             self._offers.put(agent, made_of, await slices.run(self._offer(view, offer)))
-        return self.offer(view, offer)
+        return self.resources(view, offer)
 
     def _listing(self, view: View, catalog: Catalog) -> Steps[Listing]:
-        """Decide about each tool; about those of servers that did not change it is decided already."""
+        """Decide about each tool; decisions about servers that did not change are reused."""
         known = self._parts.get(view.principal.agent_id, (view.book, view.trusted), dict)
         now: dict[ServerTools, tuple[ToolRecord, ...]] = {}
         for part in catalog.parts:
@@ -204,7 +210,7 @@ class Views:
         return Listing(chain.from_iterable(now.values()))
 
     def _offer(self, view: View, offer: ItemCatalog) -> Steps[ItemCatalog]:
-        """Decide about each item; a list that grows by one entry is not all decided about again."""
+        """Decide about each item; earlier decisions under the same rulebook are reused."""
         known = self._shown.get(view.principal.agent_id, (view.book,), dict)
         if len(known) > _REMEMBERED:
             known.clear()
@@ -220,7 +226,7 @@ class Views:
 
 
 def tightened(tool: ToolRecord, rules: tuple[Tightening, ...]) -> ToolRecord:
-    """The tool with the schema this agent is held to: its own, and each of the policy's beside it."""
+    """Return the tool with the schema this agent is held to: its own and those of the policy, in `allOf`."""
     schema: Mapping[str, Any] = tool.definition["inputSchema"]
     own = schema.get("allOf", [])
     if not rules or not isinstance(own, list):
@@ -231,7 +237,7 @@ def tightened(tool: ToolRecord, rules: tuple[Tightening, ...]) -> ToolRecord:
 
 
 def _standing_alone(schema: Mapping[str, object]) -> Mapping[str, object]:
-    """A policy's schema inside another: an `$id` of its own keeps its references its own."""
+    """Return a policy's schema for use inside another: its own `$id` keeps its references local."""
     if "$id" in schema or not any("$ref" in node or "$dynamicRef" in node for _, node in positions(schema)):
         return schema
     return {"$id": f"urn:aggregator:rule:{blake2b(encode(schema), digest_size=8).hexdigest()}", **schema}

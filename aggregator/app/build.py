@@ -1,0 +1,257 @@
+"""The construction of the program: every part is made once, from the parts that it uses.
+
+Rule: parts get each other by constructor argument, so the order below is the direction of knowledge: what upstreams
+change comes first, then the supervisor, then what waits for upstreams or calls them.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+from aggregator.app.app import App
+from aggregator.app.audit_events import AuditEvents
+from aggregator.app.catalog_sync import CatalogSync
+from aggregator.app.catalog_updates import CatalogUpdates
+from aggregator.app.config_reload import ConfigReload, ConfigSource
+from aggregator.app.database import LazyDatabase
+from aggregator.app.host_cleanup import HostCleanup
+from aggregator.app.key_sync import KeySync
+from aggregator.app.policy_changes import PolicyChanges
+from aggregator.app.policy_reload import PolicyReload
+from aggregator.app.reconfiguration import Reconfiguration, trusted_servers
+from aggregator.app.status import Status
+from aggregator.app.telemetry import CallTelemetry
+from aggregator.app.upstream_changes import UpstreamChanges
+from aggregator.config.model import Config
+from aggregator.domain.bounds.slices import Slices
+from aggregator.gateway.access import Access
+from aggregator.gateway.admission import Admission
+from aggregator.gateway.ask.approval import ApprovalStep
+from aggregator.gateway.ask.input_required import InputRequests
+from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.calls.failover import Failover
+from aggregator.gateway.calls.pipeline import Pipeline
+from aggregator.gateway.calls.resolve import Resolver
+from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.gateway.drain import Drain
+from aggregator.gateway.host_lists import HostLists
+from aggregator.gateway.meta.exposure import Exposure
+from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
+from aggregator.gateway.offers import Offers
+from aggregator.gateway.reads.completion import Completion
+from aggregator.gateway.reads.listen import ListenStreams
+from aggregator.gateway.reads.permission import ItemPermission
+from aggregator.gateway.reads.prompts import Prompts
+from aggregator.gateway.reads.resource_lookup import ResourceLookup
+from aggregator.gateway.reads.resources import Resources
+from aggregator.gateway.reads.subscriptions import Subscriptions
+from aggregator.gateway.revocation import RevocableTasks
+from aggregator.gateway.startup import StartupWait
+from aggregator.gateway.views.cache_hints import CacheHints
+from aggregator.gateway.views.catalog_builder import CatalogBuilder
+from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.finder import Finder
+from aggregator.gateway.views.list_changed import ListChanges
+from aggregator.gateway.views.views import Views
+from aggregator.policy.live import LivePolicies
+from aggregator.redaction.redactor import Redactor
+from aggregator.schemas.checks import ENGINE
+from aggregator.schemas.fault import UnusableSchema
+from aggregator.storage.locate import FILE, data_folder, full_url, sqlite_path
+from aggregator.upstream.supervisor import Supervisor, Upstreams
+
+
+def build_app(
+    config: Config,
+    policies: Path | None = None,
+    storage: str | None = None,
+    *,
+    keeps_records: bool = False,
+    redactor: Redactor | None = None,
+    source: ConfigSource | None = None,
+) -> App:
+    """Return the app for a configuration; nothing runs yet.
+
+    `policies` is the folder of the policy files; without it everything is allowed. `storage` is the URL of the
+    database; without it no approval can be queued. With `keeps_records` the database also gets the definitions of
+    upstreams, for the next start, and a row of every call. `redactor` takes secrets out of what is written. `source` is
+    the origin of `config`, watched for changes.
+    """
+    redactor = redactor or Redactor()
+    kept_at = storage if keeps_records else None
+    live = LivePolicies(policies, _check_schema) if policies is not None else None
+    views = Views(live, trusted_servers(config))
+    database = LazyDatabase(storage, config.audit.chain_key)
+    call_log = CallLog()
+    telemetry = CallTelemetry(
+        config.audit, redactor, call_log, database.audit_rows if kept_at is not None else None, _base(kept_at)
+    )
+    upstreams = Upstreams()
+    events = AuditEvents(telemetry, upstreams)
+    access = Access(views, events)
+    approval = ApprovalStep(database, redactor, events)
+    keys = KeySync(access, views, database)
+    lists = _build_lists(config, upstreams, views)
+    changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events)
+    recalls = kept_at is not None
+    supervisor = Supervisor(config.servers, upstreams, changes, lists.slices, redactor, recalls=recalls)
+    kept = CatalogSync(supervisor, kept_at, database, changes.catalog_changed, events) if kept_at is not None else None
+    gateway = _build_gateway(config, lists, supervisor, views, call_log, approval)
+    reconfiguration = Reconfiguration(config, supervisor, gateway, lists.updates, views, telemetry, events, kept)
+    config_watch = ConfigReload(source, redactor, reconfiguration, events) if source is not None else None
+    policy_watch = None
+    if live is not None:
+        policy_watch = PolicyReload(live, lists.current, views, PolicyChanges(live, events, keys, lists.list_changed))
+    status = Status(
+        upstreams,
+        gateway,
+        lists.builder,
+        lists.failover,
+        access,
+        telemetry,
+        live=live,
+        kept=kept,
+        config_watch=config_watch,
+    )
+    return App(
+        supervisor=supervisor,
+        gateway=gateway,
+        access=access,
+        failover=lists.failover,
+        updates=lists.updates,
+        live=live,
+        telemetry=telemetry,
+        database=database,
+        status=status,
+        reconfiguration=reconfiguration,
+        events=events,
+        keys=keys,
+        kept=kept,
+        policy_watch=policy_watch,
+        config_watch=config_watch,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """The parts that follow the upstreams: snapshots, views of them, and the hosts to notify."""
+
+    slices: Slices
+    current: CurrentCatalog
+    failover: Failover
+    builder: CatalogBuilder
+    finder: Finder
+    offers: Offers
+    meta_tools: MetaToolSet
+    exposure: Exposure
+    host_lists: HostLists
+    resource_lookup: ResourceLookup
+    subscriptions: Subscriptions
+    admitted: RevocableTasks
+    inquiries: InputRequests
+    list_changed: ListChanges
+    updates: CatalogUpdates
+
+
+def _build_lists(config: Config, upstreams: Upstreams, views: Views) -> _Lists:
+    """Return the parts that need the upstreams, but neither wait for them nor call them."""
+    slices, current = Slices(), CurrentCatalog()
+    failover = Failover(upstreams)
+    meta_tools = MetaToolSet(read_tool=config.read_tool)
+    prefixes = [server.prefix for server in config.servers]
+    builder = CatalogBuilder(upstreams, prefixes, config.name_limit, meta_tools.names, failover, slices)
+    finder = Finder(config, upstreams, views, current, failover, slices)
+    offers = Offers(views, current, upstreams.by_prefix, slices)
+    exposure = Exposure(meta_tools, config.pinned, config.expose_budget)
+    host_lists = HostLists(config, views, current, offers, exposure, CacheHints(upstreams), slices)
+    resource_lookup = ResourceLookup(upstreams, upstreams.by_prefix, offers)
+    subscriptions = Subscriptions(upstreams, resource_lookup)
+    admitted = RevocableTasks()
+    inquiries = InputRequests(admitted)
+    list_changed = ListChanges(host_lists, HostCleanup(subscriptions, inquiries, upstreams))
+    return _Lists(
+        slices=slices,
+        current=current,
+        failover=failover,
+        builder=builder,
+        finder=finder,
+        offers=offers,
+        meta_tools=meta_tools,
+        exposure=exposure,
+        host_lists=host_lists,
+        resource_lookup=resource_lookup,
+        subscriptions=subscriptions,
+        admitted=admitted,
+        inquiries=inquiries,
+        list_changed=list_changed,
+        updates=CatalogUpdates(builder, current, failover, finder, list_changed),
+    )
+
+
+def _build_gateway(
+    config: Config, lists: _Lists, supervisor: Supervisor, views: Views, call_log: CallLog, approval: ApprovalStep
+) -> Dispatcher:
+    """Return the gateway, with the parts that wait for upstreams or call them."""
+    offers, failover = lists.offers, lists.failover
+    startup = StartupWait(supervisor, config)
+    resolver = Resolver(supervisor, views, config.startup_wait, failover.covers, lists.slices, lists.current)
+    pipeline = Pipeline(supervisor.links, resolver, approval, call_log, lists.inquiries, failover, offers)
+    pipeline.reconfigure(config)
+    permission = ItemPermission(approval)
+    resources = Resources(lists.resource_lookup, startup, offers, permission)
+    prompts = Prompts(supervisor, startup, offers, permission)
+    return Dispatcher(
+        supervisor=supervisor,
+        startup=startup,
+        views=views,
+        current=lists.current,
+        list_changed=lists.list_changed,
+        journal=call_log,
+        admission=_admission(config),
+        drain=Drain(),
+        admitted=lists.admitted,
+        inquiries=lists.inquiries,
+        resolver=resolver,
+        pipeline=pipeline,
+        finder=lists.finder,
+        meta_tools=lists.meta_tools,
+        meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log),
+        exposure=lists.exposure,
+        host_lists=lists.host_lists,
+        offers=offers,
+        resources=resources,
+        prompts=prompts,
+        completion=Completion(offers, resources, prompts, permission),
+        subscriptions=lists.subscriptions,
+        listening=ListenStreams(lists.list_changed, lists.subscriptions, offers, lists.resource_lookup),
+    )
+
+
+def _admission(config: Config) -> Admission:
+    http = config.http
+    return Admission(
+        {"sessions": http.max_sessions, "streams": http.max_streams, "pending": http.max_pending}, http.agent_share
+    )
+
+
+def _check_schema(schema: Mapping[str, Any]) -> str | None:
+    """Return the problem of a JSON Schema in a policy file, or None."""
+    try:
+        resolve_name(ENGINE)(schema)
+    except UnusableSchema as problem:
+        return str(problem)
+    return None
+
+
+def _base(storage: str | None) -> Path:
+    """Return the path that files beside the database are named after.
+
+    For a database that is no file, it is in the data folder; without a database it is never used.
+    """
+    if storage is None:
+        return Path(FILE)
+    path = sqlite_path(full_url(storage))
+    return path or data_folder(os.environ) / "aggregator" / FILE

@@ -1,0 +1,65 @@
+"""The update of everything that agents see, after an upstream or the configuration has changed."""
+
+import asyncio
+
+from aggregator.config.model import Config
+from aggregator.gateway.calls.failover import Failover
+from aggregator.gateway.views.catalog_builder import CatalogBuilder
+from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.finder import Finder
+from aggregator.gateway.views.list_changed import ListChanges
+
+
+class CatalogUpdates:
+    """The one place that replaces the snapshots in force. Hosts are notified if their own lists differ."""
+
+    def __init__(
+        self,
+        builder: CatalogBuilder,
+        current: CurrentCatalog,
+        failover: Failover,
+        finder: Finder,
+        list_changed: ListChanges,
+    ) -> None:
+        self._builder = builder
+        self._current = current
+        self._failover = failover
+        self._finder = finder
+        self._list_changed = list_changed
+        self._many_resources = asyncio.Event()
+
+    async def prepare(self, config: Config) -> None:
+        """Examine the current lists as another configuration will show them, ahead of `reconfigure`."""
+        await self._builder.prepare(config.servers, config.name_limit)
+
+    def reconfigure(self, config: Config) -> None:
+        """Take a new configuration, after the supervisor and the lists of hosts have."""
+        self._builder.reconfigure([server.prefix for server in config.servers], config.name_limit)
+        self._finder.reconfigure(config)
+        self.rebuild(anew=True)
+
+    def rebuild(self, *, anew: bool = False) -> None:
+        """Replace the snapshots by those of the current upstreams.
+
+        `anew`: notify hosts even if the tools are equal, since their lists may differ for another reason.
+        """
+        self._failover.restock(self._builder.tools_of)
+        resources = self._builder.resources()
+        if resources is None:
+            self._many_resources.set()
+        elif resources is not self._current.resources:
+            self._current.resources = resources
+            self._list_changed.announce()
+        catalog = self._builder.tools()
+        if anew or catalog.tools != self._current.tools.tools:
+            self._current.replace_tools(catalog)
+            self._finder.update()
+            self._list_changed.announce()
+
+    async def run(self) -> None:
+        """Build the resources in slices whenever there are too many to build them at once, until cancelled."""
+        while True:
+            await self._many_resources.wait()
+            self._many_resources.clear()
+            await self._builder.build_resources()
+            self.rebuild()

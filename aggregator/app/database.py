@@ -1,0 +1,77 @@
+"""The database of one process, opened when it is first needed."""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from aggregator.storage.database import open_database
+from aggregator.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from aggregator.storage.approvals import Approvals
+    from aggregator.storage.audit.log import AuditRows
+    from aggregator.storage.catalogs import Catalogs
+    from aggregator.storage.opening import Database
+
+log = logging.getLogger(__name__)
+
+
+class LazyDatabase:
+    """The database at `url`, None where there is none. It is closed at the end of `async with`."""
+
+    def __init__(self, url: str | None, chain_key: str | None) -> None:
+        self.url = url
+        self._chain_key = chain_key
+        self._database: Database | None = None
+        self._opening = asyncio.Lock()
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> None:
+        await self._stack.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    async def open(self) -> "Database | None":
+        """Return the open database, or None if there is no URL.
+
+        Raises:
+            StorageError: it cannot be used.
+        """
+        async with self._opening:
+            if self._database is None and self.url is not None:
+                self._database = await self._stack.enter_async_context(open_database(self.url, self._chain_key))
+            return self._database
+
+    async def approvals(self) -> "Approvals | None":
+        """Return the queue of approvals, or None if it cannot be used."""
+        try:
+            database = await self.open()
+        except StorageError as error:
+            log.error("approvals cannot be queued: %s", error)
+            return None
+        return database.approvals if database is not None else None
+
+    async def catalogs(self) -> "Catalogs":
+        """Return the kept catalogs.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        database = await self.open()
+        assert database is not None, "catalogs are kept only with a database"
+        return database.catalogs
+
+    async def audit_rows(self) -> "AuditRows":
+        """Return the audit log.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        database = await self.open()
+        assert database is not None, "calls are recorded only with a database"
+        return database.audit

@@ -1,0 +1,38 @@
+"""The reaction of the program to upstreams: lists, audit events and kept catalogs follow their changes."""
+
+import asyncio
+from typing import Any
+
+from aggregator.app.audit_events import AuditEvents
+from aggregator.app.catalog_updates import CatalogUpdates
+from aggregator.gateway.reads.subscriptions import Subscriptions
+from aggregator.gateway.views.catalog_builder import CatalogBuilder
+from aggregator.upstream.list_kinds import Kind
+from aggregator.upstream.upstream import Upstream
+
+
+class UpstreamChanges:
+    """An `UpstreamObserver`. `catalog_changed` is set after each change, for the writer of kept catalogs."""
+
+    def __init__(
+        self, builder: CatalogBuilder, updates: CatalogUpdates, subscriptions: Subscriptions, events: AuditEvents
+    ) -> None:
+        self.catalog_changed = asyncio.Event()
+        self._builder = builder
+        self._updates = updates
+        self._subscriptions = subscriptions
+        self._events = events
+
+    def changed(self) -> None:
+        """Update what agents see, and record changed states."""
+        self._updates.rebuild()
+        self._events.upstreams_changed()
+        self.catalog_changed.set()
+
+    async def examine(self, link: Upstream, kind: Kind, definitions: list[Any]) -> None:
+        """Examine a list before it counts, in slices."""
+        await self._builder.examine(link, kind, definitions)
+
+    def resource_updated(self, link: Upstream, watched: list[str], uri: str) -> None:
+        """Notify the subscribers of a resource."""
+        self._subscriptions.resource_updated(link, watched, uri)

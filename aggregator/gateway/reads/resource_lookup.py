@@ -1,0 +1,102 @@
+"""The look-up of URIs: which resource of which server a URI means, for an agent."""
+
+from collections.abc import Mapping
+
+from aggregator.domain.missing import OddSpelling
+from aggregator.domain.uris.exposed import unwrapped
+from aggregator.domain.uris.spellings import canonical, fault, resolved
+from aggregator.gateway.calls.relay import ResolvedItem
+from aggregator.gateway.host import Host
+from aggregator.gateway.offers import Offers
+from aggregator.gateway.reads.permission import decided
+from aggregator.gateway.views.views import View
+from aggregator.upstream.upstream import Upstream
+
+
+class ResourceLookup:
+    """The look-up by what is known now; it waits for nothing.
+
+    A URI with a server's prefix names that server. Any other belongs to the server that lists it, or has a template for
+    it.
+    """
+
+    def __init__(self, links: Mapping[str, Upstream], by_prefix: Mapping[str, Upstream], offers: Offers) -> None:
+        self._links = links
+        self._by_prefix = by_prefix
+        self._offers = offers
+
+    def find_known(self, view: View, uri: str) -> ResolvedItem | None:
+        """Return the resource that a URI means by what is known now, readable or not.
+
+        Raises:
+            OddSpelling: the URI could be taken for another one.
+        """
+        offer = self._offers.of(view)
+        listed = offer.listed(uri)
+        if listed is not None:
+            return ResolvedItem("resource", self._links[listed.server], listed.own_name, uri, listed=True)
+        pair = unwrapped(uri)
+        link = self._named(pair[0]) if pair is not None else None
+        if pair is not None and link is not None:
+            return self.item(view, link, pair[1], uri)
+        alone = self._by_prefix.get("")
+        own = offer.owned(uri) if alone is None else None
+        if own is not None:
+            return self.item(view, self._links[own.server], uri, uri)
+        if alone is not None and offer.lists(alone.config.id, uri):
+            return self.item(view, alone, uri, uri)
+        sent = spelled(view, uri)
+        if pair is not None:
+            # The spelling is refused as if there were such a server.
+            spelled(view, pair[1], uri)
+        owner = offer.fitting(sent) or (offer.owner(sent) if alone is None else None)
+        link = self._links[owner.server] if owner is not None else alone
+        return self.item(view, link, sent, uri) if link is not None else None
+
+    def may_read(self, host: Host, link: Upstream, uri: str) -> bool:
+        """Return whether a host may now read a resource, given by its server's own URI."""
+        view = self._offers.view_of(host)
+        try:
+            return decided(self.item(view, link, uri, uri), view).visible
+        except OddSpelling:
+            return False
+
+    def find_visible(self, view: View, uri: str) -> ResolvedItem | None:
+        """Return the resource that a URI means by what is known now; None also for a refused spelling."""
+        try:
+            return self.find_known(view, uri)
+        except OddSpelling:
+            return None
+
+    def item(self, view: View, link: Upstream, own: str, asked: str) -> ResolvedItem:
+        """Return a resource by its server's own URI, with what the rulebook needs to know of it.
+
+        Raises:
+            OddSpelling: the URI could be taken for another one.
+        """
+        server = link.config.id
+        if self._offers.of(view).lists(server, own):
+            return ResolvedItem("resource", link, own, asked, listed=True)
+        if view.open:
+            return ResolvedItem("resource", link, own, asked)
+        own = spelled(view, own, asked)
+        return ResolvedItem("resource", link, own, asked, also=self._offers.all.spelled_as(server, resolved(own)))
+
+    def _named(self, prefix: str) -> Upstream | None:
+        """Return the server of a prefix; case is ignored, since hosts that normalise URIs write it in lower case."""
+        link, folded = self._by_prefix.get(prefix), prefix.lower()
+        return link or next((one for name, one in self._by_prefix.items() if name.lower() == folded), None)
+
+
+def spelled(view: View, uri: str, asked: str | None = None) -> str:
+    """Return the spelling of a URI that is decided about and sent: the canonical one where there are rules.
+
+    Raises:
+        OddSpelling: the URI could be taken for another one.
+    """
+    if view.open:
+        return uri
+    wrong = fault(uri)
+    if wrong is not None:
+        raise OddSpelling(uri if asked is None else asked, wrong)
+    return canonical(uri)

@@ -1,0 +1,33 @@
+"""The catalog snapshots in force, read by everything that lists, finds or calls."""
+
+import asyncio
+
+from aggregator.catalog.catalog import Catalog
+from aggregator.catalog.resources import ItemCatalog
+
+
+class CurrentCatalog:
+    """The snapshots of tools and of resources. Each is replaced as a whole, never changed."""
+
+    def __init__(self) -> None:
+        self._tools = Catalog()
+        self.resources = ItemCatalog()
+        self._replaced = asyncio.Event()
+
+    @property
+    def tools(self) -> Catalog:
+        """The tools of all upstreams."""
+        return self._tools
+
+    def replace_tools(self, tools: Catalog) -> None:
+        """Put another snapshot of the tools into force."""
+        self._tools = tools
+        # A new event each time, so that each replacement wakes all tasks that wait for it, and no later one.
+        self._replaced.set()
+        self._replaced = asyncio.Event()
+
+    async def tools_other_than(self, known: Catalog | None) -> Catalog:
+        """Wait until the tools are not the `known` snapshot; return them."""
+        while self._tools is known:
+            await self._replaced.wait()
+        return self._tools
