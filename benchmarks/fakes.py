@@ -38,7 +38,7 @@ _CALLED: Final = encode(RESULT)
 def fake_stdio_upstreams() -> None:
     """From now on every stdio upstream of this process is played: no program is started."""
     assert isinstance(TRANSPORTS, dict)
-    TRANSPORTS["stdio"] = "benchmarks.fakes:open_played"
+    TRANSPORTS["stdio"] = "benchmarks.fakes:open_fake_upstream"
 
 
 @asynccontextmanager

@@ -52,7 +52,7 @@ class AuditEvents:
         if key in self._knocks:
             self._knocks[key].more += 1
             return
-        details = {"door": facts.frontend, "address": facts.source.address, "status": refused.status}
+        details = {"frontend": facts.frontend, "address": facts.source.address, "status": refused.status}
         timer = asyncio.get_running_loop().call_later(KNOCKS, self._tell_knocks, key)
         self._knocks[key] = _RefusedLogins(details, refused.reason, timer)
         self._observing.record_event("login_refused", refused.reason, details=details)

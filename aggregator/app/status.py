@@ -77,7 +77,7 @@ class Status:
             queues=queues,
             lost=lost,
             lists={agent: ListTokens(*costs) for agent, costs in self._gateway.list_costs().items()},
-            spans=spans.figures() if spans is not None else None,
+            spans=spans.counts() if spans is not None else None,
         )
 
     def _tools(self, link: Upstream) -> int:

@@ -54,7 +54,7 @@ def call_row(call: CallRecord, capture: Capture) -> ChainEntry:
             "asked_name": _named(call.asked_name, capture),
             "own_name": _text(call.own_name) if call.method == TOOL_CALL else _named(call.own_name, capture),
             "schema_version": _text(call.schema_version),
-            "door": _text(call.door),
+            "frontend": _text(call.frontend),
             "via": _text(call.via),
             "host_version": _text(call.host_version),
             "upstream_version": _text(call.upstream_version),

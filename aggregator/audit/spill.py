@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.storage.audit.chain import ChainBatch, ChainEntry, Head, entry
+from aggregator.storage.audit.chain import ChainBatch, ChainEntry, Head, entry, with_present_names
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ def _entry(line: Any) -> ChainEntry:
     kind, values = line
     if not isinstance(kind, str) or not all(isinstance(value, str | int | float) for value in values.values()):
         raise ValueError("these are no columns of a row")
-    return entry(kind, values)
+    return entry(kind, with_present_names(values))
 
 
 def _size(file: Path) -> int:

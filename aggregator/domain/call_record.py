@@ -72,7 +72,7 @@ class CallRecord:
     `asked_name` is the name as it was called; `server`, `tool` (canonical), `own_name` and `schema_version` are None as
     long as it is not known which tool is meant. `answered_by` is the server that answered, where a fallback did.
     `approved_by` is who agreed, where a person had to: `host:NAME`, or who granted the approval.
-    `door` is `stdio`, `sse`, `http`, `v1`, `inprocess` or `cli`; `via` the meta tool by which the call came, if it did.
+    `frontend` is `stdio`, `sse`, `http`, `v1`, `inprocess` or `cli`; `via` the meta tool that the call came by, if any.
     What is no call of a tool has another `method`, which is its `tool` as well, and no `schema_version`.
     `arguments` and `result` are references to what was sent and answered; nobody may change them. `error` is what was
     raised, when there is no result.
@@ -82,7 +82,7 @@ class CallRecord:
     started: float
     agent_id: str
     asked_name: str
-    door: str
+    frontend: str
     began: float = 0.0
     host_version: str | None = None
     tenant: str | None = None

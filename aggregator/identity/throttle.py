@@ -6,10 +6,11 @@ Rule 2: one guess costs one look-up and one hash, and the memory used is bounded
 """
 
 import ipaddress
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from aggregator.domain.lru import LruCache
 
 # Failures without a wait: a person may paste the wrong key.
 FREE: Final = 5
@@ -32,8 +33,7 @@ class Throttle:
     """The wrong keys of at most `entries` peers; the peer that failed longest ago is forgotten first."""
 
     def __init__(self, entries: int = ENTRIES) -> None:
-        self._entries = entries
-        self._peers: OrderedDict[str, _Failures] = OrderedDict()
+        self._peers: LruCache[str, _Failures] = LruCache(entries)
 
     def __repr__(self) -> str:
         return f"<Throttle {len(self._peers)} peers have failed>"
@@ -60,10 +60,8 @@ class Throttle:
     def _of(self, group: str, now: float) -> _Failures:
         entry = self._peers.get(group)
         if entry is None or not 0.0 <= now - entry.last <= FORGET:
-            entry = self._peers[group] = _Failures(0, now)
-        self._peers.move_to_end(group)
-        if len(self._peers) > self._entries:
-            self._peers.popitem(last=False)
+            entry = _Failures(0, now)
+            self._peers.put(group, entry)
         return entry
 
 

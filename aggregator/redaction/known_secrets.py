@@ -5,11 +5,12 @@ where such a piece stands is the whole spelling compared.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
-from aggregator.redaction.encodings import spellings
+from aggregator.redaction.encodings import forms
 from aggregator.redaction.spans import Span
 
 # Not even one who asks for it gets every `a` hidden.
@@ -47,42 +48,39 @@ class KnownSecrets:
 
 
 class _Index:
-    """What to look for, and what that may belong to."""
+    """The patterns to look for, and the anchors that tell which of them may match."""
 
     def __init__(self, pieces: Iterable[str]) -> None:
-        self._written = list({spelling for piece in pieces for spelling in spellings(piece)})
-        self._patterns: dict[int, re.Pattern[str]] = {}
-        self._unanchored = [number for number, spelling in enumerate(self._written) if not spelling.anchors]
-        owners: dict[str, set[int]] = {}
-        for number, spelling in enumerate(self._written):
-            for anchor in spelling.anchors:
-                owners.setdefault(anchor, set()).add(number)
+        self._compiled = cache(re.compile)
+        self._unanchored: set[str] = set()
+        owners: dict[str, set[str]] = defaultdict(set)
+        for form in (form for piece in pieces for form in forms(piece)):
+            for anchor in form.anchors:
+                owners[anchor].add(form.pattern)
+            if not form.anchors:
+                self._unanchored.add(form.pattern)
         # Of two anchors that begin alike the shorter one is found: it stands for both.
-        self._owners: dict[str, set[int]] = {}
+        self._owners: dict[str, set[str]] = defaultdict(set)
         for anchor in sorted(owners):
-            known = next((anchor[:end] for end in range(1, len(anchor)) if anchor[:end] in self._owners), anchor)
-            self._owners.setdefault(known, set()).update(owners[anchor])
+            shorter = next((anchor[:end] for end in range(1, len(anchor)) if anchor[:end] in self._owners), anchor)
+            self._owners[shorter] |= owners[anchor]
         self._anchors = re.compile(_any_of(list(self._owners)) if self._owners else r"(?!)")
 
     def spans(self, text: str) -> Iterator[Span]:
-        for suspect in self._suspects(text):
-            pattern = self._patterns.get(suspect)
-            if pattern is None:
-                pattern = self._patterns[suspect] = re.compile(self._written[suspect].pattern)
+        for pattern in self._suspects(text):
             for start, end in _blocks(text):
-                yield from (found.span() for found in pattern.finditer(text, start, end))
+                yield from (found.span() for found in self._compiled(pattern).finditer(text, start, end))
 
-    def _suspects(self, text: str) -> Iterable[int]:
+    def _suspects(self, text: str) -> set[str]:
+        """Return the patterns that may match somewhere in a text."""
         found = next(filter(None, (self._anchors.search(text, start, end) for start, end in _blocks(text))), None)
-        if found is None:
-            return self._unanchored
-        suspects = set(self._unanchored)
+        suspects = set(self._unanchored) if found is not None else self._unanchored
         for _ in range(_PLACES):
+            if found is None:
+                return suspects
             suspects |= self._owners[found[0]]
             # One anchor may begin inside another.
             found = self._anchors.search(text, found.start() + 1)
-            if found is None:
-                return suspects
         return suspects.union(*(owners for anchor, owners in self._owners.items() if anchor in text))
 
 

@@ -2,14 +2,12 @@
 
 import asyncio
 import json
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from pkgutil import resolve_name
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from aggregator.domain.lru import LruCache
 from aggregator.domain.records import ToolRecord
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.workers.small_enough import is_modest
@@ -43,13 +41,11 @@ class SchemaChecks:
     """Safe in threads. What cannot be compiled is remembered too, as its `UnusableSchema`."""
 
     def __init__(self, room: int = _ROOM) -> None:
-        self._room = room
         # By identity: quick, and the schemas are held so that an identity cannot be given to another object.
-        self._by_identity: OrderedDict[
+        self._by_identity: LruCache[
             tuple[int, ...], tuple[tuple[Schema, ...], SchemaCheck | UncompiledSchema | UnusableSchema]
-        ] = OrderedDict()
-        self._by_content: OrderedDict[bytes, SchemaCheck | UncompiledSchema | UnusableSchema] = OrderedDict()
-        self._lock = Lock()
+        ] = LruCache(room)
+        self._by_content: LruCache[bytes, SchemaCheck | UncompiledSchema | UnusableSchema] = LruCache(room)
 
     def get(self, tool: ToolRecord, extra: Sequence[Schema] = ()) -> "SchemaCheck | UncompiledSchema":
         """The check of a tool's arguments, tightened by `extra`.
@@ -88,10 +84,6 @@ class SchemaChecks:
     def _get(self, schemas: tuple[Schema, ...]) -> "SchemaCheck | UncompiledSchema":
         key = tuple(map(id, schemas))
         held = self._by_identity.get(key)
-        if held is not None and len(self._by_identity) >= self._room:
-            # Only where something has to go it matters who was asked last.
-            with self._lock, suppress(KeyError):
-                self._by_identity.move_to_end(key)
         found = held[1] if held is not None else self._compiled(schemas, key)
         if isinstance(found, UnusableSchema):
             raise UnusableSchema(*found.args)
@@ -102,21 +94,15 @@ class SchemaChecks:
     ) -> "SchemaCheck | UncompiledSchema | UnusableSchema":
         modest = all(map(is_modest, schemas))
         digest = _digest(schemas) if modest else b""
-        with self._lock:
-            found = self._by_content.get(digest) if digest else None
+        found = self._by_content.peek(digest) if digest else None
         if found is None:
             try:
                 found = (resolve_name(_QUICK)(*schemas) if modest else None) or UncompiledSchema(schemas)
             except UnusableSchema as problem:
                 found = problem
-        with self._lock:
-            self._by_identity[key] = (schemas, found)
-            while len(self._by_identity) > self._room:
-                self._by_identity.popitem(last=False)
-            if digest:
-                self._by_content[digest] = found
-                while len(self._by_content) > self._room:
-                    self._by_content.popitem(last=False)
+        self._by_identity.put(key, (schemas, found))
+        if digest:
+            self._by_content.put(digest, found)
         return found
 
 

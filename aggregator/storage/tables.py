@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 
 # The newest migration: a file that carries this stamp needs none.
-REVISION: Final = "0005"
+REVISION: Final = "0006"
 
 metadata: Final = MetaData(
     naming_convention={
@@ -150,7 +150,7 @@ mcp_tool_call_log: Final = Table(
     Column("asked_name", Text, nullable=False),
     Column("own_name", Text),
     Column("schema_version", Text),
-    Column("door", Text, nullable=False),
+    Column("frontend", Text, nullable=False),
     Column("via", Text),
     Column("host_version", Text),
     Column("upstream_version", Text),

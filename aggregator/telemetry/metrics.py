@@ -227,7 +227,7 @@ def _state_families(now: Snapshot) -> Iterator[Family]:
     yield Family(
         "aggregator_refused_total", "counter", "What hosts were refused, by limit.", _by("limit", now.refused.items())
     )
-    yield Family("aggregator_sessions", "gauge", "Open sessions.", _by("door", now.sessions.items()))
+    yield Family("aggregator_sessions", "gauge", "Open sessions.", _by("frontend", now.sessions.items()))
     yield Family("aggregator_queue_depth", "gauge", "What waits to be worked off.", _by("queue", now.queues.items()))
     yield Family(
         "aggregator_queue_lost_total", "counter", "What a queue had no room for.", _by("queue", now.lost.items())

@@ -4,20 +4,22 @@ Endpoint, headers, certificates, compression and time-outs are the SDK's busines
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pkgutil import resolve_name
+from threading import Thread
 from typing import Final
 
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
 from aggregator import __version__
 from aggregator.domain.call_record import TraceContext
-from aggregator.telemetry.otel_environment import Protocol
-from aggregator.telemetry.refcounted import Refcounted
+from aggregator.telemetry.otel_environment import OtelSettings, Protocol
+from aggregator.telemetry.snapshot import SpanCounts
 from aggregator.telemetry.span_attributes import Kind, Span
 
 log = logging.getLogger(__name__)
@@ -34,21 +36,35 @@ _KINDS: Final[Mapping[Kind, SpanKind]] = {
 }
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 _UNSET: Final = Status(StatusCode.UNSET)
+# Encoding is work in Python, and a thread at work gives the interpreter to the event loop each 5 ms, if not asked.
+_FEW: Final = 8
+# Seconds for the end of a request that was interrupted.
+_LAST: Final = 0.2
 
 
 class Otlp:
-    """Sends spans by one of the SDK's exporters. That it fails is logged once, and once that it works again."""
+    """Spans on their way out through the SDK's batch processor: bounded, and counted.
 
-    def __init__(self, exporter: SpanExporter) -> None:
+    `text_limit` is the length of an attribute, None without a bound.
+    """
+
+    def __init__(self, exporter: SpanExporter, settings: OtelSettings) -> None:
         self.text_limit: int | None = SpanLimits().max_span_attribute_length
-        self._exporter = exporter
         self._resource = resource()
         self._scope = InstrumentationScope("aggregator", __version__)
-        self._words = ExportErrors()
-        self._works = True
+        self._size = settings.queue
+        self._sender = _Sender(exporter)
+        self._processor = BatchSpanProcessor(
+            self._sender,
+            max_queue_size=settings.queue,
+            schedule_delay_millis=settings.delay * 1000,
+            max_export_batch_size=settings.batch,
+        )
+        self._taken = self._dropped = 0
+        self._full = self._closed = False
 
     def make(self, trace: TraceContext, span: Span) -> ReadableSpan:
-        """The SDK's form of a span."""
+        """Return the SDK's form of a span."""
         trace_id = int(trace.trace_id, 16)
         state = TraceState.from_header([trace.tracestate]) if trace.tracestate else None
         parent = None
@@ -68,67 +84,131 @@ class Otlp:
             instrumentation_scope=self._scope,
         )
 
-    def send(self, spans: Sequence[ReadableSpan]) -> bool:
-        """Whether they arrived; passing failures are tried again by the exporter, for `OTEL_EXPORTER_OTLP_TIMEOUT`."""
+    def put(self, spans: Sequence[ReadableSpan]) -> None:
+        """Queue as many spans as there is room for."""
+        waiting = self.counts().waiting
+        room = 0 if self._closed else self._size - waiting
+        self._full = self._full and waiting > 0
+        for span in spans[:room]:
+            self._taken += 1
+            self._processor.on_end(span)
+        if len(spans) > room:
+            self._dropped += len(spans) - room
+            if not self._full and not self._closed:
+                # Logged once, until the queue has been empty again.
+                self._full = True
+                log.warning("spans are dropped: %d wait to be sent, which is all there is room for", self._size)
+
+    def counts(self) -> SpanCounts:
+        """Return what became of all spans so far."""
+        exported, failed = self._sender.exported, self._sender.failed
+        return SpanCounts(exported, failed, self._dropped, self._taken - exported - failed)
+
+    def flush(self, seconds: float) -> bool:
+        """Send all there is now; return whether it was sent, or given up, within that time."""
+        return not _run(self._processor.force_flush, seconds).is_alive()
+
+    def close(self, seconds: float) -> None:
+        """Send what there is, for so long; then interrupt what is being sent, and drop the rest."""
+        self._closed = True
+        ending = _run(self._processor.shutdown, seconds)
+        self._sender.close()
+        ending.join(_LAST)
+        left = self.counts().waiting
+        self._taken -= left
+        self._dropped += left
+
+
+class _Sender(SpanExporter):
+    """Sends batches by another exporter and counts what arrives. That it fails is logged once, and once that it works.
+
+    Passing failures are tried again by that exporter, for `OTEL_EXPORTER_OTLP_TIMEOUT`.
+    """
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self.exported = self.failed = 0
+        self._exporter = exporter
+        self._words = ExportErrors()
+        self._works = True
+        self._closed = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send one batch. It may take long."""
+        if self._closed:
+            return SpanExportResult.FAILURE
         try:
-            arrived = self._exporter.export(spans) is SpanExportResult.SUCCESS
+            result = self._exporter.export(_Paced(spans))
         except Exception as error:
             self._words.last = f"{type(error).__name__}: {error}"
-            arrived = False
+            result = SpanExportResult.FAILURE
+        arrived = result is SpanExportResult.SUCCESS
+        if arrived:
+            self.exported += len(spans)
+        else:
+            self.failed += len(spans)
         if arrived is not self._works:
             self._works = arrived
             if arrived:
                 log.info("spans are delivered again")
             else:
                 log.warning("spans are not delivered, and lost as long as that lasts: %s", self._words.last)
-        return arrived
+        return result
 
     def close(self) -> None:
         """End what is being sent."""
+        self._closed = True
         self._exporter.shutdown()
         self._words.close()
 
 
-def _keep_quiet() -> Callable[[], None]:
-    before, _logger.propagate = _logger.propagate, False
-    return lambda: setattr(_logger, "propagate", before)
+class _Paced(list[ReadableSpan]):
+    """Spans of which a reader gives the event loop a turn after each few."""
 
-
-_quiet: Final = Refcounted(_keep_quiet)
+    def __iter__(self) -> Iterator[ReadableSpan]:
+        for number, span in enumerate(super().__iter__(), 1):
+            yield span
+            if number % _FEW == 0:
+                time.sleep(0)
 
 
 class ExportErrors(logging.Handler):
-    """Keeps what the exporters say to itself: they would log every attempt."""
+    """Keeps what the exporters log to itself: they would log every attempt."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.last = "the exporter does not say why"
-        _quiet.enter()
         _logger.addHandler(self)
+        _logger.propagate = False
 
     def emit(self, record: logging.LogRecord) -> None:
         self.last = record.getMessage()
 
     def close(self) -> None:
-        # Python closes every handler once more on its way out.
-        if self in _logger.handlers:
-            _logger.removeHandler(self)
-            _quiet.leave()
+        _logger.removeHandler(self)
+        _logger.propagate = not any(isinstance(one, ExportErrors) for one in _logger.handlers)
         super().close()
 
 
-def open_exporter(protocol: Protocol) -> Otlp:
-    """The exporter that the environment of this process describes.
+def _run(work: Callable[[], object], seconds: float) -> Thread:
+    """Do some work in a thread, and wait for it so long."""
+    thread = Thread(target=work, name="aggregator-spans-end", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return thread
+
+
+def open_exporter(settings: OtelSettings) -> Otlp:
+    """Return the exporter that the environment of this process describes.
 
     Raises:
         ImportError: its package is not installed.
         ValueError, OSError: a variable says what cannot be.
     """
-    return Otlp(resolve_name(_EXPORTERS[protocol])())
+    return Otlp(resolve_name(_EXPORTERS[settings.protocol])(), settings)
 
 
 def resource() -> Resource:
-    """Who sends the spans: what the environment says, and our own name where it says none."""
+    """Return who sends the spans: what the environment says, and our own name where it says none."""
     said = OTELResourceDetector().detect().attributes
     ours = {SERVICE_VERSION: __version__} | ({} if SERVICE_NAME in said else {SERVICE_NAME: "aggregator"})
     return Resource.create({key: value for key, value in ours.items() if key not in said})

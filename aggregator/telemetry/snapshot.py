@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from aggregator.telemetry.export_queue import ExportFigures
+
+@dataclass(frozen=True, slots=True)
+class SpanCounts:
+    """Spans since the start: delivered, refused or not taken at the other end, without room here; and those waiting."""
+
+    exported: int
+    failed: int
+    dropped: int
+    waiting: int
 
 
 class RecentCalls(NamedTuple):
@@ -46,7 +54,7 @@ class ListTokens:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """`upstreams` by server id, `sessions` by door, `lists` by agent. `queues` and `lost` by what waits in them.
+    """`upstreams` by server id, `sessions` by frontend, `lists` by agent. `queues` and `lost` by what waits in them.
 
     `open` is what hosts have now and `refused` what they were refused, by limit. A queue is anything work waits in
     (`audit`, `approvals`); what it had no room for is counted in `lost`. `spans` is None while tracing is off.
@@ -59,4 +67,4 @@ class Snapshot:
     queues: Mapping[str, int] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
     lists: Mapping[str, ListTokens] = field(default_factory=dict)
-    spans: ExportFigures | None = None
+    spans: SpanCounts | None = None

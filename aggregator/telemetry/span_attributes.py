@@ -42,7 +42,7 @@ _OF_UPSTREAM: Final = frozenset({"error", "timeout", "unavailable"})
 # An attempt that was followed by another failed; how, is not known any more.
 _SOME_FAILURE: Final = "_OTHER"
 
-# The door that does not speak MCP, and those that are not reached over HTTP.
+# The frontend that does not speak MCP, and those that are not reached over HTTP.
 _PLAIN: Final = "v1"
 _NETWORK: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "stdio": ("pipe", None),
@@ -78,7 +78,7 @@ def spans_of(record: CallRecord, redact: Callable[[str], str], captured: Capture
     failure = _failure(record)
     message = redact(record.error_message)[:_MESSAGE] if failure and record.error_message else None
     whole = Span(
-        _name(record, "execute_tool" if record.door == _PLAIN else record.method, record.tool),
+        _name(record, "execute_tool" if record.frontend == _PLAIN else record.method, record.tool),
         "server",
         record.trace.span_id,
         record.trace.parent_id,
@@ -127,10 +127,10 @@ def _upstream(
 
 
 def _of_call(record: CallRecord, redact: Callable[[str], str]) -> dict[str, Value | None]:
-    transport, protocol = _NETWORK.get(record.door, ("tcp", "http"))
+    transport, protocol = _NETWORK.get(record.frontend, ("tcp", "http"))
     session = _named(record.session_id, redact)
     return {
-        "mcp.method.name": None if record.door == _PLAIN else record.method,
+        "mcp.method.name": None if record.frontend == _PLAIN else record.method,
         "mcp.protocol.version": record.host_version,
         "mcp.session.id": session,
         **_what(record, record.tool, record.asked_name, redact),
@@ -140,7 +140,7 @@ def _of_call(record: CallRecord, redact: Callable[[str], str]) -> dict[str, Valu
         "session.id": session,
         "network.transport": transport,
         "network.protocol.name": protocol,
-        "aggregator.door": record.door,
+        "aggregator.frontend": record.frontend,
         "aggregator.via": record.via,
         "aggregator.tenant": record.tenant,
         "aggregator.key.id": record.key_id,

@@ -5,7 +5,6 @@ Law: nothing here ever waits on the loop, and nothing grows: whatever finds no r
 
 import asyncio
 import logging
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -15,10 +14,9 @@ from typing import Any, Final, Protocol
 
 from aggregator.domain.call_record import CallRecord, TraceContext
 from aggregator.domain.trace_context import Sample
-from aggregator.telemetry.export_queue import ExportFigures, ExportQueue
-from aggregator.telemetry.otel_environment import OtelSettings, settings
-from aggregator.telemetry.refcounted import Refcounted
+from aggregator.telemetry.otel_environment import settings
 from aggregator.telemetry.sampling import sampler
+from aggregator.telemetry.snapshot import SpanCounts
 from aggregator.telemetry.span_attributes import Captured, Span, spans_of
 
 log = logging.getLogger(__name__)
@@ -33,8 +31,6 @@ _BEHIND: Final = 2_048
 _BEHIND_CAPTURING: Final = 256
 # A record is made into spans after so long at the latest.
 _PAUSE: Final = 0.2
-# Encoding spans is work in Python: with its usual 5 ms between threads a call could wait as long for the interpreter.
-_SWITCH: Final = 0.0002
 # What of a captured text goes into a span, in characters.
 _CAPTURED: Final = 16_000
 
@@ -50,20 +46,17 @@ class Exporter(Protocol):
     def make(self, trace: TraceContext, span: Span) -> Any:
         """The span as `send` takes it."""
 
-    def send(self, spans: Sequence[Any]) -> bool:
-        """Whether they arrived. May take long."""
+    def put(self, spans: Sequence[Any]) -> None:
+        """Queue spans to be sent, as many as there is room for."""
 
-    def close(self) -> None:
-        """End what is being sent."""
+    def counts(self) -> SpanCounts:
+        """Return what became of all that was put."""
 
+    def flush(self, seconds: float) -> bool:
+        """Send all there is; return whether that was done within the time."""
 
-def _switch_often() -> Callable[[], None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(_SWITCH, before))
-    return lambda: sys.setswitchinterval(before)
-
-
-_switching: Final = Refcounted(_switch_often)
+    def close(self, seconds: float) -> None:
+        """Send all there is, for so long; end what is being sent then, and drop the rest."""
 
 
 class Spans:
@@ -73,7 +66,6 @@ class Spans:
     def __init__(
         self,
         exporter: Exporter,
-        limits: OtelSettings,
         sample: Sample,
         redact: Callable[[str], str],
         capture: Capture | None = None,
@@ -83,18 +75,16 @@ class Spans:
         self._redact, self._capture = redact, capture
         self.captures = capture is not None
         self._limit = min(_CAPTURED, exporter.text_limit or _CAPTURED)
-        self._outbox: ExportQueue[Any] = ExportQueue(exporter.send, limits.queue, limits.batch, limits.delay)
         # An event among the records is set when its turn comes: whatever was put down before it is made by then.
         self._waiting: deque[CallRecord | Event] = deque()
         self._dropped = 0
         self._awake = Event()
         self._closing = self._late = False
-        _switching.enter()
         self._thread = Thread(target=self._run, name="aggregator-spans", daemon=True)
         self._thread.start()
 
     def __repr__(self) -> str:
-        return f"<Spans, {self.figures()}>"
+        return f"<Spans, {self.counts()}>"
 
     def __call__(self, record: CallRecord) -> None:
         """Take one call that is over. It may not be changed any more."""
@@ -112,12 +102,10 @@ class Spans:
         if waiting == _WAKE:
             self._awake.set()
 
-    def figures(self) -> ExportFigures:
+    def counts(self) -> SpanCounts:
         """What became of the spans so far; calls that are not made into spans yet count as one each."""
-        sent = self._outbox.figures()
-        return ExportFigures(
-            sent.exported, sent.failed, sent.dropped + self._dropped, sent.waiting + len(self._waiting)
-        )
+        sent = self._exporter.counts()
+        return SpanCounts(sent.exported, sent.failed, sent.dropped + self._dropped, sent.waiting + len(self._waiting))
 
     async def flush(self, seconds: float = 5.0) -> bool:
         """Send all there is; whether that was done within the time."""
@@ -132,7 +120,7 @@ class Spans:
         turn = Event()
         self._waiting.append(turn)
         self._awake.set()
-        return turn.wait(seconds) and self._outbox.flush(max(deadline - time.monotonic(), 0.0))
+        return turn.wait(seconds) and self._exporter.flush(max(deadline - time.monotonic(), 0.0))
 
     def _close(self, seconds: float) -> None:
         if self._closing:
@@ -141,8 +129,7 @@ class Spans:
         self._closing = True
         self._awake.set()
         self._thread.join(seconds)
-        self._outbox.close(max(deadline - time.monotonic(), 0.0), self._exporter.close)
-        _switching.leave()
+        self._exporter.close(max(deadline - time.monotonic(), 0.0))
 
     def _run(self) -> None:
         last = False
@@ -165,7 +152,7 @@ class Spans:
         try:
             captured = self._captured(record)
             spans = spans_of(record, self._redact, captured)
-            self._outbox.put([self._exporter.make(record.trace, span) for span in spans])
+            self._exporter.put([self._exporter.make(record.trace, span) for span in spans])
         except Exception:
             self._dropped += 1 + len(record.steps)
             log.exception("a call could not be made into spans")
@@ -186,11 +173,11 @@ def open_spans(
         return None
     extra = EXTRAS[wanted.protocol]
     try:
-        exporter: Exporter = resolve_name(EXPORTER)(wanted.protocol)
+        exporter: Exporter = resolve_name(EXPORTER)(wanted)
     except ImportError as error:
         log.error('tracing is off, %s is missing: pip install "aggregator[%s]"', error.name or "a package", extra)
         return None
     except Exception as error:
         log.error("tracing is off: the OTEL_EXPORTER_OTLP_* variables cannot be used: %s", error)
         return None
-    return Spans(exporter, wanted, sampler(environ), redact, capture)
+    return Spans(exporter, sampler(environ), redact, capture)

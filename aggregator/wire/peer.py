@@ -5,7 +5,6 @@ Ids, progress tokens and cancellations are this hop's own: minted here, matched 
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Any, Final, Protocol
 from aggregator.domain.bounds.result_memory import SMALL, hold
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, RpcError, to_wire
+from aggregator.domain.lru import LruCache
 from aggregator.wire.codec import encode
 from aggregator.wire.message import error_of, incoming, sane_id
 
@@ -90,7 +90,7 @@ class Peer:
         self._sizes: dict[int, int] = {}
         self._within: dict[int, End] = {}
         self._progress: dict[int, OnProgress] = {}
-        self._given_up: OrderedDict[int, Callable[[], None]] = OrderedDict()
+        self._given_up: LruCache[int, Callable[[], None]] = LruCache(_GIVEN_UP)
         self._running: dict[str | int, asyncio.Task[None]] = {}
         self._answered = asyncio.Event()
         self._deaf: str | None = None
@@ -157,9 +157,7 @@ class Peer:
             return result
         except asyncio.CancelledError:
             if late is not None:
-                self._given_up[request_id] = late
-                if len(self._given_up) > _GIVEN_UP:
-                    self._given_up.popitem(last=False)
+                self._given_up.put(request_id, late)
             if cancellable and self._gone is None:
                 send(_notification("notifications/cancelled", {"requestId": request_id, "reason": _LEFT}), None)
             raise
@@ -232,7 +230,7 @@ class Peer:
         answer = self._waiting_for(request_id)
         if answer is None or answer.done():
             log.debug("dropped an answer nobody waits for: id %.40r", request_id)
-            late = self._given_up.pop(_minted(request_id), None)
+            late = self._given_up.pop(_minted(request_id))
             if late is not None:
                 late()
         elif isinstance(result := message.get("result"), dict):

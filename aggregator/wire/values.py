@@ -1,10 +1,9 @@
 """How many values a JSON text holds, told from its bytes: before an object is made of any of them."""
 
 import re
+import secrets
 from math import inf
 from typing import Final
-
-from aggregator.domain.own_random import roll
 
 # As many as a host may send in one message, and a server by default.
 VALUES_AT_MOST: Final = 250_000
@@ -64,7 +63,7 @@ def _signs(text: bytes, enough: float) -> int:
 
 def _may_have_long_numbers(text: bytes, most: float) -> bool:
     """Return whether a sample has digits enough for the long numbers to count."""
-    start = int(roll() * _STEP)
+    start = secrets.randbelow(_STEP)
     sample = b" ".join(text[at : at + _SAMPLE] for at in range(start, len(text), _STEP))
     return sum(1 for _ in _LONG_NUMBER.finditer(sample)) * _STEP >= most / 2
 

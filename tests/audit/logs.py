@@ -35,7 +35,7 @@ def make_call(number: int = 1, **changes: Any) -> CallRecord:
         "started": AT + number,
         "agent_id": "shop",
         "asked_name": "crm__list_orders",
-        "door": "http",
+        "frontend": "http",
         "server": "crm",
         "tool": "crm.list_orders",
         "own_name": "list_orders",

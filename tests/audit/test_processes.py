@@ -10,9 +10,9 @@ from tests.storage.processes import other_process
 # Every script: a log on the database, which runs.
 _LOG = """
     from aggregator.domain.bounds.tasks import Tasks
-    from tests.audit.logs import a_call, a_log, all_written
+    from tests.audit.logs import make_call, make_log, all_written
     async with open_database(url) as database, Tasks("a test") as tasks:
-        log = a_log(database, **{options})
+        log = make_log(database, **{options})
         tasks.start(log.run())
 """
 
@@ -27,7 +27,7 @@ async def test_two_processes_write_one_chain(url: str, made: Path) -> None:
 say("ready")
 first = int(hear())
 for number in range(first, first + 1000):
-|    log.record(a_call(number))
+|    log.record(make_call(number))
 |    if number % 10 == 0:
 |        await asyncio.sleep(0.001)
 await all_written(log)
@@ -54,10 +54,10 @@ async def test_a_killed_process_loses_what_was_not_written_yet(url: str, made: P
     """D9: Of what was recorded before the last write nothing; of what came since, at most all."""
     body = """
 for number in range(300):
-|    log.record(a_call(number))
+|    log.record(make_call(number))
 await all_written(log)
 for number in range(300, 350):
-|    log.record(a_call(number))
+|    log.record(make_call(number))
 say("recorded")
 hear()
     """
@@ -75,7 +75,7 @@ async def test_a_killed_process_loses_nothing_in_strict_mode(url: str, made: Pat
     body = """
 async def host(first):
 |    for number in range(first, 100_000, 8):
-|        call = a_call(number)
+|        call = make_call(number)
 |        await log.room("t")
 |        log.record(call)
 |        await log.written(call)
@@ -94,7 +94,7 @@ async def test_a_process_that_ends_as_it_should_loses_nothing(url: str, made: Pa
     """Proves: D9."""
     body = """
 for number in range(500):
-|    log.record(a_call(number))
+|    log.record(make_call(number))
 await tasks.cancel()
 await log.close()
     """

@@ -94,7 +94,7 @@ async def test_every_way_out_is_one_row_with_all_that_is_known(logging_into: Run
         "asked_name": "crm__list_orders",
         "own_name": "list_orders",
         "schema_version": "f" * 32,
-        "door": "sse",
+        "frontend": "sse",
         "via": "call_tool",
         "host_version": "2025-06-18",
         "upstream_version": "2026-07-28",

@@ -31,7 +31,7 @@ UNDER_WAY = "SELECT count(*) FROM audit_under_way"
 # Calls 0 to 2 are closed, 3 and 4 have begun, and are never answered.
 _CALLS = """
 for number in range(5):
-|    call = a_call(number)
+|    call = make_call(number)
 |    await log.begun(call)
 |    if number < 3:
 |        log.record(call)
@@ -94,7 +94,7 @@ async def test_calls_of_a_process_that_lives_are_its_own(url: str, made: Path) -
     """D9: Another start leaves them alone, and they are closed by their own process when they end."""
     more = """
 for number in range(3, 5):
-|    call = a_call(number)
+|    call = make_call(number)
 |    log.record(call)
 |    await log.written(call)
 await tasks.cancel()

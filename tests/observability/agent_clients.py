@@ -58,7 +58,7 @@ async def agent_client(
     """An agent at a door; `tenant` is the one its policies give it, where they are asked."""
     frontend, version = host_kind
     key = harness.keys[agent]
-    fixed: Json = {"door": frontend, "agent_id": agent}
+    fixed: Json = {"frontend": frontend, "agent_id": agent}
     if version:
         fixed["host_version"] = version
     if frontend in ("http", "sse", "v1"):

@@ -32,7 +32,7 @@ def assert_span_matches_row(harness: ObservedHarness, row: Json, whole: Received
         "gen_ai.conversation.id": "conversation_id",
         "aggregator.server.id": "server_id",
         "aggregator.tool.version": "schema_version",
-        "aggregator.door": "door",
+        "aggregator.frontend": "frontend",
         "aggregator.via": "via",
         "mcp.protocol.version": "host_version",
         "aggregator.status": "status",

@@ -207,7 +207,7 @@ async def test_no_secret_is_written_anywhere(
         "told": "\n".join(json.dumps(one) if not isinstance(one, str) else one for one in heard).encode(),
     }
     rows = calls_in(database)
-    assert {"http", "sse", "stdio", "v1", "inprocess"} == {row["door"] for row in rows}
+    assert {"http", "sse", "stdio", "v1", "inprocess"} == {row["frontend"] for row in rows}
     assert {"ok", "error", "denied", "invalid", "unavailable", "pending"} <= {row["status"] for row in rows}
     for where, at_least in {"database": 200, "spilled": 20, "log": 50, "spans": 200, "told": 200}.items():
         assert everything[where].count(b"[redacted]") >= at_least, where

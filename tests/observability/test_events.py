@@ -86,7 +86,7 @@ async def test_who_is_not_let_in(background: BackgroundLoop, receiver: Receiver,
     rows = events_in(harness.database, "login_refused")
     assert rows[:3] == at_once
     assert {row["details"]["status"] for row in rows} == {401, 429}
-    assert {row["details"]["door"] for row in rows} == {"http", "v1"}
+    assert {row["details"]["frontend"] for row in rows} == {"http", "v1"}
     assert {row["details"]["address"] for row in rows} == {"127.0.0.1"}
     assert (len(rows), refusals_in(rows)) == (5, 31)
     assert WRONG not in json.dumps(rows)
@@ -224,5 +224,5 @@ async def test_calls_on_the_command_line_leave_a_trace(tmp_path: Path) -> None:
     rows = calls_in(database)
     assert [row["asked_name"] for row in rows] == ["crm.get", "crm.wipe", "crm.nothing"]
     assert [row["status"] for row in rows] == ["ok", "denied", "invalid"]
-    assert {row["door"] for row in rows} == {"cli"}
+    assert {row["frontend"] for row in rows} == {"cli"}
     assert rows[1]["rule_source"].endswith("main.yaml:1")

@@ -73,7 +73,7 @@ async def test_every_count_agrees_under_load(harness: ObservedHarness, crm: Crm)
     assert len({row["span_id"] for row in rows}) == len(rows)
     assert traces <= {row["trace_id"] for row in rows}
     assert await harness.call_counts() == counted_in(rows)
-    figures = harness.app.telemetry.spans.figures()  # type: ignore[union-attr]
+    figures = harness.app.telemetry.spans.counts()  # type: ignore[union-attr]
     assert (figures.failed, figures.dropped) == (0, 0)
     verdict = await verdict_on(harness.database)
     assert verdict.faults == ()

@@ -145,7 +145,7 @@ async def test_the_looks_of_applications_without_mcp(harness: ObservedHarness) -
         await visitor.call("search_tools", {"query": "get"}, {CONVERSATION: "look"})
     await harness.flush()
     (row,) = harness.rows("look")
-    assert (row["server_id"], row["tool_name"], row["door"]) == ("aggregator", "search_tools", "v1")
+    assert (row["server_id"], row["tool_name"], row["frontend"]) == ("aggregator", "search_tools", "v1")
 
 
 UNREADABLE: Final[dict[str, tuple[Json, Json, int]]] = {

@@ -193,7 +193,7 @@ async def test_each_leaves_one_row_one_span_and_one_count(
 
 
 def row_says_what_is_true(row: Json, ask: Ask, number: int, host_kind: tuple[str, str]) -> None:
-    assert (row["door"], row["host_version"], row["agent_id"]) == (*host_kind, "shop")
+    assert (row["frontend"], row["host_version"], row["agent_id"]) == (*host_kind, "shop")
     assert (row["trace_id"], row["parent_id"]) == trace_of(number)
     assert (row["tool_name"], "schema_version" in row, row["retries"]) == (ask.method, False, 0)
     asked = ask.params.get("uri", ask.params.get("name"))

@@ -22,13 +22,13 @@ _END: Final = "<!-- end -->\n"
 _AXES: Final[Mapping[str, tuple[str, ...]]] = {
     "host": (HANDSHAKE, MODERN),
     "server": (HANDSHAKE, MODERN),
-    "door": FRONTENDS,
+    "frontend": FRONTENDS,
     "transport": ("stdio", "sse", "http", "local"),
 }
 
 
 class Cell(NamedTuple):
-    """One combination: the era of the host, that of the server, the door between host and us, the way to the server."""
+    """One combination: era of the host, era of the server, frontend that the host uses, transport to the server."""
 
     host: str
     server: str

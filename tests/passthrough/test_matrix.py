@@ -87,7 +87,7 @@ def test_what_another_test_proves_is_proved_in_every_cell(feature: Feature) -> N
     path, _, name = feature.proved_by.partition("::")
     test: Any = resolve_name(f"{path.removesuffix('.py').replace('/', '.')}:{name}")
     given = {mark.args[0]: set(mark.args[1]) for mark in test.pytestmark if mark.name == "parametrize"}
-    assert given["door"] >= set(FRONTENDS)
+    assert given["frontend"] >= set(FRONTENDS)
     assert given["version"] >= set(VERSIONS.values())
     assert given["upstream"] >= UPSTREAMS.keys()
     assert inspect.iscoroutinefunction(test)

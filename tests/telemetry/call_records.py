@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from aggregator.domain.call_record import CallRecord, Stage, Status, TraceContext
 from aggregator.domain.trace_context import begin
-from aggregator.telemetry.export_queue import ExportFigures
-from aggregator.telemetry.snapshot import ListTokens, RecentCalls, Snapshot, UpstreamSnapshot
+from aggregator.telemetry.snapshot import ListTokens, RecentCalls, Snapshot, SpanCounts, UpstreamSnapshot
 
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 # Ended by a caller's mistake or a rule before anything is sent.
@@ -32,7 +31,7 @@ def call(status: Status = "ok", **given: Any) -> CallRecord:
         "began": 4_711.25,
         "agent_id": "shop",
         "asked_name": "weather__get_forecast",
-        "door": "http",
+        "frontend": "http",
         "host_version": "2026-07-28",
         "server": "weather",
         "tool": "weather.get_forecast",
@@ -100,5 +99,5 @@ SNAPSHOT: Final = Snapshot(
     queues={"audit": 17, "approvals": 2},
     lost={"audit": 0},
     lists={"shop": ListTokens(9_000, 350)},
-    spans=ExportFigures(100, 5, 2, 7),
+    spans=SpanCounts(100, 5, 2, 7),
 )

@@ -84,7 +84,11 @@ def test_the_state_of_things_is_read_when_asked() -> None:
     assert found["aggregator_upstream_reconnects_total"] == {weather: 3, odd: 0}
     assert found["aggregator_upstream_in_flight"] == {weather: 2, odd: 0}
     assert found["aggregator_catalog_tools"] == {weather: 12, odd: 0}
-    assert found["aggregator_sessions"] == {labels(door="http"): 4, labels(door="sse"): 1, labels(door="stdio"): 0}
+    assert found["aggregator_sessions"] == {
+        labels(frontend="http"): 4,
+        labels(frontend="sse"): 1,
+        labels(frontend="stdio"): 0,
+    }
     assert found["aggregator_queue_depth"] == {labels(queue="audit"): 17, labels(queue="approvals"): 2}
     assert found["aggregator_queue_lost_total"] == {labels(queue="audit"): 0}
     assert found["aggregator_list_tokens"] == {

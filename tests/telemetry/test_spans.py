@@ -48,7 +48,7 @@ def test_a_call_follows_the_conventions_for_mcp() -> None:
         "session.id": "s-1",
         "network.transport": "tcp",
         "network.protocol.name": "http",
-        "aggregator.door": "http",
+        "aggregator.frontend": "http",
         "aggregator.via": "call_tool",
         "aggregator.tenant": "acme",
         "aggregator.key.id": "agk_1",
@@ -90,7 +90,7 @@ def test_every_step_has_its_span_below_the_call() -> None:
 
 
 def test_a_call_at_the_stdio_door_and_one_over_v1() -> None:
-    piped, posted = made(call(door="stdio"))[0], made(call(door="v1"))[0]
+    piped, posted = made(call(frontend="stdio"))[0], made(call(frontend="v1"))[0]
     assert piped.attributes["network.transport"] == "pipe"
     assert "network.protocol.name" not in piped.attributes
     assert posted.name == "execute_tool weather.get_forecast"

@@ -23,9 +23,9 @@ def codes(answer: ApiResponse) -> list[str | None]:
     return [record.get("error", {}).get("code") for record in answer.body["results"]]
 
 
-async def test_one_call(enter: OpenApi) -> None:
+async def test_one_call(open_api: OpenApi) -> None:
     """A6, A10, C8: role, name and content, and nothing else; the id if there was one."""
-    async with enter("one") as api:
+    async with open_api("one") as api:
         answer = await api.call("weather.get", BEIJING)
         assert (answer.status, answer.body) == (200, {"role": "tool", "name": "weather.get", "content": SUNNY})
         said = {"response": "让我查一下", "tool_call": {"name": "weather/get", "arguments": BEIJING, "id": "c7"}}
@@ -33,9 +33,9 @@ async def test_one_call(enter: OpenApi) -> None:
         assert answer.body == {"role": "tool", "tool_call_id": "c7", "name": "weather/get", "content": SUNNY}
 
 
-async def test_calls_of_openai(enter: OpenApi) -> None:
+async def test_calls_of_openai(open_api: OpenApi) -> None:
     """A6, B3: the assistant's message as it is; messages back that can be appended as they are."""
-    async with enter("one") as api:
+    async with open_api("one") as api:
         answer = await api.calls(("weather__get", BEIJING), ("weather__picture", {}), ("weather__measure", {}))
         assert answer.status == 200
         assert answer.body["messages"] == [
@@ -51,14 +51,14 @@ async def test_calls_of_openai(enter: OpenApi) -> None:
         assert codes(answer) == [None, None, None]
 
 
-async def test_tool_uses_of_anthropic(enter: OpenApi) -> None:
+async def test_tool_uses_of_anthropic(open_api: OpenApi) -> None:
     """A6, C10: blocks in, blocks out."""
     content = [
         {"type": "text", "text": "Let me look."},
         {"type": "tool_use", "id": "u1", "name": "weather__get", "input": BEIJING},
         {"type": "tool_use", "id": "u2", "name": "weather__refuse", "input": {}},
     ]
-    async with enter("one") as api:
+    async with open_api("one") as api:
         answer = await api.post("tool_calls", {"role": "assistant", "content": content})
         assert answer.body["messages"] == [
             {
@@ -71,17 +71,17 @@ async def test_tool_uses_of_anthropic(enter: OpenApi) -> None:
         ]
 
 
-async def test_calls_run_side_by_side(enter: OpenApi) -> None:
+async def test_calls_run_side_by_side(open_api: OpenApi) -> None:
     """A6: the first waits for the second, and is answered first."""
-    async with enter("one") as api:
+    async with open_api("one") as api:
         answer = await api.calls(("weather.hold", {"key": "side"}), ("weather.release", {"key": "side"}))
         assert [message["content"] for message in answer.body["messages"]] == ["side", "released"]
 
 
-async def test_one_that_fails_fails_no_other(enter: OpenApi) -> None:
+async def test_one_that_fails_fails_no_other(open_api: OpenApi) -> None:
     """A6, C12: each has its own end, told in its place."""
     bad = {"id": "c9", "type": "function", "function": {"name": "weather__get", "arguments": '{"city": '}}
-    async with enter("two") as api:
+    async with open_api("two") as api:
         answer = await api.calls(("weather.nothing", {}), ("weather.decline", {}), ("weather.get", BEIJING))
         assert answer.status == 200
         assert codes(answer) == ["unknown_tool", "upstream_rpc_error", None]
@@ -96,17 +96,17 @@ async def test_one_that_fails_fails_no_other(enter: OpenApi) -> None:
         assert "not valid JSON" in answer.body["messages"][0]["content"]
 
 
-async def test_an_error_of_the_tool(enter: OpenApi) -> None:
+async def test_an_error_of_the_tool(open_api: OpenApi) -> None:
     """C12: its own words, marked as an error; no object, since nobody refused anything."""
-    async with enter("one") as api:
+    async with open_api("one") as api:
         answer = await api.call("weather.refuse")
         assert answer.status == 200
         assert answer.body == {"role": "tool", "name": "weather.refuse", "content": "no such city", "is_error": True}
 
 
-async def test_arguments_that_do_not_fit(enter: OpenApi) -> None:
+async def test_arguments_that_do_not_fit(open_api: OpenApi) -> None:
     """C13, D6, F3: 400, the field named to the model and to programs; the tightened schema counts."""
-    async with enter("one") as api:
+    async with open_api("one") as api:
         answer = await api.call("weather.get", {})
         assert (answer.status, answer.body["error"]["code"]) == (400, "invalid_arguments")
         assert answer.body["error"]["missing"] == ["city"]
@@ -116,9 +116,9 @@ async def test_arguments_that_do_not_fit(enter: OpenApi) -> None:
         assert (await api.call("shop.put", {"amount": 50})).status == 200
 
 
-async def test_a_call_that_is_not_allowed(enter: OpenApi) -> None:
+async def test_a_call_that_is_not_allowed(open_api: OpenApi) -> None:
     """D5, F3: 403 and a code; the same call of another agent goes on."""
-    async with enter("one") as api, enter("two") as other:
+    async with open_api("one") as api, open_api("two") as other:
         answer = await api.call(f"shop.{SECRET}wipe")
         assert (answer.status, answer.body["is_error"]) == (403, True)
         assert (answer.body["error"]["code"], answer.body["error"]["status"]) == ("tool_not_allowed", 403)
@@ -126,26 +126,26 @@ async def test_a_call_that_is_not_allowed(enter: OpenApi) -> None:
         assert (await other.call(f"shop.{SECRET}wipe")).status == 200
 
 
-async def test_a_hidden_denial_is_an_unknown_tool(enter: OpenApi) -> None:
+async def test_a_hidden_denial_is_an_unknown_tool(open_api: OpenApi) -> None:
     """D5: the same answer but for the name."""
-    async with enter("hidden") as api:
+    async with open_api("hidden") as api:
         denied, unknown = [await api.call(f"shop.{name}") for name in (f"{SECRET}wipe", "vwkwipe")]
         assert (denied.status, unknown.status) == (404, 404)
         assert json.dumps(denied.body).replace(f"{SECRET}wipe", "") == json.dumps(unknown.body).replace("vwkwipe", "")
 
 
-async def test_an_unknown_tool_and_what_may_be_meant(enter: OpenApi) -> None:
+async def test_an_unknown_tool_and_what_may_be_meant(open_api: OpenApi) -> None:
     """A10: 404, with names in the spelling that the form has."""
-    async with enter("one") as api:
+    async with open_api("one") as api:
         answer = await api.call("weather.gett", BEIJING)
         assert (answer.status, answer.body["error"]["nearest"][0]) == (404, "weather.get")
         answer = await api.calls(("weather__gett", BEIJING))
         assert (answer.status, answer.body["results"][0]["error"]["nearest"][0]) == (404, "weather__get")
 
 
-async def test_a_service_that_is_down(enter: OpenApi) -> None:
+async def test_a_service_that_is_down(open_api: OpenApi) -> None:
     """A7: 200 and a friendly word, and the conversation goes on."""
-    async with enter("one") as api:
+    async with open_api("one") as api:
         answer = await api.call("down.anything")
         assert (answer.status, answer.body["is_error"], answer.body["role"]) == (200, True, "tool")
         assert answer.body["error"]["code"] == "upstream_unavailable"
@@ -178,13 +178,13 @@ async def test_who_leaves_takes_the_calls_along(shared: SecuredHarness, open_har
         await harness.background.elsewhere(toolbox.event_log.until(f"cancelled {key}"))
 
 
-async def test_the_same_answers_as_at_the_mcp_door(shared: SecuredHarness, enter: OpenApi) -> None:
+async def test_the_same_answers_as_at_the_mcp_door(shared: SecuredHarness, open_api: OpenApi) -> None:
     """F3: one pipeline: the texts of results and refusals, word for word."""
     asked: list[tuple[str, dict[str, Any]]] = [
         ("weather.get", BEIJING), ("weather.get", {}), ("weather.refuse", {}), (f"shop.{SECRET}wipe", {}),
         ("shop.put", {"amount": 99}), ("down.x", {}),
     ]  # fmt: skip
-    async with enter("one") as api, shared.connect_as(("http", MODERN), "one") as host:
+    async with open_api("one") as api, shared.connect_as(("http", MODERN), "one") as host:
         for name, arguments in asked:
             result = await host.call(name, arguments).result()
             answer = await api.call(name, arguments)
@@ -214,17 +214,17 @@ async def test_every_call_leaves_one_record(open_harness: OpenHarness) -> None:
         ("shop.get", "ok", None),
         ("shop.get", "denied", "limit_reached"),
     ]
-    assert {(record.door, record.agent_id, record.conversation_id) for record in kept} == {("v1", "one", "talk")}
+    assert {(record.frontend, record.agent_id, record.conversation_id) for record in kept} == {("v1", "one", "talk")}
     assert kept[3].user_id == "ann"
     assert kept[4].rule == "v1.max_calls_per_conversation"
 
 
-async def test_deep_arguments_have_an_answer(enter: OpenApi) -> None:
+async def test_deep_arguments_have_an_answer(open_api: OpenApi) -> None:
     """A7: however deep, a call ends in an answer."""
     deep: Any = "x"
     for _ in range(500):
         deep = [deep]
-    async with enter("one") as api:
+    async with open_api("one") as api:
         answer = await api.call("weather.get", {"city": deep})
         assert (answer.status, answer.body["error"]["code"]) == (400, "invalid_arguments")
         text = '{"tool_call":{"name":"weather.get","arguments":{"city":' + "[" * 100_000 + "]" * 100_000 + "}}}"

@@ -37,13 +37,13 @@ def test_without_a_name_it_is_the_request() -> None:
 
 def test_what_is_over_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """B6: after a day, or when there are too many, the quietest first."""
+    monkeypatch.setattr(conversations, "KEPT", 3)
     counts = Conversations()
     counts.count("one", "old", 0.0).take(1)
     counts.count("one", "new", OVER_AFTER / 2)
     counts.count("one", "now", OVER_AFTER + 1)
     assert len(counts) == 2
     assert counts.count("one", "old", OVER_AFTER + 1).take(1)
-    monkeypatch.setattr(conversations, "KEPT", 3)
     for name in "abcdef":
         counts.count("one", name, OVER_AFTER + 2).take(1)
     assert len(counts) == 3

@@ -28,9 +28,9 @@ OPEN: Final = {"agents": {"one": {"allow": ["*"]}}}
         ({"origin": "https://evil.example"}, "", 403, None),
     ],
 )
-async def test_who_is_not_let_in(enter: OpenApi, headers: Any, query: str, status: int, code: str | None) -> None:
+async def test_who_is_not_let_in(open_api: OpenApi, headers: Any, query: str, status: int, code: str | None) -> None:
     """D4, F3: the same keys and the same guard as at every door; nothing is told, the document neither."""
-    async with enter(None) as api:
+    async with open_api(None) as api:
         for path, method in (("tools", "get"), ("openapi.json", "get"), ("tool_calls", "post")):
             answer = await api.raw(f"{path}{query}", method, headers={**POSTED, **headers}, content=json.dumps(CALL))
             assert answer.status == status
@@ -39,9 +39,9 @@ async def test_who_is_not_let_in(enter: OpenApi, headers: Any, query: str, statu
             assert ("www-authenticate" in answer.headers) == (status == 401)
 
 
-async def test_a_key_in_either_header(shared: SecuredHarness, enter: OpenApi) -> None:
+async def test_a_key_in_either_header(shared: SecuredHarness, open_api: OpenApi) -> None:
     """D4: as at the other doors."""
-    async with enter(None) as api:
+    async with open_api(None) as api:
         for headers in ({"x-api-key": shared.keys["one"]}, {"authorization": f"bearer {shared.keys['one']}"}):
             assert (await api.raw("tools", "get", headers=headers)).status == 200
 
@@ -74,9 +74,9 @@ async def test_a_request_that_is_not_as_it_should_be(open_harness: OpenHarness) 
     assert not toolbox.calls
 
 
-async def test_methods_and_paths(enter: OpenApi) -> None:
+async def test_methods_and_paths(open_api: OpenApi) -> None:
     """C13: 405 names the method that is due; a slash at the end does not matter."""
-    async with enter("one") as api:
+    async with open_api("one") as api:
         answer = await api.raw("tools", "post", content="{}", headers=POSTED)
         assert (answer.status, answer.headers["allow"]) == (405, "GET")
         answer = await api.raw("tool_calls", "get")
@@ -97,9 +97,9 @@ async def test_a_door_that_is_closed(open_harness: OpenHarness) -> None:
         assert "v1" not in (await client.get("/")).json()
 
 
-async def test_the_document_is_whole(enter: OpenApi) -> None:
+async def test_the_document_is_whole(open_api: OpenApi) -> None:
     """B3: its schemas are schemas, its references lead somewhere, each operation says what it answers."""
-    async with enter("one") as api:
+    async with open_api("one") as api:
         document = api.document
     assert document is not None
     assert document["openapi"] == "3.1.0"

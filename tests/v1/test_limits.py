@@ -78,9 +78,9 @@ async def test_what_was_not_sent_does_not_count(open_harness: OpenHarness, tmp_p
     assert [call["name"] for call in toolbox.calls] == ["get"]
 
 
-async def test_the_limits_of_the_policy_hold_here_too(enter: OpenApi) -> None:
+async def test_the_limits_of_the_policy_hold_here_too(open_api: OpenApi) -> None:
     """B6, F3: by the id that was given; a call that names no conversation is not made."""
-    async with enter("limited") as api:
+    async with open_api("limited") as api:
         arguments = {"city": "北京"}
         assert (await api.call("weather.get", arguments, conversation_id="policy")).status == 200
         over = await api.call("weather.get", arguments, conversation_id="policy")

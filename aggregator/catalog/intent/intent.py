@@ -4,7 +4,6 @@ Law 1: nothing is named that is not among the tools given, nor a server that has
 Law 2: the same message, tools and servers give the same answer; what is not given has no part in it.
 """
 
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -16,6 +15,7 @@ from aggregator.catalog.intent.names import ServerWords, ToolNames, names_of
 from aggregator.catalog.intent.order import Rank
 from aggregator.catalog.intent.rules import Message, Rule, pointing
 from aggregator.catalog.intent.text import read
+from aggregator.domain.lru import LruCache
 from aggregator.domain.records import ToolRecord
 
 __all__ = ["IntentMatcher", "Match", "Rank", "Rule", "ServerWords", "snippet"]
@@ -48,8 +48,8 @@ class IntentMatcher:
     def __init__(self, servers: Iterable[ServerWords]) -> None:
         self._servers = {server.id: server for server in servers}
         self._keywords = TriggerKeywords((server.id, server.trigger_keywords) for server in self._servers.values())
-        self._names: OrderedDict[tuple[int, frozenset[str] | None], tuple[Sequence[ToolRecord], ToolNames]] = (
-            OrderedDict()
+        self._names: LruCache[tuple[int, frozenset[str] | None], tuple[Sequence[ToolRecord], ToolNames]] = LruCache(
+            _KEPT
         )
 
     def __repr__(self) -> str:
@@ -87,10 +87,7 @@ class IntentMatcher:
             kept = (tools, names_of(seen, self._servers))
             if not isinstance(tools, tuple):
                 return kept[1]
-            self._names[key] = kept
-            while len(self._names) > _KEPT:
-                self._names.popitem(last=False)
-        self._names.move_to_end(key)
+            self._names.put(key, kept)
         return kept[1]
 
 

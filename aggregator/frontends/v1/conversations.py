@@ -4,8 +4,9 @@ What counts is what was sent to an upstream, as with the limits of the policies:
 a person, may be put right and made again. A loop of refused calls costs nobody but the caller.
 """
 
-from collections import OrderedDict
 from typing import Final
+
+from aggregator.domain.lru import LruCache
 
 KEPT: Final = 100_000
 # Seconds after its last call that a conversation is taken for over.
@@ -37,7 +38,7 @@ class Conversations:
     """By agent and name; the one not heard of for longest is forgotten first."""
 
     def __init__(self) -> None:
-        self._counts: OrderedDict[tuple[str, str], CallCount] = OrderedDict()
+        self._counts: LruCache[tuple[str, str], CallCount] = LruCache(KEPT)
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -49,12 +50,9 @@ class Conversations:
         key = (agent_id, conversation)
         known = self._counts.get(key)
         if known is None or known.last <= now - OVER_AFTER:
-            known = self._counts[key] = CallCount()
+            known = CallCount()
+            self._counts.put(key, known)
         known.last = now
-        self._counts.move_to_end(key)
-        self._forget(now)
+        while (oldest := self._counts.oldest()) is not None and oldest.last <= now - OVER_AFTER:
+            self._counts.pop_oldest()
         return known
-
-    def _forget(self, now: float) -> None:
-        while len(self._counts) > KEPT or next(iter(self._counts.values())).last <= now - OVER_AFTER:
-            self._counts.popitem(last=False)

@@ -237,7 +237,7 @@ class Pipeline:
         refuse_look_alikes(asked.params)
         tool = await self._resolver.find(view, asked.name, asked.style)
         name_tool(record, tool)
-        if tool.only_for_apps and (asked.via is not None or record.door == "v1"):
+        if tool.only_for_apps and (asked.via is not None or record.frontend == "v1"):
             # These are ways of models, and that is for a host's own doing (ext-apps, `visibility`).
             raise UnknownTool(asked.name, [], meant=tool)
         return Permitted(ResolvedCall(asked, tool), view.ruling(tool), record)
@@ -277,7 +277,9 @@ class Pipeline:
         if not self._inquiries.parks(matter, behind):
             return await self._carry(checked, matter, behind, back)
         # What goes on when this request is answered must not write into its record.
-        apart = CallRecord(record.trace, record.started, record.agent_id, record.asked_name, record.door, record.began)
+        apart = CallRecord(
+            record.trace, record.started, record.agent_id, record.asked_name, record.frontend, record.began
+        )
         apart.approved_by = record.approved_by
         permitted = Permitted(checked.permitted.resolved, checked.permitted.ruling, apart)
         work = partial(self._carry, Checked(permitted, checked.arguments), matter, behind, back)

@@ -1,7 +1,7 @@
 """Counting calls against the limits of the policy. Charged when a call is forwarded, and only then."""
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
@@ -11,6 +11,7 @@ from typing import Final
 
 from aggregator.domain.call import CONVERSATION_KEY
 from aggregator.domain.errors import Blame, OverLimit
+from aggregator.domain.lru import LruCache
 from aggregator.policy.limits import Limit, Limits
 
 MINUTE: Final = 60.0
@@ -29,7 +30,7 @@ class RateLimits:
     def __init__(self) -> None:
         self._minutes: dict[Counter, deque[float]] = {}
         self._running: dict[Counter, int] = {}
-        self._conversations: OrderedDict[tuple[Counter, str], int] = OrderedDict()
+        self._conversations: LruCache[tuple[Counter, str], int] = LruCache(_CONVERSATIONS)
 
     def charged(
         self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False
@@ -92,16 +93,13 @@ class RateLimits:
                 f"(`_meta` key {CONVERSATION_KEY!r})."
             )
             raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most)
-        elif self._conversations.get((limit.counter, conversation), 0) >= limit.most:
+        elif (self._conversations.peek((limit.counter, conversation)) or 0) >= limit.most:
             said = f"{tool} was not called: at most {limit.most} such calls are allowed in one conversation."
             raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most)
 
     def _count(self, counter: Counter, conversation: str) -> None:
         key = (counter, conversation)
-        self._conversations[key] = self._conversations.get(key, 0) + 1
-        self._conversations.move_to_end(key)
-        while len(self._conversations) > _CONVERSATIONS:
-            self._conversations.popitem(last=False)
+        self._conversations.put(key, (self._conversations.peek(key) or 0) + 1)
 
 
 class _Charge:

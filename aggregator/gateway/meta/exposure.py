@@ -3,7 +3,6 @@
 Law: the choice depends on the agent, the frontend and the catalog only, never on earlier calls.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Final
@@ -14,6 +13,7 @@ from aggregator.catalog.pages import rendered
 from aggregator.config.model import Config
 from aggregator.config.settings import Expose
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
+from aggregator.domain.lru import LruCache
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
@@ -40,7 +40,7 @@ class Exposure:
         self._meta = meta
         self._pinned = tuple(pinned)
         self._budget = budget
-        self._kept: OrderedDict[tuple[str, Expose], tuple[Listing, Listing]] = OrderedDict()
+        self._kept: LruCache[tuple[str, Expose], tuple[Listing, Listing]] = LruCache(_KEPT)
 
     def reconfigure(self, pinned: Iterable[str], budget: int) -> None:
         """Take the pinned patterns and the budget of a new configuration."""
@@ -55,12 +55,11 @@ class Exposure:
         kept = self._kept.get(key)
         if kept is None or kept[0] is not whole:
             return self._keep(key, whole, at_once(self._listed(view, whole, expose)))
-        self._kept.move_to_end(key)
         return kept[1]
 
     def is_ready(self, view: View, whole: Listing, expose: Expose) -> bool:
         """Return whether `listing` is cached, or `whole` short."""
-        kept = self._kept.get((view.principal.agent_id, expose))
+        kept = self._kept.peek((view.principal.agent_id, expose))
         return expose == "all" or len(whole) <= _AT_ONCE or (kept is not None and kept[0] is whole)
 
     async def prepare(self, view: View, whole: Listing, expose: Expose, slices: Slices) -> None:
@@ -69,10 +68,7 @@ class Exposure:
         self._keep((view.principal.agent_id, expose), whole, listed)
 
     def _keep(self, key: tuple[str, Expose], whole: Listing, listed: Listing) -> Listing:
-        self._kept[key] = whole, listed
-        self._kept.move_to_end(key)
-        while len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+        self._kept.put(key, (whole, listed))
         return listed
 
     def costs(self) -> dict[str, tuple[int, int]]:

@@ -1,12 +1,12 @@
 """`completion/complete`: values for an argument of a prompt or of a resource template, from its server."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
 from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, OverLimit, UpstreamRpcError
+from aggregator.domain.lru import LruCache
 from aggregator.domain.missing import ItemRefused
 from aggregator.gateway.calls.relay import ResolvedItem, forward
 from aggregator.gateway.offers import Offers
@@ -36,7 +36,7 @@ class Completion:
         self._resources = resources
         self._prompts = prompts
         self._permission = permission
-        self._paces: OrderedDict[Hashable, TokenBucket] = OrderedDict()
+        self._paces: LruCache[Hashable, TokenBucket] = LruCache(_PAIRS)
         # Greetings of servers that answered with "method not found".
         self._mute: dict[str, Negotiated] = {}
 
@@ -80,10 +80,8 @@ class Completion:
     def _pace(self, found: ResolvedItem, question: Request) -> None:
         server, principal = found.link.config.id, question.host.principal
         pair = principal.tenant, principal.agent_id, server
-        bucket = self._paces.pop(pair, None) or TokenBucket(RATE, BURST)
-        self._paces[pair] = bucket
-        if len(self._paces) > _PAIRS:
-            self._paces.popitem(last=False)
+        bucket = self._paces.get(pair) or TokenBucket(RATE, BURST)
+        self._paces.put(pair, bucket)
         if not bucket.allows(1.0, asyncio.get_running_loop().time()):
             said = f"{server} is asked for completions {RATE:g} times a second at most."
             over = OverLimit(found.name, said, limit="completions_per_second", most=int(RATE), retry_after=1)

@@ -6,7 +6,6 @@ Law: every answer is made from the agent's own list, so that nothing can be foun
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pkgutil import resolve_name
@@ -17,6 +16,7 @@ from aggregator.catalog.listing import Listing
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.servers.names import source_of
 from aggregator.domain.bounds.slices import Slices
+from aggregator.domain.lru import LruCache
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views.current import CurrentCatalog
@@ -111,7 +111,7 @@ class Finder:
         self._indexed: dict[str, tuple[str, tuple[ToolRecord, ...]]] = {}
         self._stale = asyncio.Event()
         self._fresh = asyncio.Event()
-        self._sights: OrderedDict[str, _VisibleServer] = OrderedDict()
+        self._sights: LruCache[str, _VisibleServer] = LruCache(_SIGHTS_KEPT)
         self._intents: IntentMatcher | None = None
         self._meanings: SemanticIndex | None = None
         check_search(config)
@@ -242,10 +242,8 @@ class Finder:
         agent = view.principal.agent_id
         known = self._sights.get(agent)
         if known is None or known.index is not self._index or known.listing is not listing:
-            known = self._sights[agent] = _VisibleServer(self._index, listing, self._index.sight(by_name), by_name)
-            while len(self._sights) > _SIGHTS_KEPT:
-                self._sights.popitem(last=False)
-        self._sights.move_to_end(agent)
+            known = _VisibleServer(self._index, listing, self._index.sight(by_name), by_name)
+            self._sights.put(agent, known)
         return known
 
     def _reindex(self, catalog: Catalog) -> None:

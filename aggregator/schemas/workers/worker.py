@@ -9,7 +9,6 @@ in eight bytes and so much JSON. An order is `[key, seconds]` and the value in a
 import os
 import signal
 import sys
-from collections import OrderedDict
 from contextlib import suppress
 from math import inf
 from typing import Any, BinaryIO, Final
@@ -17,6 +16,7 @@ from typing import Any, BinaryIO, Final
 if sys.platform != "win32":
     import resource
 
+from aggregator.domain.lru import LruCache
 from aggregator.schemas.check import SchemaCheck, compile_check
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.wire.codec import decode, encode
@@ -39,19 +39,17 @@ def main() -> None:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     orders, answers = sys.stdin.buffer, sys.stdout.buffer
-    checks: OrderedDict[str, SchemaCheck | str] = OrderedDict()
+    checks: LruCache[str, SchemaCheck | str] = LruCache(_KEPT)
     _write(answers, READY)
     while (order := _read(orders)) is not None:
         key, seconds = order
         value = _read(orders)
         _die_in(seconds + _GRACE)
-        if key not in checks:
+        check = checks.get(key)
+        if check is None:
             _write(answers, UNKNOWN)
-            checks[key] = _compiled(_read(orders))
-            while len(checks) > _KEPT:
-                checks.popitem(last=False)
-        checks.move_to_end(key)
-        check = checks[key]
+            check = _compiled(_read(orders))
+            checks.put(key, check)
         if isinstance(check, str):
             _write(answers, {"unusable": check})
         else:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select
 
-from aggregator.storage.audit.chain import BEGUN, CALL, ChainEntry, entry
+from aggregator.storage.audit.chain import BEGUN, CALL, ChainEntry, entry, with_present_names
 from aggregator.storage.tables import audit_events, audit_under_way, mcp_tool_call_log
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ def _interrupted(connection: Connection, seq: int) -> ChainEntry | None:
     if told is None:
         log.error("the audit log does not say which call began in its row %d, so that has no row of its own", seq)
         return None
-    known = {name: value for name, value in told["call"].items() if name in _CALLS}
+    known = {name: value for name, value in with_present_names(told["call"]).items() if name in _CALLS}
     return entry(CALL, {**known, "status": INTERRUPTED, "error_code": INTERRUPTED, "error_message": _SAID})
 
 

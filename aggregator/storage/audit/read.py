@@ -176,24 +176,26 @@ async def open_reader(url: str) -> AsyncIterator[AuditReader]:
         sqlite.only_look(engine.raw)
     try:
         async with engine.read() as connection:
-            missing, columns = await connection.run_sync(_looked_over)
+            missing, is_current = await connection.run_sync(_looked_over)
         if missing and len(missing) < len(_TABLES):
             raise StorageError(f"The audit log is NOT whole: its table {missing[0]} was removed from the database.")
         if missing:
             raise StorageError("This database has no audit log: no gateway of this version has used it yet.")
-        if not columns >= set(audit_heads.c.keys()):
+        if not is_current:
             raise StorageError("An older version of aggregator made this audit log: start a gateway of this one first.")
         yield AuditReader(engine)
     finally:
         await engine.close()
 
 
-def _looked_over(connection: Connection) -> tuple[list[str], set[str]]:
-    """Which tables of the log are missing, and the columns of the one that says where it ends."""
+def _looked_over(connection: Connection) -> tuple[list[str], bool]:
+    """Return which tables of the log are missing, and whether the others have every column."""
     found = inspect(connection)
     missing = [table.name for table in _TABLES if not found.has_table(table.name)]
-    heads = audit_heads.name
-    return missing, set() if heads in missing else {one["name"] for one in found.get_columns(heads)}
+    columns = {
+        table: {one["name"] for one in found.get_columns(table.name)} for table in _TABLES if table.name not in missing
+    }
+    return missing, all(known >= set(table.c.keys()) for table, known in columns.items())
 
 
 async def ends(connection: AsyncConnection) -> LogBounds | None:

@@ -5,11 +5,21 @@ an older state of the database can put that back. Only what was noted elsewhere 
 """
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from aggregator.storage.audit.chain import GENESIS, TIMES, TRIMMED, ChainKey, Head, digested, link, trim_told
+from aggregator.storage.audit.chain import (
+    GENESIS,
+    TIMES,
+    TRIMMED,
+    ChainKey,
+    Head,
+    digested,
+    link,
+    trim_told,
+    with_first_names,
+)
 from aggregator.storage.audit.read import AuditReader, LogBounds, LogRow, ends, next_rows
 from aggregator.storage.errors import StorageError
 
@@ -133,19 +143,20 @@ class Verifier:
         )
 
     def _changed(self, row: LogRow) -> bool:
-        """Whether a row is not what its digest says."""
-        content = _content(row)
-        if content is None:
-            return True
+        """Return whether a row is not what its digest says, under its present names or its first ones."""
+        return not any(self._fits(row, content) for content in _contents(row))
+
+    def _fits(self, row: LogRow, content: str) -> bool:
+        """Return whether the digest of a row is that of this content in its place."""
         if self._key is not None and link(row.previous, row.seq, content, self._key) == row.digest:
             if self._keyed_from is None:
                 self._keyed_from = row.seq
-            return False
-        if link(row.previous, row.seq, content) != row.digest:
             return True
+        if link(row.previous, row.seq, content) != row.digest:
+            return False
         if self._keyed_from is not None:
             self._fault(row.seq, "It was made without the key.")
-        return False
+        return True
 
     def _hold_against_key(self, record: LogBounds, key: ChainKey) -> None:
         if self._keyed_from is None:
@@ -203,13 +214,15 @@ async def verify(
     return verifier.end()
 
 
-def _content(row: LogRow) -> str | None:
-    """The digest of the columns of a row; None where no row of ours can be like that."""
+def _contents(row: LogRow) -> Iterator[str]:
+    """Yield the digests that the columns of a row may have; none where the gateway writes no such row."""
     try:
         for name, value in row.values.items():
             if isinstance(value, bytes) or (name in TIMES and round(value, 6) != value):
-                return None  # it is digested as something else, which it may have been
-        content, size = digested(row.kind, row.values)
-        return content if size == row.size else None
+                return  # digested as something else, which the value may have been
+        for values in (row.values, with_first_names(row.values)):
+            content, size = digested(row.kind, values)
+            if size == row.size:
+                yield content
     except (TypeError, ValueError, OverflowError):
-        return None  # something that no row of ours holds
+        return  # a value that no row of the gateway holds

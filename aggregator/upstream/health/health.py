@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from math import ceil
+from random import SystemRandom
 from time import monotonic
 from typing import Any, Final
 
@@ -22,7 +23,6 @@ from aggregator.domain.errors import (
     UpstreamRpcError,
     UpstreamUnavailable,
 )
-from aggregator.domain.own_random import roll
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.health.circuit_breaker import CircuitBreaker
 from aggregator.upstream.health.latency import WINDOW, LatencyWindow
@@ -196,7 +196,7 @@ class Health:
 
     async def _ask(self, session: UpstreamSession) -> None:
         began, modern = monotonic(), session.greeting.era == "modern"
-        self._chance = roll()
+        self._chance = SystemRandom().random()
         if self.circuit.due(began):
             self.circuit.begin_trial(began)
         method, params = ("server/discover", {"_meta": dict(session.envelope)}) if modern else ("ping", {})
@@ -223,7 +223,7 @@ class Health:
                 self._closed()
             return
         self.circuit.limit = self._config().health.failures
-        if self.circuit.fail(began, now, roll()):
+        if self.circuit.fail(began, now, SystemRandom().random()):
             server, failures = self._config().id, self.circuit.failures
             said = "server %s does not answer (%d requests in a row): calls are refused until it does; %s"
             log.warning(said, server, failures, self._again(now))

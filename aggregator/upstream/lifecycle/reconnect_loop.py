@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from random import SystemRandom
 
 from aggregator.config.model import ServerConfig
-from aggregator.domain.own_random import roll
 from aggregator.upstream.lifecycle import idle as rest
 from aggregator.upstream.lifecycle.backoff import Attempts
 from aggregator.upstream.lifecycle.failures import Failure
@@ -69,7 +69,7 @@ class ReconnectLoop:
             return
         life.move("rest", "it starts in a moment, or with its first call")
         try:
-            async with asyncio.timeout(rest.lazy(roll())):
+            async with asyncio.timeout(rest.lazy(SystemRandom().random())):
                 while life.asleep:
                     await life.moved()
         except TimeoutError:
@@ -78,7 +78,7 @@ class ReconnectLoop:
     def _set_back(self, end: Failure, tries: Attempts) -> float:
         """Take note of an attempt that failed or a connection that ended; the seconds until the next."""
         life, reason = self._life, tries.told(end)
-        pause = tries.pause(end, roll())
+        pause = tries.pause(end, SystemRandom().random())
         life.move("lost" if life.state == "ready" else "failed", reason, pause)
         if end.lasting and life.state == "reconnecting":
             life.move("gave_up", reason, pause)

@@ -6,13 +6,13 @@ Law: without its tools a server is not there; any other list that cannot be had 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from random import SystemRandom
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.domain.errors import METHOD_NOT_FOUND, RpcError, UpstreamError
 from aggregator.domain.freshness import Freshness
-from aggregator.domain.own_random import roll
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.list_kinds import LIST_CHANGE_FILTERS, LISTS_CHANGED, WAYS, Kind
@@ -152,7 +152,7 @@ class UpstreamLists:
             if not self._unread:
                 self._all_read.set()
             if failures:
-                await asyncio.sleep(backoff.delay(failures, roll()))
+                await asyncio.sleep(backoff.delay(failures, SystemRandom().random()))
                 self._stale[kind].set()
             elif again:
                 await asyncio.sleep(REFRESH_PAUSE)
@@ -230,7 +230,7 @@ class UpstreamLists:
             except (PeerGone, UpstreamError) as error:
                 log.debug("%s: its subscription broke off: %s", self.config.id, error)
             failures = 1 if loop.time() - began > backoff.STABLE else failures + 1
-            await asyncio.sleep(backoff.delay(failures, roll()))
+            await asyncio.sleep(backoff.delay(failures, SystemRandom().random()))
 
 
 def _listed(capability: Any) -> bool:

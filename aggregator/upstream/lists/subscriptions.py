@@ -6,11 +6,11 @@ Law: an upstream is asked once for a resource, however many want it, and again o
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from random import SystemRandom
 from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamError, UpstreamRpcError, UpstreamTimeout, UpstreamUnavailable
-from aggregator.domain.own_random import roll
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lists.lists import Current, Lose
@@ -216,7 +216,7 @@ class UpstreamSubscriptions:
                 self._held = frozenset()
                 continue
             failures = 1 if loop.time() - began > backoff.STABLE else failures + 1
-            await asyncio.sleep(backoff.delay(failures, roll()))
+            await asyncio.sleep(backoff.delay(failures, SystemRandom().random()))
             self.forget()
 
     async def _acknowledgement(self, tasks: Tasks, stream: asyncio.Task[Any]) -> None:

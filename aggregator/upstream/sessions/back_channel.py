@@ -5,7 +5,6 @@ Law: a question reaches the host whose call it belongs to, or nobody. Where that
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +13,7 @@ from aggregator.domain.abilities import ELICIT, NOTHING, QUESTIONS, HostCapabili
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
+from aggregator.domain.lru import LruCache
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.caller import Caller, RunningCall
 from aggregator.upstream.redaction import ServerRedaction
@@ -65,8 +65,8 @@ class BackChannel:
         self._server = server
         self._hear = hear
         self._running: dict[RunningCall, None] = {}
-        self._gone: OrderedDict[RunningCall, tuple[Hashable, float]] = OrderedDict()
-        self._pages: OrderedDict[str, Caller] = OrderedDict()
+        self._gone: LruCache[RunningCall, tuple[Hashable, float]] = LruCache(_GONE)
+        self._pages: LruCache[str, Caller] = LruCache(_PAGES)
         self._behind: dict[asyncio.Task[Any], set[RunningCall]] = {}
         self._tasks = Tasks(f"questions of {server}")
         self._anybody = 0.0
@@ -125,10 +125,10 @@ class BackChannel:
         """Note that the host of this call no longer waits for it. Whether the server heeds that is not known: until it
         answers the call all the same, or `memory` seconds are over, a question may belong to it."""
         if running.caller is not None and self.owner is None:
-            self._gone[running] = running.caller.identity, asyncio.get_running_loop().time() + memory
-            if len(self._gone) > _GONE:
-                _, (_, until) = self._gone.popitem(last=False)
-                self._anybody = max(until, self._anybody)
+            until = asyncio.get_running_loop().time() + memory
+            forgotten = self._gone.put(running, (running.caller.identity, until))
+            if forgotten is not None:
+                self._anybody = max(forgotten[1], self._anybody)
 
     def note_pages(self, data: Any, caller: Caller) -> None:
         """An error (-32042) sent this host to pages."""
@@ -196,7 +196,7 @@ class BackChannel:
                 log.info("%s says: %s", self._server, brief(params.get("data")))
         elif method == _COMPLETED:
             page = params.get("elicitationId")
-            caller = self._pages.pop(page, None) if isinstance(page, str) else None
+            caller = self._pages.pop(page) if isinstance(page, str) else None
             if caller is not None and isinstance(page, str):
                 running = any(call.caller is caller for call in self._running)
                 caller.hear_completed(self._server, page, running=running)
@@ -249,18 +249,16 @@ class BackChannel:
         now = asyncio.get_running_loop().time()
         for call, (_, until) in list(self._gone.items()):
             if call.answered or until < now:
-                del self._gone[call]
+                self._gone.pop(call)
         if self._anybody < now:
             self._anybody = 0.0
-        hosts = {host for host, _ in self._gone.values()}
+        hosts = {host for _, (host, _) in self._gone.items()}
         return hosts | {None} if self._anybody else hosts
 
     def _note_page(self, params: Mapping[str, Any], caller: Caller) -> None:
         page = params.get("elicitationId")
         if isinstance(page, str):
-            self._pages[page] = caller
-            if len(self._pages) > _PAGES:
-                self._pages.popitem(last=False)
+            self._pages.put(page, caller)
 
 
 @dataclass(frozen=True, slots=True)
