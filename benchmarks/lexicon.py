@@ -3,7 +3,7 @@
 WORDNET is the folder of the database files of WordNet 3.0 (`data.noun`, `index.noun`, ...); FREQUENCIES a file of
 English words with how often they were counted, such as SymSpell's `frequency_dictionary_en_82_765.txt`.
 
-A word that `meanings.txt` and `subjects.txt` do not know is put under a line of theirs if its first sense in WordNet, a
+A word that `synonyms.txt` and `subjects.txt` do not know is put under a line of theirs if its first sense in WordNet, a
 derived form, its topic or one step up has a word of that line, and the definitions of both share something; or if their
 definitions share much. Takes some minutes.
 """
@@ -18,9 +18,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from aggregator.catalog.search.terms.language import plain
+from aggregator.catalog.search.terms.language import plain_words
 from aggregator.catalog.search.terms.stem import stem
-from aggregator.catalog.search.terms.synonyms import heads, meanings
+from aggregator.catalog.search.terms.synonyms import line_heads, synonyms
 
 _DATA: Final = Path(str(resources.files("aggregator.catalog"))) / "data"
 _PARTS: Final = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
@@ -108,10 +108,10 @@ def _lines(path: Path) -> list[str]:
 
 
 def _related(senses: Mapping[str, Sense], orders: Mapping[str, list[str]], stems: list[str]) -> Iterable[str]:
-    phrases = meanings().phrases
-    known = {term: tuple(mark for mark in marks if mark[0] in "=~") for term, marks in meanings().of.items()}
+    phrases = synonyms().phrases
+    known = {term: tuple(mark for mark in marks if mark[0] in "=~") for term, marks in synonyms().of.items()}
     known = {term: marks for term, marks in known.items() if marks}
-    unsaid = plain().unsaid | plain().little
+    unsaid = plain_words().ignored | plain_words().weak
     forms: dict[str, list[str]] = defaultdict(list)
     for word in orders:
         forms[stem(word)].append(word)
@@ -130,7 +130,7 @@ def _related(senses: Mapping[str, Sense], orders: Mapping[str, list[str]], stems
         scores |= {mark: 1 + like[mark] for mark in list(beside)[:_MARKS] if like.get(mark, 0.0) >= _SOME}
         for mark in sorted(scores, key=lambda mark: (-scores[mark], mark))[:_MARKS]:
             found[mark].append(term)
-    return (f"{head}: {' '.join(sorted(found[mark]))}" for head, mark in heads() if mark in found)
+    return (f"{head}: {' '.join(sorted(found[mark]))}" for head, mark in line_heads() if mark in found)
 
 
 def _unfit(senses: Mapping[str, Sense]) -> frozenset[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.catalog.search.index import SearchIndex, search
-from aggregator.catalog.search.terms.language import plain
+from aggregator.catalog.search.terms.language import plain_words
 from aggregator.catalog.search.terms.stem import stem
 from aggregator.domain.records import ToolRecord
 from benchmarks.report import Table
@@ -35,7 +35,7 @@ def measure(path: Path) -> str:
     queries = [(each["query"], each["tool"]) for each in held["queries"]]
     finders = {
         "FTS5, Porter": _fts5(tools, frozenset()),
-        "FTS5, Porter, stop words": _fts5(tools, plain().unsaid),
+        "FTS5, Porter, stop words": _fts5(tools, plain_words().ignored),
         "BM25 as FastMCP has it": _bm25(tools),
         "aggregator": _ours(tools),
     }
@@ -86,7 +86,7 @@ def _everything(_: ToolRecord) -> bool:
 
 
 def _ours(tools: dict[str, str]) -> Finder:
-    sight = SearchIndex().with_server("tools", "", _records("tools", tools)).sight(_everything)
+    sight = SearchIndex().with_server("tools", "", _records("tools", tools)).visible_to(_everything)
     return lambda query: [hit.tool.own_name for hit in search(sight, query, _DEPTH)]
 
 
@@ -166,7 +166,7 @@ def _cost(tools: dict[str, str], queries: list[str]) -> Table:
         ["memory", f"{held / 2**20:.0f} MiB"],
     ]
     for who, names_seen in (("all", allowed), ("half", half)):
-        sight = index.sight(names_seen)
+        sight = index.visible_to(names_seen)
         kept = _times(lambda query, sight=sight: search(sight, query, 10), queries)  # type: ignore[misc]
         fresh = _times(lambda query, seen=names_seen: index.search(query, seen, 10), queries)  # type: ignore[misc]
         rows.append([f"search, {who} in sight, sight kept: p50, p99", kept])

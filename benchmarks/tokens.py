@@ -10,13 +10,13 @@ from pkgutil import resolve_name
 from statistics import mean
 from typing import Any, Final
 
-from aggregator.catalog.describe.first_sentence import one_line, words_of
+from aggregator.catalog.describe.first_sentence import first_sentence, words_of
 from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
 from aggregator.catalog.describe.markdown import columns
 from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.pages import rendered
 from aggregator.catalog.search.index import SearchIndex
-from aggregator.catalog.validate import vet
+from aggregator.catalog.validate import validate_tools
 from aggregator.config.model import ServerConfig
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.registry import META_TOOLS
@@ -77,7 +77,7 @@ def measure(folder: Path) -> str:
     )
     rows = [[name, *_row(texts, count or estimate)] for name, texts in levels]
     named = "cl100k" if count else "estimated; for cl100k, have `tiktoken` and its file at hand"
-    words = [one_line(tool.definition) for tool in tools]
+    words = [first_sentence(tool.definition) for tool in tools]
     useless = [tool.name for tool, said in zip(tools, words, strict=True) if _useless(tool, said)]
     parts = [
         str(Table(f"{len(tools)} tools, tokens: {named}", heads, rows)),
@@ -120,7 +120,7 @@ def _tools(folder: Path) -> list[ToolRecord]:
     for path in sorted(folder.glob("*.json")):
         definitions = json.loads(path.read_text(encoding="utf-8")).get("tools", [])
         server = ServerConfig(id=path.stem, key=path.stem, prefix=path.stem, type="stdio", command="none")
-        found += vet(server, definitions, ambiguous=False, name_limit=64)[0]
+        found += validate_tools(server, definitions, ambiguous=False, name_limit=64)[0]
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.catalog.catalog import Catalog
-from aggregator.catalog.validate import vet
+from aggregator.catalog.validate import validate_tools
 from aggregator.config.load import load
 from aggregator.config.model import Config
 from aggregator.domain.principal import Principal
@@ -57,7 +57,7 @@ def make_workload(folder: Path, tools: int, agents: int) -> Workload:
     records: list[ToolRecord] = []
     for at, server in enumerate(config.servers):
         definitions = [_definition(number) for number in range(at, tools, _SERVERS)]
-        vetted, warnings = vet(server, definitions, ambiguous=False, name_limit=47)
+        vetted, warnings = validate_tools(server, definitions, ambiguous=False, name_limit=47)
         assert not warnings, warnings
         records += vetted
     policies = folder / f"policies-{tools}-{agents}"

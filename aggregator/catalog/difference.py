@@ -1,4 +1,4 @@
-"""What became of a server's tools between two of its lists. This file decides; it awaits nothing."""
+"""Compare two tool lists of one server. This file decides; it awaits nothing."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,10 @@ _NAMED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class ToolChanges:
-    """Tools by their own names, with the digests of their definitions; of `changed` ones the old and the new."""
+    """The tools added, removed and changed between two lists of one server.
+
+    All three map own names to digests of definitions; `changed` to the old digest and the new one.
+    """
 
     added: Mapping[str, str]
     removed: Mapping[str, str]
@@ -24,7 +27,7 @@ class ToolChanges:
 
 
 def difference(before: Mapping[str, str], after: Mapping[str, str]) -> ToolChanges:
-    """From one list to the next, each as the digests of its tools by name."""
+    """Compare two lists, each given as the digests of its tools by own name."""
     common = before.keys() & after.keys()
     return ToolChanges(
         {name: digest for name, digest in after.items() if name not in common},

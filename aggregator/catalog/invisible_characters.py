@@ -1,4 +1,7 @@
-"""Definitions of one server without characters that nobody sees; what has them where nothing may change is left out."""
+"""Take invisible characters out of the definitions of one server.
+
+A definition that has them where nothing may change, as in its name, is left out.
+"""
 
 from typing import Any
 
@@ -15,17 +18,17 @@ from aggregator.domain.text.invisible import (
 from aggregator.wire.codec import TooDeep, encode
 
 
-class CleanedDefinitions:
-    """Takes one definition after the other, and remembers which names were seen and what was changed.
+class DefinitionCleaner:
+    """The cleaning of one server's definitions, one after the other; it remembers the names seen and what was changed.
 
-    Does nothing where the configuration says that such characters stay.
+    Nothing is changed where the configuration has `invisible_characters: keep`.
     """
 
     def __init__(self, server: ServerConfig, kind: str) -> None:
         self._server = server
         self._kind = kind
         self._keeps = server.invisible_characters == "keep"
-        # A resource is told by its URI: its name is there to be read.
+        # A resource is identified by its URI; its name is only text to read.
         self._exact = SENT if kind in ("tool", "prompt") else SENT - {"name"}
         self._names: dict[str, str] = {}
         self._changed: list[str] = []
@@ -44,8 +47,8 @@ class CleanedDefinitions:
             return f"a name or value in it has characters that cannot be seen ({found})"
         return None
 
-    def cleaned(self, name: str, definition: Any) -> Any:
-        """Return the definition with its texts as people see them."""
+    def clean(self, name: str, definition: Any) -> Any:
+        """Return the definition without invisible characters in its texts."""
         if self._keeps or not _suspect(definition):
             return definition
         changed = changed_texts(definition, cleaned, self._exact)
@@ -54,7 +57,7 @@ class CleanedDefinitions:
         return changed
 
     def warnings(self) -> list[str]:
-        """Return one sentence about everything that was changed, if anything was."""
+        """Return one sentence about all that was changed, or nothing."""
         if not self._changed:
             return []
         more = f" and {len(self._changed) - 1} more" if len(self._changed) > 1 else ""

@@ -1,7 +1,7 @@
-"""An upstream's resources, templates and prompts -> records fit to show, under names and URIs of our own.
+"""Validate an upstream's resources, templates and prompts, and give them names and URIs of our own.
 
-Law: a definition is passed on as it came but for that one field and characters that nobody sees; what cannot be shown
-costs itself only.
+Law: a definition is passed on as it came but for that one field and invisible characters; a definition that cannot be
+shown costs itself only.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from aggregator.catalog.invisible_characters import CleanedDefinitions
+from aggregator.catalog.invisible_characters import DefinitionCleaner
 from aggregator.catalog.templates import leads_anywhere
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
@@ -28,7 +28,7 @@ _DEPTH_LIMIT: Final = 200
 def items(
     server: ServerConfig, kind: ItemKind, definitions: Iterable[Any], *, ambiguous: bool, name_limit: int
 ) -> tuple[tuple[ItemRecord, ...], list[str]]:
-    """The items of one kind in the server's order, and a warning for each that was left out.
+    """Return the items of one kind in the server's order, and a warning for each that was left out.
 
     `ambiguous` and `name_limit` are for the names of prompts, which are made like those of tools.
     """
@@ -38,7 +38,7 @@ def items(
 def item_steps(
     server: ServerConfig, kind: ItemKind, definitions: Iterable[Any], *, ambiguous: bool, name_limit: int
 ) -> Steps[tuple[tuple[ItemRecord, ...], list[str]]]:
-    """Do what `items` does, one definition in a step."""
+    """Return the result of `items`, one definition in a step."""
     key = NAMED_BY[kind]
     records: dict[str, ItemRecord] = {}
     warnings: list[str] = []
@@ -53,7 +53,7 @@ def item_steps(
         if isinstance(own, str) and own not in names:
             names.add(own)
             readings[folded(own)] += 1
-    cleaning = CleanedDefinitions(server, kind)
+    cleaning = DefinitionCleaner(server, kind)
     for own, definition in known:
         yield
         if not isinstance(own, str) or not own:
@@ -78,7 +78,7 @@ def item_steps(
             warnings.append(f"{server.id}: {kind} {own!r:.{_SHOWN}} is left out: {problem}")
             continue
         taken.update(listed.values())
-        record = ItemRecord(kind, server.id, server.prefix, own, cleaning.cleaned(own, definition), listed)
+        record = ItemRecord(kind, server.id, server.prefix, own, cleaning.clean(own, definition), listed)
         if kind != "prompt" and not is_plain(own):
             takes_all = kind == "template" and not server.trusted and leads_anywhere(own)
             record = replace(record, resolved=resolved(own) if len(own) <= LONGEST else "", takes_all=takes_all)

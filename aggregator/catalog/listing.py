@@ -1,4 +1,4 @@
-"""Tools in the order they are shown. A listing is frozen: another list is another listing."""
+"""A list of tools in the order they are shown. Frozen: another list is another object."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,11 +16,11 @@ class Listing(Pages[ToolRecord]):
 
     @property
     def tools(self) -> tuple[ToolRecord, ...]:
-        """In config order of servers, then in each server's own order."""
+        """The tools in config order of servers, then in each server's own order."""
         return self.records
 
     def name_steps(self) -> Steps[Mapping[str, ToolRecord]]:
-        """Return the tools by their canonical names, made when first asked for, one in a step."""
+        """Return the tools by their canonical names, one in a step; built at the first use and kept."""
         if self._by_name is None:
             by_name = {}
             for tool in self.records:

@@ -1,4 +1,4 @@
-"""What a name means, however it is spelled: tools and prompts by their listed names, and by server and own name."""
+"""Look up tools and prompts by name in any spelling: by exposed name, and by server and own name."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic
@@ -9,15 +9,18 @@ from aggregator.domain.names import canonical, spellings
 
 
 class NameLookup(Generic[R]):
-    """Look-ups in dictionaries, made once: of two records under one name the first is found, under one own name the
-    last."""
+    """Look-ups of records by name, built once.
+
+    `by_name` has exposed names, the first of several records counting; `by_own` has pairs of prefix and own name, the
+    last counting.
+    """
 
     def __init__(self, records: Iterable[R] = ()) -> None:
         self.by_name: dict[str, R] = {}
         self.by_own: dict[tuple[str, str], R] = {}
-        at_once(self.more(records))
+        at_once(self.add_steps(records))
 
-    def more(self, records: Iterable[R]) -> Steps[None]:
+    def add_steps(self, records: Iterable[R]) -> Steps[None]:
         """Add further records, one in a step."""
         for record in records:
             yield
@@ -25,13 +28,13 @@ class NameLookup(Generic[R]):
             for name in (canonical(record.prefix, record.own_name), *record.listed.values()):
                 self.by_name.setdefault(name, record)
 
-    def readings(self, name: str) -> Iterator[R]:
-        """The records a name may mean, the likeliest first: as listed, then in every other spelling."""
-        return readings((self,), name)
+    def candidates(self, name: str) -> Iterator[R]:
+        """Return the records a name may mean, the likeliest first: by listed name, then in every other spelling."""
+        return candidates((self,), name)
 
 
-def readings(parts: Sequence[NameLookup[R]], name: str) -> Iterator[R]:
-    """Yield what `NameLookup.readings` yields, of several parts as if all their records were in one."""
+def candidates(parts: Sequence[NameLookup[R]], name: str) -> Iterator[R]:
+    """Yield the records that a name may mean, over several look-ups as if all their records were in one."""
     listed = None
     for part in parts:
         listed = part.by_name.get(name)

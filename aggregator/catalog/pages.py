@@ -15,7 +15,7 @@ from aggregator.wire.codec import Raw, encode
 
 # One page fits clients that take no server-sent event above 1 MiB, with room for the envelope.
 PAGE_BYTES: Final = 700_000
-# Comparing names takes some 20 microseconds each: a miss must not hold up everybody else.
+# Comparing names takes some 20 microseconds each: a miss must not delay other requests.
 _COMPARED: Final = 2_000
 _COMPARED_LENGTH: Final = 200
 _NEAREST: Final = 3
@@ -23,7 +23,7 @@ _ALIKE: Final = 0.6
 
 
 class PageItem(Protocol):
-    """A record of something that is listed; `rendered` keeps its JSON by spelling."""
+    """A record that can be listed; `rendered` keeps its JSON by style of names."""
 
     @property
     def server(self) -> str: ...
@@ -43,7 +43,7 @@ R = TypeVar("R", bound=PageItem)
 
 
 class Pages(Generic[R]):
-    """In config order of servers, then in each server's own order. `field` is what holds a record's name."""
+    """Records in config order of servers, then in each server's own order. `field` is the field of a record's name."""
 
     def __init__(self, records: Iterable[R] = (), field: str = "name") -> None:
         self.records = tuple(records)
@@ -58,15 +58,15 @@ class Pages(Generic[R]):
 
     @cached_property
     def by_server(self) -> Mapping[str, int]:
-        """How many there are of each server."""
+        """The number of records of each server."""
         return Counter(record.server for record in self.records)
 
     def nearest(self, name: str, style: Style = "canonical") -> list[str]:
-        """Up to three listed names that look like `name`, or whose own half equals it."""
+        """Return up to three listed names that look like `name`, or whose own name equals it."""
         return at_once(self.nearest_steps(name, style))
 
     def nearest_steps(self, name: str, style: Style = "canonical") -> Steps[list[str]]:
-        """Find what `nearest` returns, looking at one name in a step."""
+        """Return the result of `nearest`, looking at one name in a step."""
         meant = {prefix for prefix, _ in spellings(name)}
         same: list[str] = []
         named: list[str] = []
@@ -81,7 +81,7 @@ class Pages(Generic[R]):
         if same:
             return same
         candidates = named or [record.listed[style] for record in self.records[:_COMPARED]]
-        # As `difflib.get_close_matches` does it.
+        # Like `difflib.get_close_matches`, one name in a step.
         matcher = SequenceMatcher[str]()
         matcher.set_seq2(name[:_COMPARED_LENGTH])
         alike: list[tuple[float, str]] = []
@@ -95,7 +95,7 @@ class Pages(Generic[R]):
         return [candidate for _, candidate in nlargest(_NEAREST, alike)]
 
     def page(self, style: Style, cursor: str | None) -> tuple[Raw, str | None]:
-        """One page, as JSON bytes of an array, and the cursor of the next one.
+        """Return one page, as JSON bytes of an array, and the cursor of the next one.
 
         A cursor is the name of the last record shown, so it outlives changes of the list.
 
@@ -111,14 +111,14 @@ class Pages(Generic[R]):
         for (body, following), (_, before) in zip(pages[1:], pages, strict=False):
             if before == cursor:
                 return Raw(body), following
-        # The list changed between two pages: go on behind the record that was last.
+        # The list changed between two pages: continue after the record that was last.
         start = next((at for at, record in enumerate(self.records) if record.listed[style] == cursor), None)
         if start is None:
             raise HostError(INVALID_PARAMS, "That cursor is not valid (any more); list again from the start.")
         return self._join(self.records[start + 1 :], style)
 
     def page_steps(self, style: Style) -> Steps[list[tuple[bytes, str | None]]]:
-        """Make all pages with names spelled like this, one record in a step; what is made already is kept."""
+        """Build all pages with names in this style, one record in a step. Pages are kept."""
         if style in self._pages:
             return self._pages[style]
         pages: list[tuple[bytes, str | None]] = []
@@ -139,7 +139,7 @@ class Pages(Generic[R]):
         return pages
 
     def _join(self, records: tuple[R, ...], style: Style) -> tuple[Raw, str | None]:
-        """As many of `records` as fit one page, at least one, and the cursor if some are left."""
+        """Join as many of `records` as fit one page, at least one, and return the cursor if some are left."""
         parts: list[bytes] = []
         size = 0
         for record in records:
@@ -156,7 +156,7 @@ def _array(parts: list[bytes]) -> bytes:
 
 
 def rendered(record: PageItem, style: Style, field: str = "name") -> bytes:
-    """The definition as hosts get it, made once."""
+    """Return the definition as hosts get it, encoded once."""
     known = record.rendered.get(style)
     if known is None:
         definition = in_meta(record.prefix, {**record.definition, field: record.listed[style]})

@@ -1,4 +1,4 @@
-"""The resources, templates and prompts that somebody may have, in order, and what each URI and name means. Frozen.
+"""The snapshot of resources, templates and prompts: their order, and which of them a URI or name means. Frozen.
 
 Rule 1: a URI that stays as it is (`https:`) belongs to the first server that has it; another's is listed as
 `mcp://server/https://...`.
@@ -17,12 +17,12 @@ from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.records import ItemKind, ItemRecord
 from aggregator.domain.uris.exposed import aliased, unwrapped
 
-# A look at one takes a microsecond: a miss must not hold up everybody else.
+# Comparing one takes a microsecond: a miss must not delay other requests.
 _TEMPLATES_TRIED: Final = 2_000
 
 
 class ItemCatalog:
-    """In config order of servers, then in each server's own order."""
+    """Resources, templates and prompts, in config order of servers, then in each server's own order."""
 
     def __init__(self, items: Iterable[ItemRecord] = ()) -> None:
         at_once(self._fill(items))
@@ -55,7 +55,7 @@ class ItemCatalog:
             self._by_uri[record.listed["canonical"]] = record
             self._by_own[record.own_name] = None if record.own_name in self._by_own else record
         self._by_template: dict[str, ItemRecord] = {}
-        # The others say whose they are.
+        # All other templates name their server in the URI.
         self._open: list[ItemRecord] = []
         self._owning: list[ItemRecord] = []
         for record in self.templates.records:
@@ -67,59 +67,61 @@ class ItemCatalog:
                 if unwrapped(uri) is None:
                     self._open.append(record)
         self._prompts: NameLookup[ItemRecord] = NameLookup()
-        yield from self._prompts.more(self.prompts.records)
+        yield from self._prompts.add_steps(self.prompts.records)
 
     def __repr__(self) -> str:
         counts = f"{len(self.resources)} resources, {len(self.templates)} templates, {len(self.prompts)} prompts"
         return f"<Offer of {counts}>"
 
     def listed(self, uri: str) -> ItemRecord | None:
-        """The resource or the template that is listed under this very URI."""
+        """Return the resource or the template that is listed under this very URI."""
         return self._by_uri.get(uri) or self._by_template.get(uri)
 
     def lists(self, server: str, own: str) -> bool:
-        """Whether the server lists this very URI or template of its own."""
+        """Tell whether the server lists this very URI or template of its own."""
         return (server, own) in self._listed
 
-    def spelled_as(self, server: str, resolved: str) -> tuple[str, ...]:
-        """The URIs that the server lists in other spellings than the `resolved` one of `uri_spelling`."""
+    def other_spellings(self, server: str, resolved: str) -> tuple[str, ...]:
+        """Return the URIs that the server lists in other spellings than the `resolved` one of `uri_spelling`."""
         return self._respelled.get((server, resolved), ())
 
     @property
     def unnamed(self) -> int:
-        """How many templates a URI without a server's name in it is held against."""
+        """The number of templates that a URI without a server's name in it is compared with."""
         return min(len(self._open), _TEMPLATES_TRIED)
 
     def fitting(self, uri: str) -> ItemRecord | None:
-        """The first template without a server's name in it that the URI may come from."""
+        """Return the first template without a server's name in it that the URI may come from."""
         tried = self._open[:_TEMPLATES_TRIED]
         return next((record for record in tried if fits(record.listed["canonical"], uri)), None)
 
-    def owned(self, uri: str) -> ItemRecord | None:
-        """The only resource with this for its own URI."""
+    def sole_resource(self, uri: str) -> ItemRecord | None:
+        """Return the only resource with this for its own URI."""
         return self._by_own.get(uri)
 
-    def owner(self, uri: str) -> ItemRecord | None:
-        """The only server's resource, or template that it may come from, with this for its own URI."""
+    def sole_match(self, uri: str) -> ItemRecord | None:
+        """Return the only server's resource with this for its own URI, or the template that the URI may come from."""
         if uri in self._by_own:
             return self._by_own[uri]
         found = [record for record in self._owning[:_TEMPLATES_TRIED] if fits(record.own_name, uri)]
         return found[0] if len({record.server for record in found}) == 1 else None
 
     def prompt(self, name: str) -> Iterator[ItemRecord]:
-        """The prompts a name may mean, the likeliest first."""
-        return self._prompts.readings(name)
+        """Return the prompts that a name may mean, the likeliest first."""
+        return self._prompts.candidates(name)
 
 
-def offer_steps(items: Iterable[ItemRecord]) -> Steps[ItemCatalog]:
-    """Make an offer of these items, one in a step."""
+def item_catalog_steps(items: Iterable[ItemRecord]) -> Steps[ItemCatalog]:
+    """Build the snapshot of these items, one in a step."""
     offer = ItemCatalog.__new__(ItemCatalog)
     yield from offer._fill(items)
     return offer
 
 
 def _distinct(item: ItemRecord, taken: set[str]) -> ItemRecord | None:
-    """Return the item under a URI that nothing else has, and add that to `taken`; None where there is none."""
+    """Return the item under a URI that nothing else has, and add the URI to `taken`; None where there is no such
+    URI.
+    """
     if item.listed["canonical"] in taken:
         if not item.prefix:
             return None

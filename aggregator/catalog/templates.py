@@ -1,6 +1,6 @@
-"""Whether a URI may come from a URI template (RFC 6570): its literal parts are there, in their order.
+"""Match URIs with URI templates (RFC 6570): the literal parts of a template must be there, in their order.
 
-Law: linear in the URI for each expression, whatever the template looks like; no pattern of a server is ever run.
+Law: linear in the URI for each expression, however the template looks; no pattern of a server is ever run.
 """
 
 import re
@@ -16,7 +16,9 @@ _REACHES_FAR: Final = tuple("+#/?&.;")
 
 
 def fits(template: str, uri: str) -> bool:
-    """Whether `uri` may be an expansion of `template`; of several readings the one with the shortest values counts."""
+    """Tell whether `uri` may be an expansion of `template`; of several readings the one with the shortest values
+    counts.
+    """
     literals, far = _parts(template)
     if not uri.startswith(literals[0]):
         return False
@@ -33,7 +35,9 @@ def fits(template: str, uri: str) -> bool:
 
 
 def leads_anywhere(template: str) -> bool:
-    """Whether a template leaves open where its URIs lead: their scheme, or for a scheme of the network their host."""
+    """Tell whether a template leaves open where its URIs lead: their scheme, or for a scheme of the network their
+    host.
+    """
     literals, far = _parts(template)
     if not far:
         return False
@@ -45,6 +49,6 @@ def leads_anywhere(template: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def _parts(template: str) -> tuple[tuple[str, ...], tuple[bool, ...]]:
-    """The literals around the expressions, one more than these, and which of these may hold a slash."""
+    """Return the literals around the expressions, one more than these, and which of these may hold a slash."""
     parts = _EXPRESSION.split(template)
     return tuple(parts[0::2]), tuple(part.startswith(_REACHES_FAR) for part in parts[1::2])

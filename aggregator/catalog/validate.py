@@ -1,6 +1,6 @@
-"""One upstream's tool list -> tools fit to show: what can be mended is mended, what cannot costs that tool only.
+"""Validate the tool list of one upstream: a small fault is repaired, a large one costs that tool only.
 
-Law: a definition is passed on as it came wherever hosts can live with it, but for characters that nobody sees.
+Law: a definition is passed on as it came wherever hosts can live with it, but for invisible characters.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any, Final
 
-from aggregator.catalog.invisible_characters import CleanedDefinitions
+from aggregator.catalog.invisible_characters import DefinitionCleaner
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
@@ -36,20 +36,20 @@ class InvalidDefinition(ValueError):
     """The tool cannot be shown; the message says why."""
 
 
-def vet(
+def validate_tools(
     server: ServerConfig, definitions: list[Any], *, ambiguous: bool, name_limit: int
 ) -> tuple[tuple[ToolRecord, ...], list[str]]:
-    """The tools of one server in its order, and a warning for each that was mended or left out.
+    """Return the tools of one server in its order, and a warning for each that was repaired or left out.
 
     `ambiguous`: another configured server's names could equal these when `.` is read as `_`.
     """
-    return at_once(vet_steps(server, definitions, ambiguous=ambiguous, name_limit=name_limit))
+    return at_once(validate_tools_steps(server, definitions, ambiguous=ambiguous, name_limit=name_limit))
 
 
-def vet_steps(
+def validate_tools_steps(
     server: ServerConfig, definitions: list[Any], *, ambiguous: bool, name_limit: int
 ) -> Steps[tuple[tuple[ToolRecord, ...], list[str]]]:
-    """Do what `vet` does, one definition in a step."""
+    """Return the result of `validate_tools`, one definition in a step."""
     records: dict[str, ToolRecord] = {}
     warnings: list[str] = []
     taken: set[str] = set()
@@ -60,19 +60,19 @@ def vet_steps(
         if isinstance(definition, dict) and isinstance(name := definition.get("name"), str) and name not in names:
             names.add(name)
             readings[folded(name)] += 1
-    cleaning = CleanedDefinitions(server, "tool")
+    cleaning = DefinitionCleaner(server, "tool")
     for definition in definitions:
         yield
         try:
             name = _own_name(definition)
-            if not _wanted(server, name):
+            if not _is_included(server, name):
                 continue
             if name in records:
                 raise InvalidDefinition("the server lists it twice; the first one counts")
-            mended, headers, notes = _mend(definition, over_http=server.type != "stdio")
+            mended, headers, notes = _repaired(definition, over_http=server.type != "stdio")
             if (fault := cleaning.fault(name, definition)) is not None:
                 raise InvalidDefinition(fault)
-            mended = cleaning.cleaned(name, mended)
+            mended = cleaning.clean(name, mended)
         except InvalidDefinition as problem:
             warnings.append(f"{server.id}: tool {_shown(definition)} is left out: {problem}")
             continue
@@ -100,9 +100,10 @@ def vet_steps(
 
 
 def definition_digest(definition: Any) -> str:
-    """A tool's schema version: 32 hex digits that differ when anything in the definition does but the order of names.
+    """Return a tool's schema version: 32 hex digits that differ when anything in the definition does but the order of
+    names.
 
-    What is nested too deeply to be written counts as null. 128 bits: a server could make two definitions with one
+    A definition nested too deeply to be written counts as null. 128 bits: a server could make two definitions with one
     digest of 64, and swap them unseen.
     """
     try:
@@ -121,7 +122,7 @@ def _own_name(definition: Any) -> str:
     return name
 
 
-def _wanted(server: ServerConfig, name: str) -> bool:
+def _is_included(server: ServerConfig, name: str) -> bool:
     tools = server.tools
     included = not tools.include or any(fnmatchcase(name, pattern) for pattern in tools.include)
     return included and not any(fnmatchcase(name, pattern) for pattern in tools.exclude)
@@ -132,7 +133,9 @@ def _timeout(server: ServerConfig, name: str) -> float:
     return min(next(own, server.timeout), server.max_timeout)
 
 
-def _mend(definition: dict[str, Any], *, over_http: bool) -> tuple[dict[str, Any], dict[Path, ParamHeader], list[str]]:
+def _repaired(
+    definition: dict[str, Any], *, over_http: bool
+) -> tuple[dict[str, Any], dict[Path, ParamHeader], list[str]]:
     if deeper_than(definition, _DEPTH_LIMIT):
         raise InvalidDefinition(f"it is nested more than {_DEPTH_LIMIT} levels deep")
     execution = definition.get("execution")
@@ -188,7 +191,7 @@ def _check_schema(schema: Mapping[str, Any], what: str) -> None:
 
 
 def _without_headers(schema: dict[str, Any]) -> dict[str, Any]:
-    """A copy without the `x-mcp-header` annotations; data of that name stays."""
+    """Return a copy without the `x-mcp-header` annotations; data of that name stays."""
     copy: dict[str, Any] = deepcopy(schema)
     for _, node in positions(copy):
         if isinstance(node, dict):

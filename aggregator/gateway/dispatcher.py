@@ -51,7 +51,7 @@ from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.peer import Channel
 
 if TYPE_CHECKING:
-    from aggregator.catalog.intent.intent import Match
+    from aggregator.catalog.intent.intent import IntentMatch
 
 Handler = Callable[["Dispatcher", Request], Awaitable[Mapping[str, Any]]]
 
@@ -207,7 +207,7 @@ class Dispatcher:
             return await self._finder.search(view, query, limit or len(self.catalog), server)
         return (self._finder.of_server(view, server) if server is not None else list(self._finder.tools(view)))[:limit]
 
-    async def match_intent(self, principal: Principal, message: str, limit: int = 10) -> "Match":
+    async def match_intent(self, principal: Principal, message: str, limit: int = 10) -> "IntentMatch":
         """Return the tools that a chat message asks for."""
         await self._startup.settled()
         return await self._finder.match(self.views.of(principal), message, limit)

@@ -1,17 +1,18 @@
-"""What is known of a tool's nature: the upstream's annotations where it is trusted, and the admin's own word.
+"""The annotations of a tool that count: the upstream's where it is trusted, and those the operator declares.
 
-Law: what an untrusted upstream says of its tools does not count; without a word that counts, the worst is assumed.
+Law: what an untrusted upstream says of its tools does not count; where nothing that counts is said, the worst is
+assumed.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-Trait = Literal["destructive", "open_world", "read_only", "idempotent"]
-TRAITS: Final[tuple[Trait, ...]] = ("destructive", "open_world", "read_only", "idempotent")
+Annotation = Literal["destructive", "open_world", "read_only", "idempotent"]
+ANNOTATIONS: Final[tuple[Annotation, ...]] = ("destructive", "open_world", "read_only", "idempotent")
 
 
-class ToolTraits(NamedTuple):
-    """A tool that is `read_only` is never `destructive`, and repeating it is harmless (`idempotent`)."""
+class ToolAnnotations(NamedTuple):
+    """The annotations of a tool that count. A `read_only` tool is never `destructive`, and repeating it is harmless."""
 
     destructive: bool = True
     open_world: bool = True
@@ -19,15 +20,15 @@ class ToolTraits(NamedTuple):
     idempotent: bool = False
 
 
-WORST: Final = ToolTraits()
+WORST: Final = ToolAnnotations()
 
 
-def claimed(definition: Mapping[str, Any], *, trusted: bool) -> ToolTraits:
-    """The traits a tool's `annotations` claim (S/schema, ToolAnnotations: the defaults there are the worst case)."""
+def claimed_annotations(definition: Mapping[str, Any], *, trusted: bool) -> ToolAnnotations:
+    """Return what a tool's `annotations` claim (S/schema, ToolAnnotations: the defaults there are the worst case)."""
     if not trusted or not isinstance(hints := definition.get("annotations"), Mapping):
         return WORST
     read_only = hints.get("readOnlyHint") is True
-    return ToolTraits(
+    return ToolAnnotations(
         destructive=not read_only and hints.get("destructiveHint") is not False,
         open_world=hints.get("openWorldHint") is not False,
         read_only=read_only,
@@ -35,8 +36,8 @@ def claimed(definition: Mapping[str, Any], *, trusted: bool) -> ToolTraits:
     )
 
 
-def declared(traits: ToolTraits, *, read_only: bool, idempotent: bool) -> ToolTraits:
-    """`traits` with what the admin declares of the tool, which counts in any case."""
+def with_declared(traits: ToolAnnotations, *, read_only: bool, idempotent: bool) -> ToolAnnotations:
+    """Return the annotations with those that the operator declares of the tool, which count in any case."""
     if read_only:
         return traits._replace(destructive=False, read_only=True, idempotent=True)
     return traits._replace(idempotent=True) if idempotent else traits

@@ -1,7 +1,8 @@
-"""The road of a decision: everything that speaks for or against, in the order it counts.
+"""Decide about one target: collect everything that speaks for or against, in the order it counts, and pick from it.
 
-Law: `judge` finds, `pick` decides, and explanations show what `judge` found: there is no second road.
-The first denial counts; without one, the first wish for confirmation; without one, the first that allows.
+Law: `collect_findings` finds, `decisive_finding` decides, and explanations show what `collect_findings` found: there is
+no second path to a decision. The first denial counts; without one, the first wish for confirmation; without one, the
+first that allows.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,13 +10,13 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from aggregator.domain.decision import Decision
-from aggregator.policy.annotations import TRAITS, ToolTraits, Trait
+from aggregator.policy.annotations import ANNOTATIONS, Annotation, ToolAnnotations
 from aggregator.policy.patterns import Target
 from aggregator.policy.rules import RULE_FIELDS, Rule, RuleField, Setting
 
 Effect = Literal["deny", "confirm", "allow", "note"]
 
-_TRAIT_WORDS: Final[Mapping[Trait, str]] = {
+_ANNOTATION_WORDS: Final[Mapping[Annotation, str]] = {
     "destructive": "may destroy something",
     "open_world": "reaches the open world",
     "read_only": "only reads",
@@ -24,7 +25,7 @@ _TRAIT_WORDS: Final[Mapping[Trait, str]] = {
 
 
 class MatchedRule(NamedTuple):
-    """A rule that speaks of the target, and the road from the agent to it."""
+    """A rule that speaks of the target, and the line of inheritance from the agent to it."""
 
     rule: Rule
     route: str
@@ -32,7 +33,7 @@ class MatchedRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that speaks for or against; `undo` says how an admin would take it away."""
+    """One reason for or against; `undo` says how an operator would take it away."""
 
     effect: Effect
     rule: str
@@ -44,36 +45,37 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class DecisionFacts:
-    """What `judge` needs to know of an agent and a target. `traits` is None for what has no annotations.
+    """The facts about an agent and a target that a decision depends on.
 
     `claimed_by` is the tenant that claims the target's server, `bindings` are those whose plain name is the target's.
+    `tool_annotations` are the annotations that count, None for a target without any.
     """
 
     agent: str
     target: Target
-    found: Mapping[RuleField, tuple[MatchedRule, ...]]
+    matched: Mapping[RuleField, tuple[MatchedRule, ...]]
     tenant: str | None
     claimed_by: str | None
     claim_source: str | None
     bindings: tuple[tuple[str, Setting], ...]
-    traits: ToolTraits | None
-    annotations: Mapping[Trait, Setting]
+    tool_annotations: ToolAnnotations | None
+    annotations: Mapping[Annotation, Setting]
     agent_source: str | None
 
 
-def sort_out(found: Iterable[MatchedRule]) -> dict[RuleField, tuple[MatchedRule, ...]]:
-    """The rules by field, each in the order it came."""
+def by_field(found: Iterable[MatchedRule]) -> dict[RuleField, tuple[MatchedRule, ...]]:
+    """Return the rules by field, each in the order it came."""
     sorted_out: dict[RuleField, list[MatchedRule]] = {field: [] for field in RULE_FIELDS}
     for one in found:
         sorted_out[one.rule.field].append(one)
     return {field: tuple(rules) for field, rules in sorted_out.items()}
 
 
-def judge(facts: DecisionFacts) -> tuple[Finding, ...]:
-    """Everything that speaks for or against, the one that counts most first within its kind."""
-    denied = [_by_rule(one, "deny", "denies") for one in facts.found["deny"]]
-    granted = [_by_rule(one, "allow", "allows") for one in facts.found["allow"]]
-    asked = [_by_rule(one, "confirm", "wants a person to confirm") for one in facts.found["confirm"]]
+def collect_findings(facts: DecisionFacts) -> tuple[Finding, ...]:
+    """Return everything that speaks for or against, within each kind the finding that counts most first."""
+    denied = [_by_rule(one, "deny", "denies") for one in facts.matched["deny"]]
+    granted = [_by_rule(one, "allow", "allows") for one in facts.matched["allow"]]
+    asked = [_by_rule(one, "confirm", "wants a person to confirm") for one in facts.matched["confirm"]]
     tempered = list(_by_annotations(facts))
     return (
         *_by_tenant(facts),
@@ -86,8 +88,8 @@ def judge(facts: DecisionFacts) -> tuple[Finding, ...]:
     )
 
 
-def pick(findings: Iterable[Finding]) -> Finding:
-    """The finding that decides."""
+def decisive_finding(findings: Iterable[Finding]) -> Finding:
+    """Return the finding that decides."""
     for_effect: dict[Effect, Finding] = {}
     for finding in findings:
         for_effect.setdefault(finding.effect, finding)
@@ -95,8 +97,8 @@ def pick(findings: Iterable[Finding]) -> Finding:
 
 
 def decision(findings: Iterable[Finding], *, hidden: bool) -> Decision:
-    """The verdict; `hidden` says whether this agent's denials are hidden."""
-    decisive = pick(findings)
+    """Return the decision; `hidden` says whether this agent's denials are hidden."""
+    decisive = decisive_finding(findings)
     assert decisive.effect != "note"
     return Decision(
         verdict=decisive.effect,
@@ -146,7 +148,7 @@ def _by_tenant(facts: DecisionFacts) -> Iterable[Finding]:
 
 def _by_binding(facts: DecisionFacts) -> Iterable[Finding]:
     target = facts.target
-    named_in_full = any(one.rule.pattern.literal and one.rule.pattern.kind == "tool" for one in facts.found["allow"])
+    named_in_full = any(one.rule.pattern.literal and one.rule.pattern.kind == "tool" for one in facts.matched["allow"])
     for plain_name, bound in facts.bindings:
         rule = f"binding {plain_name}: {bound.value}"
         if bound.value == target.server:
@@ -165,22 +167,22 @@ def _by_binding(facts: DecisionFacts) -> Iterable[Finding]:
 
 
 def _by_annotations(facts: DecisionFacts) -> Iterable[Finding]:
-    if facts.traits is None:
+    if facts.tool_annotations is None:
         return
-    for trait in TRAITS:
+    for trait in ANNOTATIONS:
         bound = facts.annotations.get(trait)
-        if bound is None or not getattr(facts.traits, trait) or bound.value == "allow":
+        if bound is None or not getattr(facts.tool_annotations, trait) or bound.value == "allow":
             continue
         effect: Effect = "deny" if bound.value == "deny" else "confirm"
         yield Finding(
             effect,
             f"annotations.{trait}: {bound.value}",
-            f"{bound.owner} has `{trait}: {bound.value}`, and as far as is known this tool {_TRAIT_WORDS[trait]}",
-            _undo_trait(trait, facts.target.pattern, bound),
+            f"{bound.owner} has `{trait}: {bound.value}`, and as far as is known this tool {_ANNOTATION_WORDS[trait]}",
+            _undo_annotation(trait, facts.target.pattern, bound),
             str(bound.place),
         )
 
 
-def _undo_trait(trait: Trait, name: str, bound: Setting) -> str:
+def _undo_annotation(trait: Annotation, name: str, bound: Setting) -> str:
     undo = f"change `annotations.{trait}` of {bound.owner} ({bound.place})"
     return f'{undo}, or add "{name}" to `read_only` if it only reads' if trait == "destructive" else undo

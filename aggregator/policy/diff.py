@@ -1,12 +1,12 @@
-"""Who gained and who lost what between two rulebooks: for the log of a reload.
+"""Compare the decisions of two rulebooks, agent by agent: for the log of a reload.
 
-Law: bounded. Agents whose rules are the same before and after are not looked at, agents with equal rules only once,
-and of the tools only those that a changed rule speaks of.
+Law: bounded. Agents whose rules are equal before and after are not looked at, agents with equal rules only once, and of
+the tools only those that a changed rule speaks of.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, Protocol
 
 from aggregator.domain.decision import ConfirmBy, Verdict
 from aggregator.domain.records import ToolRecord
@@ -16,12 +16,20 @@ from aggregator.policy.rules import Rule
 
 MOST_DECISIONS: Final = 40_000
 
-Trusted = Callable[[str], bool] | Mapping[str, bool] | None
 _DECIDING: Final = frozenset({"allow", "deny", "confirm", "read_only", "idempotent"})
 _RANK: Final[Mapping[Verdict, int]] = {"deny": 0, "confirm": 1, "allow": 2}
 
 
-class Change(NamedTuple):
+class IsTrusted(Protocol):
+    """Tell whether the configuration trusts a server, by its id."""
+
+    def __call__(self, server: str, /) -> bool: ...
+
+
+Trusted = IsTrusted | Mapping[str, bool] | None
+
+
+class VerdictChange(NamedTuple):
     """One agent's verdict on one tool, before and after."""
 
     agent: str
@@ -31,15 +39,15 @@ class Change(NamedTuple):
 
     @property
     def gained(self) -> bool:
-        """Whether more is allowed than before."""
+        """True if more is allowed than before."""
         return _RANK[self.after] > _RANK[self.before]
 
     def __str__(self) -> str:
         return f"{self.agent} {'gained' if self.gained else 'lost'} {self.tool}: {self.before} -> {self.after}"
 
 
-class Confirmer(NamedTuple):
-    """Who had to say yes to the calls of one agent that wait for a person, before and after."""
+class ConfirmerChange(NamedTuple):
+    """A change of who confirms one agent's calls: the host or an approver of the queue, before and after."""
 
     agent: str
     before: ConfirmBy
@@ -49,23 +57,23 @@ class Confirmer(NamedTuple):
         return f"{self.agent} has its calls confirmed by {self.after}, not by {self.before} (confirm_by)"
 
 
-class Diff(NamedTuple):
-    """What changed over the tools there are.
+class PolicyDiff(NamedTuple):
+    """The changes between two rulebooks, over the tools there are.
 
-    `confirmers`: agents of both rulebooks with another `confirm_by`. `concerned`: agents whose list may look different
+    `confirmers`: agents of both rulebooks with another `confirm_by`. `affected`: agents whose list may look different
     now, changed argument rules included. `uncounted`: how many agents were left out because comparing would take too
     long.
     """
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[VerdictChange, ...] = ()
     appeared: tuple[str, ...] = ()
     vanished: tuple[str, ...] = ()
-    concerned: tuple[str, ...] = ()
+    affected: tuple[str, ...] = ()
     uncounted: int = 0
-    confirmers: tuple[Confirmer, ...] = ()
+    confirmers: tuple[ConfirmerChange, ...] = ()
 
     def lines(self, most: int = 20) -> list[str]:
-        """For a log: one line per agent that gained or lost, at most `most`."""
+        """Return lines for a log, one for each agent that gained or lost, at most `most`."""
         made = [f"agent {name} is new" for name in self.appeared]
         made += [f"agent {name} is gone" for name in self.vanished]
         by_agent: dict[tuple[str, bool], list[str]] = {}
@@ -81,8 +89,8 @@ class Diff(NamedTuple):
         return made if len(made) <= most else [*made[: most - 1], f"and {len(made) - most + 1} more lines"]
 
 
-def diff(old: Rulebook | None, new: Rulebook, tools: Iterable[ToolRecord], trusted: Trusted = None) -> Diff:
-    """What the agents of either rulebook gained and lost over `tools`; without an old one nobody had anything."""
+def diff(old: Rulebook | None, new: Rulebook, tools: Iterable[ToolRecord], trusted: Trusted = None) -> PolicyDiff:
+    """Compare the decisions of two rulebooks over `tools`; without an old one every agent gains all it has."""
     known = tuple(tools)
     before: Mapping[str, AgentRules] = old.agents if old is not None else {}
     everyone = sorted({*before, *new.agents})
@@ -91,7 +99,7 @@ def diff(old: Rulebook | None, new: Rulebook, tools: Iterable[ToolRecord], trust
         pair = (_deciding(before.get(name)), _deciding(new.agents.get(name)))
         if pair[0] != pair[1]:
             groups.setdefault(pair, []).append(name)
-    changes: list[Change] = []
+    changes: list[VerdictChange] = []
     comparing = _Comparing(known, trusted)
     uncounted = 0
     for names in groups.values():
@@ -99,15 +107,15 @@ def diff(old: Rulebook | None, new: Rulebook, tools: Iterable[ToolRecord], trust
             uncounted += len(names)
             continue
         compared = list(comparing.compare(before.get(names[0]), new.agents.get(names[0])))
-        changes += [Change(name, tool, was, now) for name in names for tool, was, now in compared]
-    return Diff(
+        changes += [VerdictChange(name, tool, was, now) for name in names for tool, was, now in compared]
+    return PolicyDiff(
         tuple(sorted(changes)),
         tuple(name for name in everyone if name not in before),
         tuple(name for name in everyone if name not in new.agents),
         tuple(name for name in everyone if _listing(before.get(name)) != _listing(new.agents.get(name))),
         uncounted,
         tuple(
-            Confirmer(name, before[name].confirm_by, new.agents[name].confirm_by)
+            ConfirmerChange(name, before[name].confirm_by, new.agents[name].confirm_by)
             for name in everyone
             if name in before and name in new.agents and before[name].confirm_by != new.agents[name].confirm_by
         ),
@@ -115,7 +123,7 @@ def diff(old: Rulebook | None, new: Rulebook, tools: Iterable[ToolRecord], trust
 
 
 def is_trusted(trusted: Trusted, server: str) -> bool:
-    """Whether a server's annotations count; without a word about it they do not."""
+    """Tell whether a server's annotations count; they do not unless `trusted` says so."""
     if trusted is None:
         return False
     answer: object = trusted(server) if callable(trusted) else trusted.get(server, False)
@@ -123,7 +131,7 @@ def is_trusted(trusted: Trusted, server: str) -> bool:
 
 
 def _deciding(rules: AgentRules | None) -> object:
-    """Equal for agents about whom everything is decided alike; places and the agent's own name do not count."""
+    """Return a key that is equal for agents with equal decisions; places and the agent's own name do not count."""
     if rules is None:
         return None
     return frozenset((r.field, r.pattern.text) for r in _rules(rules) if r.field in _DECIDING), _settings(rules)
@@ -138,7 +146,7 @@ def _settings(rules: AgentRules) -> object:
 
 
 def _listing(rules: AgentRules | None) -> object:
-    """Equal for agents whose lists look alike."""
+    """Return a key that is equal for agents whose lists look alike."""
     if rules is None:
         return None
     tightened = (rule for rule in _rules(rules) if rule.field == "arguments")
@@ -153,7 +161,7 @@ def _rules(rules: AgentRules) -> Iterator[Rule]:
 
 
 class _Comparing:
-    """Compares agents over the same tools. `left`: how many more decisions may be spent."""
+    """The comparison of agents over the same tools. `left`: how many more decisions may be spent."""
 
     def __init__(self, tools: tuple[ToolRecord, ...], trusted: Trusted) -> None:
         self._tools = tools
@@ -162,7 +170,7 @@ class _Comparing:
         self.left = MOST_DECISIONS
 
     def compare(self, before: AgentRules | None, after: AgentRules | None) -> Iterator[tuple[str, Verdict, Verdict]]:
-        """The tools that are decided otherwise."""
+        """Yield the tools with another verdict, with the old one and the new one."""
         tools = self._touched_by(_differing(before, after))
         self.left -= 2 * len(tools)
         for tool in tools:
@@ -173,7 +181,7 @@ class _Comparing:
                 yield str(target_of(tool)), was, now
 
     def _touched_by(self, rules: Mapping[object, Rule]) -> list[ToolRecord]:
-        """The tools that any of the rules speaks of: no other can be decided otherwise."""
+        """Return the tools that any of the rules speaks of: no other can be decided otherwise."""
         asked = frozenset(rules)
         if asked not in self._touched:
             self.left -= len(self._tools) // 8
@@ -183,7 +191,9 @@ class _Comparing:
 
 
 def _differing(before: AgentRules | None, after: AgentRules | None) -> Mapping[object, Rule]:
-    """The rules that make a difference: those on one side only, or all that allow where more than rules differs."""
+    """Return the rules that may change a decision: those on one side only, or all that allow where settings differ
+    too.
+    """
     sides: list[dict[object, Rule]] = [
         {(rule.field, rule.pattern.text): rule for rule in _rules(side) if rule.field in _DECIDING} if side else {}
         for side in (before, after)

@@ -1,4 +1,4 @@
-"""Why an agent may or may not: every rule that spoke, the one that decided, and what would change it."""
+"""Explain a decision: every rule that spoke, the one that decided, and what would change it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from aggregator.config.files.report import did_you_mean
 from aggregator.domain.decision import Decision
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.annotations import WORST, ToolTraits, claimed
-from aggregator.policy.decide import Finding, pick
+from aggregator.policy.annotations import WORST, ToolAnnotations, claimed_annotations
+from aggregator.policy.decide import Finding, decisive_finding
 from aggregator.policy.diff import Trusted, is_trusted
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import AgentRules, Rulebook, Ruling, target_of, unknown_agent
@@ -15,7 +15,9 @@ from aggregator.policy.rulebook import AgentRules, Rulebook, Ruling, target_of, 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One decision taken apart. `findings` are in the order they count; `changes` must all be made to change it."""
+    """One decision with its reasons. `findings` are in the order they count; `changes` must all be made to change
+    it.
+    """
 
     agent: str
     target: Target
@@ -26,7 +28,7 @@ class Explanation:
     conditions: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
-        """For a terminal."""
+        """Yield the explanation as lines for a terminal."""
         yield f"{self.agent}, {self.target}: {self.decision.verdict}{' (hidden)' if self.decision.hidden else ''}"
         at = f" ({self.decision.source})" if self.decision.source else ""
         yield f"  because {self.decision.reason}{at}"
@@ -48,33 +50,33 @@ class Explanation:
 
 
 def explain(book: Rulebook, agent_id: str, thing: ToolRecord | Target, *, trusted: bool = False) -> Explanation:
-    """The decision on one tool, resource or prompt, taken apart."""
+    """Explain the decision on one tool, resource or prompt."""
     target = thing if isinstance(thing, Target) else target_of(thing)
     rules = book.for_agent(agent_id)
     if rules is None:
         change = did_you_mean(agent_id, book.agents) or f"Add {agent_id!a} under `agents:`."
         return Explanation(agent_id, target, unknown_agent(agent_id), (), None, (change,), ())
     claims = _claims(thing, trusted)
-    findings = rules.judge(target, claims)
+    findings = rules.findings(target, claims)
     decided = rules.decide_target(target, claims)
     ruling = rules.rule(thing, trusted=trusted) if isinstance(thing, ToolRecord) and decided.visible else None
     conditions = tuple(_conditions(rules, ruling, decided))
     changes = tuple(_changes(agent_id, findings, target, decided))
-    return Explanation(agent_id, target, decided, findings, pick(findings), changes, conditions)
+    return Explanation(agent_id, target, decided, findings, decisive_finding(findings), changes, conditions)
 
 
-def who_can(book: Rulebook, thing: ToolRecord | Target, *, trusted: bool = False) -> list[tuple[str, Decision]]:
-    """The agents that see a tool, resource or prompt, with the decision of each."""
+def agents_allowed(book: Rulebook, thing: ToolRecord | Target, *, trusted: bool = False) -> list[tuple[str, Decision]]:
+    """Return the agents that see a tool, resource or prompt, with the decision of each."""
     target = thing if isinstance(thing, Target) else target_of(thing)
     claims = _claims(thing, trusted)
     decided = ((name, rules.decide_target(target, claims)) for name, rules in book.agents.items())
     return [(name, decision) for name, decision in decided if decision.visible]
 
 
-def what_can(
+def tools_allowed(
     book: Rulebook, agent_id: str, tools: Iterable[ToolRecord], trusted: Trusted = None
 ) -> list[tuple[ToolRecord, Decision]]:
-    """The tools that an agent sees, with the decision on each."""
+    """Return the tools that an agent sees, with the decision on each."""
     rules = book.for_agent(agent_id)
     if rules is None:
         return []
@@ -82,9 +84,9 @@ def what_can(
     return [(tool, decision) for tool, decision in decided if decision.visible]
 
 
-def _claims(thing: ToolRecord | Target, trusted: bool) -> ToolTraits | None:
+def _claims(thing: ToolRecord | Target, trusted: bool) -> ToolAnnotations | None:
     if isinstance(thing, ToolRecord):
-        return claimed(thing.definition, trusted=trusted)
+        return claimed_annotations(thing.definition, trusted=trusted)
     return WORST if thing.kind == "tool" else None
 
 

@@ -1,4 +1,6 @@
-"""Things by their full names, for commands and cases: `time.convert_time`, `resource:legal.statute://a`."""
+"""Find tools, resources and prompts by full name, for commands and cases: `time.convert_time`,
+`resource:legal.statute://a`.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,8 +9,8 @@ from aggregator.domain.records import ToolRecord
 from aggregator.policy.patterns import Kind, Target
 
 
-def target_named(text: str, servers: Mapping[str, str]) -> Target:
-    """What a full name stands for. `servers`: the ids of servers by prefix; an unknown prefix stands for itself.
+def parse_full_name(text: str, servers: Mapping[str, str]) -> Target:
+    """Return the target of a full name. `servers`: the ids of servers by prefix; an unknown prefix stands for itself.
 
     Raises:
         OperatorError: it is no full name.
@@ -26,13 +28,17 @@ def target_named(text: str, servers: Mapping[str, str]) -> Target:
     return Target(kind, servers.get(prefix, prefix), prefix, name)
 
 
-def thing_named(text: str, servers: Mapping[str, str], tools: Iterable[ToolRecord]) -> ToolRecord | Target:
-    """The tool of that full name where there is one, else what is known from the name alone. Raises OperatorError."""
-    return next((tool for tool in tools if tool.name == text), None) or bare(target_named(text, servers))
+def find_by_full_name(text: str, servers: Mapping[str, str], tools: Iterable[ToolRecord]) -> ToolRecord | Target:
+    """Return the tool of that full name if it is known, else what is known from the name alone.
+
+    Raises:
+        OperatorError: it is no full name.
+    """
+    return next((tool for tool in tools if tool.name == text), None) or record_of(parse_full_name(text, servers))
 
 
-def bare(target: Target) -> ToolRecord | Target:
-    """A tool of which only the name is known; resources and prompts as they are."""
+def record_of(target: Target) -> ToolRecord | Target:
+    """Return a record for a tool of which only the name is known; resources and prompts as they are."""
     if target.kind != "tool":
         return target
     return ToolRecord(

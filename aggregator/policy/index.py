@@ -1,4 +1,4 @@
-"""Finding the rules that speak of one thing without walking the others."""
+"""Find the rules that speak of one target without walking the others."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,10 +7,10 @@ from aggregator.policy.rules import Rule
 
 
 class RuleIndex:
-    """The rules of one agent, role or of the defaults, by what their patterns begin with.
+    """The rules of one agent, role or of the defaults, by the beginning of their patterns.
 
-    Full names and `server:NAME` are found by look-up; `github.*` is tried for that prefix only; what begins with a
-    wildcard is tried for everything.
+    Full names and `server:NAME` are found by look-up; `github.*` is tried for that prefix only; a pattern that begins
+    with a wildcard is tried for everything.
     """
 
     __slots__ = ("_by_head", "_by_name", "_by_server", "_open")
@@ -32,7 +32,7 @@ class RuleIndex:
                 self._open.append(rule)
 
     def matching(self, target: Target) -> Iterator[Rule]:
-        """Every rule that speaks of `target`, in no particular order."""
+        """Yield every rule that speaks of `target`, in no particular order."""
         names = target.names
         for name in names.every:
             for rule in self._by_name.get(f"{target.kind}:{name}", ()):

@@ -1,4 +1,4 @@
-"""What an agent gets from its roles and from the defaults.
+"""Work out the rules and settings of an agent from its roles and the defaults.
 
 Rule 1: lists add up. Rule 2: of single values the nearest counts: the agent's own, then its roles', then the defaults'.
 Rule 3: two roles equally near that differ: the stricter value counts; where none is stricter it is a conflict.
@@ -24,7 +24,7 @@ STRICTNESS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class InheritedBody(NamedTuple):
-    """One body an agent's rules come from, and the road to it: `agent shop > role clerk > role reader`."""
+    """One body an agent's rules come from, and its line of inheritance: `agent shop > role clerk > role reader`."""
 
     body: Body
     route: str
@@ -40,7 +40,7 @@ class Conflict(ValueError):
 
 
 def chain(agent: Body, documents: Documents) -> tuple[InheritedBody, ...]:
-    """The agent itself, then its roles, the nearest first, then the defaults; each once."""
+    """Return the agent itself, then its roles, the nearest first, then the defaults; each once."""
     found = {agent.owner: InheritedBody(agent, agent.owner)}
     waiting = deque([found[agent.owner]])
     while waiting:
@@ -56,17 +56,25 @@ def chain(agent: Body, documents: Documents) -> tuple[InheritedBody, ...]:
 
 
 def setting(agent: Body, documents: Documents, name: str) -> Setting | None:
-    """The value that counts for an agent. Raises Conflict."""
+    """Return the value that counts for an agent.
+
+    Raises:
+        Conflict: two roles differ on it.
+    """
     return _nearest(agent, documents, lambda body: body.settings.get(name), name)
 
 
 def binding(agent: Body, documents: Documents, plain_name: str) -> Setting | None:
-    """The server a plain name is bound to. Raises Conflict."""
+    """Return the server a plain name is bound to.
+
+    Raises:
+        Conflict: two roles differ on it.
+    """
     return _nearest(agent, documents, lambda body: body.bindings.get(plain_name), None)
 
 
 def bound_names(steps: Iterable[InheritedBody]) -> list[str]:
-    """Every plain name that is bound anywhere on the chain."""
+    """Return every plain name that is bound anywhere on the chain."""
     return sorted({name for step in steps for name in step.body.bindings})
 
 

@@ -1,4 +1,4 @@
-"""The limits a call counts against. Counting is done elsewhere; here is said what, and how far."""
+"""The limits a call counts against: what is counted, and how far. Counting is done elsewhere."""
 
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
@@ -10,20 +10,20 @@ COUNTED: Final[tuple[LimitKind, ...]] = ("per_minute", "per_conversation", "conc
 
 
 class Limit(NamedTuple):
-    """At most `most` calls of one agent, over all tools the pattern matches together.
+    """A limit of `most` calls of one agent, over all tools the pattern matches together.
 
     `counter` names what is counted and stays the same over reloads. `source` is where the number stands.
     """
 
     kind: LimitKind
     most: int
-    counter: tuple[str, str, str, str]  # agent, kind, who wrote it, pattern
+    counter: tuple[str, str, str, str]  # agent, kind, owner of the rule, pattern
     rule: str
     source: str
 
 
 class ResultLimit(NamedTuple):
-    """A result is cut to `most` bytes."""
+    """A limit of `most` bytes on a result, which is truncated to it."""
 
     most: int
     rule: str
@@ -31,18 +31,20 @@ class ResultLimit(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """`counted`: a call is charged to each of these; `result` is the strictest bound on the size of an answer."""
+    """The limits of one call: it is charged to each of `counted`; `result` is the strictest bound on the size of its
+    result.
+    """
 
     counted: tuple[Limit, ...] = ()
     result: ResultLimit | None = None
 
     def least(self, kind: LimitKind) -> Limit | None:
-        """The strictest limit of one kind."""
+        """Return the strictest limit of one kind."""
         return min((limit for limit in self.counted if limit.kind == kind), key=lambda limit: limit.most, default=None)
 
 
 def limits_of(agent_id: str, found: Iterable[MatchedRule]) -> Limits:
-    """The limits that the `limits` rules of one agent put on one tool."""
+    """Return the limits that the `limits` rules of one agent put on one tool."""
     counted: list[Limit] = []
     results: list[ResultLimit] = []
     for rule, _ in found:

@@ -1,17 +1,17 @@
 """The rulebook in force: read, checked and swapped whole.
 
 Rule 1: files with an error change nothing. Rule 2: rules that were in force never give way to none at all, so files
-that vanish leave the last rules standing. Rule 3: what cannot be read at the start allows nobody anything.
+that vanish leave the last rules standing. Rule 3: files that cannot be read at the start allow no agent anything.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.diff import Diff, diff
+from aggregator.policy.diff import PolicyDiff, Trusted, diff
 from aggregator.policy.files.folder import CheckedPolicies, CheckSchema, check, read_folder
 from aggregator.policy.rulebook import Rulebook
 from aggregator.policy.rules import Documents
@@ -21,18 +21,21 @@ _CLOSED = Rulebook(Documents(MappingProxyType({}), MappingProxyType({}), None, M
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """What came of reading the files again. `changed`: other rules are in force now."""
+    """The result of reading the files again. `changed`: other rules are in force now."""
 
     changed: bool
     problems: tuple[Problem, ...]
-    diff: Diff
+    diff: PolicyDiff
 
 
 class LivePolicies:
-    """Holds the current rulebook. `rulebook` is None as long as there has been no policy file: then all is open."""
+    """The holder of the current rulebook, with the `problems` of the files as they are now.
+
+    `rulebook` is None as long as there has been no policy file: then all is open.
+    """
 
     def __init__(self, folder: Path, check_schema: CheckSchema | None = None) -> None:
-        """Reads the folder. `check_schema` says what is wrong with a JSON Schema, or None."""
+        """Read the folder. `check_schema` finds mistakes in a JSON Schema."""
         self.folder = folder
         self._check_schema = check_schema
         self.rulebook: Rulebook | None = None
@@ -48,13 +51,11 @@ class LivePolicies:
 
     @property
     def broken(self) -> bool:
-        """Whether the files as they are now have an error, so that what is in force is older."""
+        """True if the files as they are now have an error, so that the rules in force are older."""
         return any(problem.severity == "error" for problem in self.problems)
 
-    def reload(
-        self, tools: Iterable[ToolRecord] = (), trusted: Callable[[str], bool] | Mapping[str, bool] | None = None
-    ) -> Reloaded:
-        """Read the files again. `tools` and whether each server (by id) is `trusted` are for telling the difference."""
+    def reload(self, tools: Iterable[ToolRecord] = (), trusted: Trusted = None) -> Reloaded:
+        """Read the files again. `tools` and whether each server (by id) is `trusted` are for the diff."""
         checked = self._read()
         problems = checked.problems
         if checked.documents is None and not checked.found and self.rulebook is not None:
@@ -62,7 +63,7 @@ class LivePolicies:
         self.problems = problems
         old = self.rulebook
         if checked.documents is None or (old is not None and old.revision == checked.documents.revision):
-            return Reloaded(False, problems, Diff())
+            return Reloaded(False, problems, PolicyDiff())
         new = Rulebook(checked.documents)
         difference = diff(old, new, tools, trusted)
         self.rulebook = new

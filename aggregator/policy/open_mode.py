@@ -1,4 +1,4 @@
-"""The ruling without policy files: everything allowed. The doors then stay on loopback, or ask for a key."""
+"""The ruling without policy files: everything allowed. The frontends then stay on loopback, or ask for a key."""
 
 from typing import Final
 

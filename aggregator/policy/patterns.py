@@ -1,7 +1,8 @@
 """Patterns over canonical names: `github.*`, `*.delete_*`, `server:time`, `resource:legal.*`, `prompt:legal.*`.
 
-Law: matched against the canonical name of the record, case and all, never against what a caller typed. A resource has
-as many names as its URI has spellings: what forbids speaks of any of them, what allows must speak of all.
+Law: patterns are matched against the canonical name of the record, case and all, never against what a host typed. A
+resource has as many names as its URI has spellings: a rule that forbids speaks of any of them, one that allows must
+speak of all.
 """
 
 import re
@@ -22,7 +23,7 @@ _KIND: Final = re.compile(r"(?P<kind>[^.*?\[\]:/]*):(?P<rest>.*)", re.DOTALL)
 _PREFIXES: Final = ("resource", "prompt", "server")
 _SPECIAL: Final = re.compile(r"[*?\[]")
 _SET: Final = re.compile(r"\[!?\]?[^\]]*\]")
-# What a server's id and prefix are made of: anything else before the first dot can match nothing.
+# Characters that no server id or prefix has: with one before the first dot a pattern can match nothing.
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -36,7 +37,7 @@ class PatternError(ValueError):
 
 
 class TargetNames(NamedTuple):
-    """The full names of one target: all that it may be known by, as it is sent, and without percent-escapes."""
+    """The full names of one target: in every spelling, as it is sent, and without percent-escapes."""
 
     every: tuple[str, ...]
     sent: str
@@ -45,7 +46,7 @@ class TargetNames(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is decided about: a tool, resource or prompt. `server` is the server's id, `name` its own name or URI.
+    """A tool, resource or prompt to decide about. `server` is the server's id, `name` its own name or URI.
 
     Of resources: `listed` says that the server lists this very URI, `also` are other spellings that it lists.
     """
@@ -64,7 +65,7 @@ class Target:
 
     @property
     def names(self) -> TargetNames:
-        """Every full name it may be known by."""
+        """The full names of the target, in every spelling."""
         full = self.full
         if self.kind != "resource":
             return TargetNames((full,), full, full)
@@ -80,7 +81,7 @@ class Target:
         return _SPECIAL.sub(lambda found: f"[{found[0]}]", str(self))
 
     def __str__(self) -> str:
-        """For people: a server's names may hold line breaks and terminal escapes, which are spelled out."""
+        """Return the name for people: line breaks and terminal escapes in a server's names are spelled out."""
         text = self.full if self.kind == "tool" else f"{self.kind}:{self.full}"
         if text.isprintable():
             return text
@@ -89,9 +90,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A checked pattern. `literal` holds no wildcard; `head` is the server it is bound to, None where that is open.
+    """A checked pattern. `literal`: it has no wildcard; `head` is the server it is bound to, None where that is open.
 
-    `spelled` are the other spellings of one over URIs.
+    `spelled` are the other spellings of a pattern over URIs.
     """
 
     text: str
@@ -109,7 +110,9 @@ class Pattern:
         return self.text
 
     def matches(self, target: Target, names: TargetNames | None = None, *, every: bool = False) -> bool:
-        """Whether it speaks of `target`, whose `names` these are: by one of them, or by `every` one that counts."""
+        """Tell whether it speaks of `target`, whose `names` these are: by one of them, or by `every` one that
+        counts.
+        """
         if self.kind == "server":
             return self.fits(target.server)
         if self.kind != target.kind:
@@ -120,23 +123,27 @@ class Pattern:
         return self.covers(names) if every else self.mentions(names)
 
     def mentions(self, names: TargetNames) -> bool:
-        """Whether it means one of the names of a target."""
+        """Tell whether it matches one of the names of a target."""
         return any(regex.match(name) for name in names.every for regex in (self._regex, *self._every))
 
     def covers(self, names: TargetNames) -> bool:
-        """Whether it means a target by the name that is sent, and by what a server may read that name as."""
+        """Tell whether it matches a target by the name that is sent, and by what a server may read that name as."""
         return any(regex.match(names.sent) for regex in (self._regex, *self._sent)) and any(
             regex.match(names.decoded) for regex in (self._regex, *self._decoded)
         )
 
     def fits(self, text: str) -> bool:
-        """Whether a full name, or for `server:` the id of a server, is one it means."""
+        """Tell whether it matches a full name or, for `server:`, the id of a server."""
         return self._regex.match(text) is not None
 
 
 @lru_cache(maxsize=65_536)
 def parse(text: str) -> Pattern:
-    """The pattern a text stands for. Raises PatternError."""
+    """Parse the text of a pattern.
+
+    Raises:
+        PatternError: it cannot be a pattern.
+    """
     if not text or text != text.strip():
         raise PatternError("A pattern is not empty and has no space at its ends.", "Correct it.")
     if len(text) > LONGEST:
@@ -190,7 +197,7 @@ def _check_server(glob: str) -> None:
 
 
 def _check_head(kind: PatternKind, glob: str) -> None:
-    plain = _SET.sub("[", glob)  # what stands in a set is not looked at
+    plain = _SET.sub("[", glob)  # characters in a set are not checked
     head = re.split(r"[.*]", plain, maxsplit=1)[0]
     _refuse_foreign(head.replace("?", "").replace("[", ""))
     if "." not in plain and "*" not in plain and "?" not in plain and "[" not in plain:

@@ -1,6 +1,6 @@
-"""Documents -> a frozen rulebook: who may see and call what, and why.
+"""The frozen rulebook made from the documents: which agent may see and call what, and why.
 
-Law: deciding is pure: no clock, no disk, no state but a memory of what was decided before.
+Law: deciding is pure: no clock, no disk, no state but a cache of earlier rulings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,8 +13,8 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.invisible import folded_name
-from aggregator.policy.annotations import TRAITS, ToolTraits, Trait, claimed, declared
-from aggregator.policy.decide import DecisionFacts, Finding, MatchedRule, decision, judge, sort_out
+from aggregator.policy.annotations import ANNOTATIONS, Annotation, ToolAnnotations, claimed_annotations, with_declared
+from aggregator.policy.decide import DecisionFacts, Finding, MatchedRule, by_field, collect_findings, decision
 from aggregator.policy.index import RuleIndex
 from aggregator.policy.inherit import binding, bound_names, chain, setting
 from aggregator.policy.limits import Limits, limits_of
@@ -24,8 +24,8 @@ from aggregator.policy.rules import Body, Documents, Key, Place, RuleField, Sett
 # Rulings remembered by one rulebook: a bound on what many agents, or a server that renames its tools, can cost.
 _REMEMBERED: Final = 100_000
 
-# Rules that give something. Of a name with characters that nobody sees they must match all of it and what is seen of
-# it; for any other rule one of the two is enough, so that no such name gets round it.
+# Rules that grant something. For a name with invisible characters they must match it both with and without these;
+# for any other rule one of the two is enough, so that such a name cannot evade it.
 _GIVING: Final = frozenset({"allow", "read_only", "idempotent", "retry", "pinned"})
 _REPEATABLE: Final[tuple[RuleField, ...]] = ("retry", "idempotent", "read_only")
 SETTINGS: Final = (
@@ -35,7 +35,7 @@ SETTINGS: Final = (
     "denials",
     "names",
     "expose",
-    *(f"annotations.{trait}" for trait in TRAITS),
+    *(f"annotations.{trait}" for trait in ANNOTATIONS),
 )
 
 ConfirmFallback = Literal["deny", "queue"]
@@ -44,14 +44,16 @@ Denials = Literal["explicit", "hidden"]
 
 
 class Tightening(NamedTuple):
-    """A JSON Schema that the arguments must fit besides the tool's own; `rule` and `source` say whose wish it is."""
+    """A JSON Schema that the arguments must fit besides the tool's own; `rule` and `source` say which rule demands
+    it.
+    """
 
     schema: Mapping[str, object]
     rule: str
     source: str
 
 
-class KeyOf(NamedTuple):
+class AgentKey(NamedTuple):
     """A hashed API key and the agent it stands for."""
 
     agent_id: str
@@ -59,7 +61,11 @@ class KeyOf(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """All there is to say of one tool for one agent. `read_only`: a word that counts says that the tool only reads."""
+    """The decision on one tool for one agent with everything that goes with it.
+
+    `retry` is the reason why a call may be repeated, None for no reason. `read_only`: an operator or a trusted server
+    says that the tool only reads.
+    """
 
     decision: Decision
     tightening: tuple[Tightening, ...]
@@ -70,7 +76,7 @@ class Ruling(NamedTuple):
 
 
 class SharedRules(NamedTuple):
-    """What the agents of one rulebook have in common."""
+    """The data that the agents of one rulebook have in common."""
 
     documents: Documents
     indexes: Mapping[str, RuleIndex]
@@ -79,7 +85,7 @@ class SharedRules(NamedTuple):
 
 
 class AgentRules:
-    """Everything that is decided about one agent. Made by `Rulebook`."""
+    """The rules of one agent. Made by `Rulebook`."""
 
     def __init__(self, body: Body, shared: SharedRules) -> None:
         documents = shared.documents
@@ -93,15 +99,15 @@ class AgentRules:
 
         settings = {name: setting(body, documents, name) for name in SETTINGS}
         self.settings: Final[Mapping[str, Setting]] = MappingProxyType({n: s for n, s in settings.items() if s})
-        self.annotations: Final[Mapping[Trait, Setting]] = MappingProxyType(
-            {trait: found for trait in TRAITS if (found := settings[f"annotations.{trait}"])}
+        self.annotations: Final[Mapping[Annotation, Setting]] = MappingProxyType(
+            {trait: found for trait in ANNOTATIONS if (found := settings[f"annotations.{trait}"])}
         )
         bound = {name: binding(body, documents, name) for name in bound_names(self.steps)}
         self.bindings: Final[Mapping[str, Setting]] = MappingProxyType({n: b for n, b in bound.items() if b})
 
-        # The tenant; who says yes to a call that a person should confirm, and what becomes of it where the host cannot
-        # ask one; whether a denial says so or answers as if there were no such tool; spelling and extent of lists (None
-        # leaves it to the door).
+        # The tenant; how a call that waits for a person is confirmed, and what becomes of it where the host cannot
+        # ask one; whether a denial is explicit or answers as if there were no such tool; spelling and extent of lists
+        # (None leaves it to the frontend).
         self.tenant: Final[str | None] = self._value("tenant", None)
         self.confirm_by: Final[ConfirmBy] = self._value("confirm_by", "host")
         self.confirm_fallback: Final[ConfirmFallback] = self._value("confirm_fallback", "deny")
@@ -117,15 +123,15 @@ class AgentRules:
         """The servers that tenants claim: id -> tenant, and where it says so."""
         return self._shared.claims
 
-    # -- what an agent may do
+    # -- decisions
 
     def decide(self, tool: ToolRecord, *, trusted: bool) -> Decision:
-        """Whether the agent may see and call `tool`; `trusted`: its upstream's annotations count."""
+        """Decide whether the agent may see and call `tool`; `trusted`: its upstream's annotations count."""
         return self.rule(tool, trusted=trusted).decision
 
     def rule(self, tool: ToolRecord, *, trusted: bool) -> Ruling:
-        """The decision with everything that goes with it, looked up when the same was asked before."""
-        traits = claimed(tool.definition, trusted=trusted)
+        """Return the decision with everything that goes with it; cached."""
+        traits = claimed_annotations(tool.definition, trusted=trusted)
         asked = (self.agent_id, tool.server, tool.prefix, tool.own_name, traits)
         memory = self._shared.memory
         known = memory.get(asked)
@@ -138,48 +144,50 @@ class AgentRules:
     def decide_resource(
         self, server: str, uri: str, *, prefix: str | None = None, listed: bool = False, also: tuple[str, ...] = ()
     ) -> Decision:
-        """Whether the agent may see and read a resource; `prefix` is the server's, where it differs from its id.
+        """Decide whether the agent may see and read a resource; `prefix` is the server's, where it differs from its id.
 
         `listed`: the server lists this very URI; `also` are other spellings of it that the server lists.
         """
         return self.decide_target(Target("resource", server, prefix or server, uri, listed, also), None)
 
     def decide_prompt(self, server: str, name: str, *, prefix: str | None = None) -> Decision:
-        """Whether the agent may see and get a prompt."""
+        """Decide whether the agent may see and get a prompt."""
         return self.decide_target(Target("prompt", server, prefix or server, name), None)
 
-    def decide_target(self, target: Target, claims: ToolTraits | None) -> Decision:
-        """The decision on anything; `claims` are the traits that count of what its server says, None for no tool."""
-        return decision(self.judge(target, claims), hidden=self.denials == "hidden")
+    def decide_target(self, target: Target, claims: ToolAnnotations | None) -> Decision:
+        """Decide about any target; `claims` are the annotations of its server that count, None for resources and
+        prompts.
+        """
+        return decision(self.findings(target, claims), hidden=self.denials == "hidden")
 
-    def judge(self, target: Target, claims: ToolTraits | None) -> tuple[Finding, ...]:
-        """Everything that speaks for or against `target`, in the order it counts: what `decide` picks from."""
-        return self._judge(target, claims, sort_out(self.matching(target)))
+    def findings(self, target: Target, claims: ToolAnnotations | None) -> tuple[Finding, ...]:
+        """Return everything that speaks for or against `target`, in the order it counts: `decide` picks from it."""
+        return self._findings(target, claims, by_field(self.matching(target)))
 
-    def _judge(
-        self, target: Target, traits: ToolTraits | None, found: Mapping[RuleField, tuple[MatchedRule, ...]]
+    def _findings(
+        self, target: Target, traits: ToolAnnotations | None, found: Mapping[RuleField, tuple[MatchedRule, ...]]
     ) -> tuple[Finding, ...]:
         if traits is not None:
-            traits = declared(traits, read_only=bool(found["read_only"]), idempotent=bool(found["idempotent"]))
+            traits = with_declared(traits, read_only=bool(found["read_only"]), idempotent=bool(found["idempotent"]))
         claim = self.claims.get(target.server)
         names = dict.fromkeys((target.name, target.full)) if target.kind == "tool" else ()
-        return judge(
+        return collect_findings(
             DecisionFacts(
                 agent=self.agent_id,
                 target=target,
-                found=found,
+                matched=found,
                 tenant=self.tenant,
                 claimed_by=claim[0] if claim else None,
                 claim_source=str(claim[1]) if claim else None,
                 bindings=tuple((name, self.bindings[name]) for name in names if name in self.bindings),
-                traits=traits,
+                tool_annotations=traits,
                 annotations=self.annotations,
                 agent_source=self.source,
             )
         )
 
     def matching(self, target: Target) -> Iterator[MatchedRule]:
-        """Every rule of the agent that speaks of `target`, the nearest first, in the order of places."""
+        """Yield every rule of the agent that speaks of `target`, the nearest first, in the order of places."""
         seen = replace(target, name=name) if (name := folded_name(target.name)) != target.name else None
         for step, index in self._indexes:
             matching = list(index.matching(target))
@@ -191,22 +199,22 @@ class AgentRules:
             rules = sorted(matching, key=lambda rule: (rule.pattern.text, rule.place))
             yield from (MatchedRule(rule, step.route) for rule in rules)
 
-    # -- how it may do it
+    # -- conditions of a call
 
     def tightening(self, tool: ToolRecord) -> tuple[Tightening, ...]:
-        """The JSON Schemas its arguments must all fit besides the tool's own."""
+        """Return the JSON Schemas its arguments must all fit besides the tool's own."""
         return self.rule(tool, trusted=False).tightening
 
     def limits(self, tool: ToolRecord) -> Limits:
-        """Every limit that a call of `tool` counts against."""
+        """Return every limit that a call of `tool` counts against."""
         return self.rule(tool, trusted=False).limits
 
     def retry(self, tool: ToolRecord, *, trusted: bool) -> str | None:
-        """Why a call may be repeated after a failure; None where nothing says so."""
+        """Return the reason why a call may be repeated after a failure; None for no reason."""
         return self.rule(tool, trusted=trusted).retry
 
     def binding(self, plain_name: str) -> str | None:
-        """The id of the server whose tool a plain name means for this agent; asked before any other spelling."""
+        """Return the id of the server whose tool a plain name means for this agent; asked before any other spelling."""
         bound = self.bindings.get(plain_name)
         return bound.value if bound is not None else None
 
@@ -214,9 +222,9 @@ class AgentRules:
         found = self.settings.get(name)
         return found.value if found is not None else otherwise
 
-    def _rule(self, target: Target, claims: ToolTraits) -> Ruling:
-        found = sort_out(self.matching(target))
-        judged = decision(self._judge(target, claims, found), hidden=self.denials == "hidden")
+    def _rule(self, target: Target, claims: ToolAnnotations) -> Ruling:
+        found = by_field(self.matching(target))
+        judged = decision(self._findings(target, claims, found), hidden=self.denials == "hidden")
         tightened = tuple(
             Tightening(rule.value, f"{rule} of {rule.owner}", str(rule.place)) for rule, _ in found["arguments"]
         )
@@ -226,7 +234,7 @@ class AgentRules:
 
 
 class Rulebook:
-    """All that the policy files say, at one moment; swapped whole, never changed."""
+    """The policy of all files at one moment; swapped whole, never changed."""
 
     def __init__(self, documents: Documents) -> None:
         self.revision: Final = documents.revision
@@ -243,32 +251,32 @@ class Rulebook:
         return f"<Rulebook {self.revision}: {len(self.agents)} agents, {len(self.documents.roles)} roles>"
 
     def for_agent(self, agent_id: str) -> AgentRules | None:
-        """The rules of one agent; None when no policy file knows it, and then it may do nothing."""
+        """Return the rules of one agent; None for an agent that no policy file has, which may do nothing."""
         return self.agents.get(agent_id)
 
     def decide(self, principal: Principal, tool: ToolRecord, *, trusted: bool) -> Decision:
-        """The decision for whoever asks, also for an agent that no policy file knows."""
+        """Decide for the agent of `principal`, also for one that no policy file has."""
         rules = self.agents.get(principal.agent_id)
         return rules.decide(tool, trusted=trusted) if rules is not None else unknown_agent(principal.agent_id)
 
     @property
-    def keys(self) -> tuple[KeyOf, ...]:
+    def keys(self) -> tuple[AgentKey, ...]:
         """The hashed API keys of every agent."""
-        return tuple(KeyOf(name, key) for name, rules in self.agents.items() for key in rules.keys)
+        return tuple(AgentKey(name, key) for name, rules in self.agents.items() for key in rules.keys)
 
 
 def unknown_agent(agent_id: str) -> Decision:
-    """The answer to everything an agent asks that no policy file knows."""
+    """Return the decision about anything for an agent that no policy file has."""
     shown = ascii(agent_id) if len(agent_id) <= 80 else f"{agent_id[:80]!a}..."
     return Decision("deny", "unknown agent", f"no policy file knows the agent {shown}", hidden=True)
 
 
 def target_of(tool: ToolRecord) -> Target:
-    """A tool as patterns see it: one without a prefix by the id of its server."""
+    """Return a tool as patterns see it: one without a prefix by the id of its server."""
     return Target("tool", tool.server, tool.prefix or tool.server, tool.own_name)
 
 
-def _may_repeat(found: Mapping[RuleField, tuple[MatchedRule, ...]], claims: ToolTraits) -> str | None:
+def _may_repeat(found: Mapping[RuleField, tuple[MatchedRule, ...]], claims: ToolAnnotations) -> str | None:
     for field in _REPEATABLE:
         for rule, _ in found[field]:
             return f"{rule} of {rule.owner} ({rule.place})"

@@ -1,4 +1,4 @@
-"""What policy files say once they are merged: rules, settings and who they belong to, each with its place."""
+"""The content of policy files once they are merged: rules, settings and their owners, each with its place."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One value and where it was written; `owner` wrote it."""
+    """One value, the `owner` that has it, and where it was written."""
 
     value: Any
     owner: str
@@ -33,7 +33,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One line of a policy file that speaks of what matches `pattern`."""
+    """One line of a policy file that speaks of all that matches `pattern`."""
 
     field: RuleField
     pattern: Pattern
@@ -54,7 +54,7 @@ class Key(NamedTuple):
 
     @property
     def line(self) -> str:
-        """As the file has it."""
+        """The key as the file has it."""
         return f"{self.key_id}:{self.hash}"
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What one agent, one role or the defaults say, of all files together."""
+    """The rules and settings of one agent, one role or the defaults, from all files together."""
 
     kind: BodyKind
     name: str
@@ -76,12 +76,12 @@ class Body:
 
     @property
     def owner(self) -> str:
-        """As people read it: `agent shop`, `role reader`, `defaults`."""
+        """The body in messages: `agent shop`, `role reader`, `defaults`."""
         return owner(self.kind, self.name)
 
 
 def owner(kind: BodyKind, name: str) -> str:
-    """The name of a body in rules and messages."""
+    """Return the name of a body in rules and messages."""
     return "defaults" if kind == "defaults" else f"{kind} {name}"
 
 

@@ -48,13 +48,13 @@ def globs(glob: str) -> Globs:
 
     whole = spelled(resolved)
     if whole.endswith("*/") and uri.endswith("*"):
-        # It was not known that the host goes on, with a path perhaps.
+        # `resolved` took the host for complete; the wildcard lets it go on, or a path follow.
         whole = whole[:-1]
     return Globs(spelled(canonical), spelled(unquote), whole)
 
 
 def _split(glob: str) -> tuple[str, str]:
-    """Return the part that means servers, with its dot, and the part that means their URIs."""
+    """Return the part that matches servers, with its dot, and the part that matches their URIs."""
     colon = glob.find(":")
     dot = glob.find(".", 0, colon if colon >= 0 else None)
     if dot >= 0:

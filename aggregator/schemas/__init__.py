@@ -1,4 +1,17 @@
-"""Checks of arguments and results against JSON Schema: what does not fit is told so that a model can mend it.
+"""Checks of arguments and results against JSON Schema, with faults from which a model can correct itself.
 
-Law: a schema comes from a stranger. Nothing here fetches, and nothing here can be made to crash or to stall.
+Law: schemas come from servers that are not trusted. Nothing here fetches, and no schema or value may crash the program
+or stall the event loop: checks that may take long are made in worker processes (`workers/`).
+
+Terms:
+  check: a compiled schema, with those that tighten it; see `check.py`
+  engine: `jsonschema-rs`, used wherever the bound on its work is known
+  interpreter: our own, which counts its steps: for explanations, and where the engine could stall; see `interpreter.py`
+  fault: one problem of a value: place, expected, got; see `fault.py`
+  refusal: faults as the result of a call; see `refusal.py`
+  weight: the cost of a regular expression per character; see `structure/patterns.py`
+
+Entry point: `checks.SchemaChecks`, and for the long checks `workers.workers.CheckWorkers`.
+Must not import: `app`, `frontends`, `gateway`, and the other services (`policy`, `catalog`, `upstream` ...);
+tests/test_layers.py holds that.
 """

@@ -1,4 +1,6 @@
-"""When none of `anyOf` or `oneOf` fits: the one that was meant is found, and only its problems are told."""
+"""Explain a value that fits none of `anyOf` or `oneOf`: find the alternative that was meant, and tell its problems
+only.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -7,26 +9,26 @@ from typing import Any, Final, Protocol
 from aggregator.schemas.fault import Fault, step
 from aggregator.schemas.structure.dialect import Schema
 from aggregator.schemas.structure.index import SchemaIndex
-from aggregator.schemas.wording import got, one_of, outline, typed, types_of
+from aggregator.schemas.wording import got, has_type, one_of, outline, types_of
 
 _COMPARED: Final = 3
 _BRANCHES_COMPARED: Final = 8
 _OUTLINES: Final = 4
 
 
-class BranchJudge(Protocol):
-    """What is needed of a judge."""
+class ProblemFinder(Protocol):
+    """The part of the interpreter that is needed here."""
 
     def holds(self, schema: Schema, value: Any) -> bool: ...
     def problems(self, schema: Schema, value: Any, at: str) -> Iterator[Fault]: ...
 
 
-def of_alternatives(
-    judge: BranchJudge, index: SchemaIndex, options: Sequence[Schema], value: Any, at: str, keyword: str
+def explain_alternatives(
+    judge: ProblemFinder, index: SchemaIndex, options: Sequence[Schema], value: Any, at: str, keyword: str
 ) -> Iterator[Fault]:
-    """At least one fault; `value` fits none of the options."""
+    """Yield at least one fault of a value that fits none of the options."""
     kinds = [_kinds(option, index) for option in options]
-    right = [option for option, wanted in zip(options, kinds, strict=True) if not wanted or typed(value, wanted)]
+    right = [option for option, wanted in zip(options, kinds, strict=True) if not wanted or has_type(value, wanted)]
     if not right:
         union = list(dict.fromkeys(kind for wanted in kinds for kind in wanted))
         yield Fault(at, one_of(union), got(value), "type")
@@ -38,7 +40,7 @@ def of_alternatives(
     if len(marked) == 1:
         yield from judge.problems(marked[0], value, at)
         return
-    # The nearest: the one with the fewest problems, if it stands alone in that.
+    # The nearest option is the one with the fewest problems, if there is only one such.
     tried = [list(islice(judge.problems(option, value, at), _COMPARED)) for option in marked[:_BRANCHES_COMPARED]]
     tried.sort(key=len)
     if len(tried) > 1 and len(tried[0]) < len(tried[1]) and len(marked) <= _BRANCHES_COMPARED:
@@ -50,7 +52,9 @@ def of_alternatives(
 
 
 def _marked(options: list[Schema], index: SchemaIndex, value: Any) -> list[Schema] | Fault:
-    """The options that a property with one fixed value (`kind: "a"`) leaves; a fault where it fits none of them."""
+    """Return the options that a property with one fixed value (`kind: "a"`) leaves; a fault where the value fits none
+    of them.
+    """
     if not isinstance(value, dict):
         return options
     marks = [_marks(option, index) for option in options]

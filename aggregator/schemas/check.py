@@ -1,6 +1,6 @@
-"""A schema made ready to check values with: the engine where its work is bounded, the judge where it is not.
+"""Schemas compiled for checking: the engine works where its cost is bounded, the interpreter where it is not.
 
-Rule: `compile_quickly` and `at_once` are all that may run where others wait. What they do not do is done by `workers`.
+Rule: on the event loop only `compile_quickly` and `at_once` may run. Checks that these refuse are made by `workers`.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from aggregator.schemas.fault import Fault, UnusableSchema
-from aggregator.schemas.judge import EXPLAINING_STEPS, OutOfSteps, SchemaJudge
+from aggregator.schemas.interpreter import EXPLAINING_STEPS, OutOfSteps, SchemaInterpreter
 from aggregator.schemas.structure.cost import Cost
 from aggregator.schemas.structure.dialect import Dialect, Schema
 from aggregator.schemas.structure.index import SchemaIndex, read
@@ -20,22 +20,22 @@ from aggregator.schemas.structure.measure import Size, ValueTooLarge, measure
 from aggregator.schemas.structure.patterns import HEAVY, OPTIONS, Costly, Weigh, light_weight, weight
 from aggregator.schemas.wording import got
 
-# The most one check may take in the engine, by what a step took in its worst cases (measured).
+# The most time one check may take in the engine, and the time of a step in its worst cases (measured).
 _BUDGET_NS: Final = 200_000_000
 _STEP_NS: Final = 40
-# The same of one that is made at once, in the process that serves everybody: it has to be beyond doubt.
+# Both for a check that is made at once, on the event loop: there the bound has to be certain.
 _AT_ONCE_NS: Final = 5_000_000
 _SURE_STEP_NS: Final = 200
 _AT_ONCE_VALUES: Final = 10_000
 _AT_ONCE_NUMBER: Final = 2**64
-# Explaining what does not fit costs more than finding it.
+# Explaining a misfit costs more than finding it.
 _EXPLAINED_VALUES: Final = 500
 _EXPLAINED_STEPS: Final = 600
 # With `unevaluated...` each member of an object or array may be looked for in all that applies to the same place.
 _LOOKED_BACK_VALUES: Final = 16
 # Recursive schemas are unrolled by the engine as it goes, which costs far more a step.
 _RECURSIVE_STEPS: Final = 1_000
-# Of nearly all arguments; for these the loads are worked out ahead.
+# The depth of nearly all arguments; the loads of these levels are computed ahead.
 _USUAL_DEPTH: Final = 4
 _PATTERNS_LIMIT: Final = 300
 _HEAVY_LIMIT: Final = 8
@@ -50,7 +50,10 @@ _ENGINES: Final[Mapping[Dialect, Any]] = {
 
 
 class SchemaCheck:
-    """Immutable and safe in threads. `warnings` say what of the schema is not checked, `schemas` what was compiled."""
+    """A compiled check of one schema and those that tighten it. Immutable and safe in threads.
+
+    `warnings` name the parts of the schema that are not checked, `schemas` are the schemas that were compiled.
+    """
 
     __slots__ = ("__weakref__", "_parts", "_texts", "schemas", "warnings")
 
@@ -61,8 +64,9 @@ class SchemaCheck:
         self.warnings: tuple[str, ...] = tuple(warning for part in parts for warning in part.warnings)
 
     def at_once(self, value: Any, limit: int = 10) -> tuple[Fault, ...] | None:
-        """Return what `faults` does, or None unless that surely takes a few milliseconds at most. Never raises for
-        JSON."""
+        """Return the result of `faults`, or None unless it is certain to take a few milliseconds at most. Never raises
+        for JSON.
+        """
         try:
             size = measure(value, characters=self._texts, most=_AT_ONCE_VALUES, number=_AT_ONCE_NUMBER)
         except ValueTooLarge:
@@ -78,10 +82,10 @@ class SchemaCheck:
         return tuple(found)
 
     def faults(self, value: Any, limit: int = 10, *, killable: bool = False) -> tuple[Fault, ...]:
-        """What is wrong with the value, `limit` problems at most; empty where it fits. Never raises for JSON.
+        """Return the problems of the value, `limit` at most; empty where it fits. Never raises for JSON.
 
-        It takes some tenths of a second at most, as far as can be foreseen, and is for where nobody else waits.
-        `killable`: somebody ends the process if it takes too long, so that nothing is left undone.
+        Takes some tenths of a second at most, as far as can be foreseen, and so is for worker processes.
+        `killable`: the process is ended if it takes too long, so that no check is refused for its cost.
         """
         try:
             size = measure(value, characters=self._texts)
@@ -95,7 +99,7 @@ class SchemaCheck:
 
 
 class _Part:
-    """One schema of a check. What was read of it is dropped once compiled, and read again when a value needs it."""
+    """One schema of a check. Its index is dropped once the schema is compiled, and made again when a value needs it."""
 
     __slots__ = ("_cost", "_engine", "_held", "_most", "_schema", "_steps", "warnings", "weights")
 
@@ -111,14 +115,14 @@ class _Part:
         self._schema = schema
         cost = Cost(index, self.weights, _LOOKED_BACK_VALUES + 1)
         self._engine = _compiled(index)
-        # By depth of a value: the most steps that one place in it can take; None where that is not to be told.
+        # By depth of a value: the most steps that one place in it can take; None where there is no bound.
         self._steps = {depth: _most_steps(cost, depth) for depth in range(1, _USUAL_DEPTH + 1)}
-        self._most = _LOOKED_BACK_VALUES if index.looks_back else _AT_ONCE_VALUES
+        self._most = _LOOKED_BACK_VALUES if index.has_unevaluated else _AT_ONCE_VALUES
         self._cost = cost if self.weights else None
         self._held: tuple[SchemaIndex, Cost] | None = None
 
     def at_once(self, value: Any, size: Size, limit: int) -> list[Fault] | None:
-        """None where it may take longer than anybody should have to wait."""
+        """Return the faults of the value; None where that may take longer than the event loop can wait."""
         if not self._is_quick(size):
             return None
         try:
@@ -132,7 +136,7 @@ class _Part:
 
     def faults(self, value: Any, size: Size, limit: int, killable: bool) -> list[Fault]:
         if not self._bounded(size):
-            judged = self._judged(value, limit)
+            judged = self._interpreted(value, limit)
             if judged is not None:
                 return judged
             if not killable:
@@ -143,10 +147,10 @@ class _Part:
         except (ValueError, UnicodeError):
             # A lone surrogate, a key that is no text: nothing JSON on a wire can carry.
             return [Fault("", "plain JSON", got(value), "type")]
-        return self._surely_explained(value, limit)
+        return self._explained_in_part(value, limit)
 
     def _is_quick(self, size: Size) -> bool:
-        """Whether the engine is sure to need a few milliseconds at most."""
+        """Tell whether the engine is certain to need a few milliseconds at most."""
         count, depth = sum(size.values), len(size.values)
         if count > self._most:
             return False
@@ -166,39 +170,42 @@ class _Part:
         return held
 
     def _bounded(self, size: Size) -> bool:
-        """Whether the engine is sure to be done in time."""
+        """Tell whether the engine is certain to be done in time."""
         cost = self._read()[1]
         steps = _most_steps(cost, len(size.values))
         return steps is not None and _spent(cost, size, _STEP_NS) <= _BUDGET_NS
 
-    def _judged(self, value: Any, limit: int) -> list[Fault] | None:
-        """For what the engine could stall on; None where that does not do. Dynamic references need the engine."""
+    def _interpreted(self, value: Any, limit: int) -> list[Fault] | None:
+        """Check with the interpreter where the engine could stall; None where it runs out of steps.
+
+        Dynamic references need the engine.
+        """
         index = self._read()[0]
         try:
             if not index.dynamic:
-                fits = SchemaJudge(index, self.weights).holds(index.root, value)
-                return [] if fits else self._surely_explained(value, limit)
+                fits = SchemaInterpreter(index, self.weights).holds(index.root, value)
+                return [] if fits else self._explained_in_part(value, limit)
         except (OutOfSteps, RecursionError):
             pass
         return None
 
     def _explained(self, value: Any, limit: int, steps: int) -> list[Fault] | None:
-        """The value does not fit; the judge says why, with `steps` at most. None where they do not do."""
+        """Explain why the value does not fit, in `steps` at most; None where they are not enough."""
         index = self._read()[0]
         found: list[Fault] = []
         if not index.dynamic:
             try:
-                found.extend(islice(SchemaJudge(index, self.weights, steps).faults(value), limit))
+                found.extend(islice(SchemaInterpreter(index, self.weights, steps).faults(value), limit))
             except (OutOfSteps, RecursionError):
                 return None
         return found or [_unexplained(value)]
 
-    def _surely_explained(self, value: Any, limit: int) -> list[Fault]:
-        """As much as the judge says of it in its time."""
+    def _explained_in_part(self, value: Any, limit: int) -> list[Fault]:
+        """Explain why the value does not fit, as far as `EXPLAINING_STEPS` go."""
         index = self._read()[0]
         found: list[Fault] = []
         if not index.dynamic:
-            judge = SchemaJudge(index, self.weights, EXPLAINING_STEPS)
+            judge = SchemaInterpreter(index, self.weights, EXPLAINING_STEPS)
             with suppress(OutOfSteps, RecursionError):
                 found.extend(islice(judge.faults(value), limit))
         return found or [_unexplained(value)]
@@ -209,13 +216,13 @@ def _unexplained(value: Any) -> Fault:
 
 
 def _most_steps(cost: Cost, depth: int) -> int | None:
-    """The most steps that one place of a value of that depth can take; None where it is not to be told."""
+    """Return the most steps that one place of a value of that depth can take; None where there is no bound."""
     loads = [cost.at(level).steps for level in range(depth)]
     return None if cost.recursive and sum(loads) > _RECURSIVE_STEPS else max(1, *loads)
 
 
 def _spent(cost: Cost, size: Size, step_ns: int) -> int:
-    """The nanoseconds that a value of that size can take."""
+    """Return the nanoseconds that a value of that size can take."""
     spent = 0
     for level, count in enumerate(size.values):
         load = cost.at(level)
@@ -229,23 +236,23 @@ _NOT_LINEAR: Final = "it is no regular expression that can be matched in linear 
 
 
 def compile_check(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> SchemaCheck:
-    """`extra` tighten it: all must hold, each in its own dialect.
+    """Compile a check of `schema`, tightened by `extra`: all must hold, each in its own dialect.
 
     A pattern of `schema` that linear time cannot match is left out with a warning, for its server checks it too; in
     `extra`, which only we enforce, it is an error.
 
     Raises:
-        UnusableSchema: it cannot be checked with, and why.
+        UnusableSchema: no check can be made with it; the message says why.
     """
     parts = (_Part(schema, strict=False), *(_Part(more, strict=True) for more in extra))
     return SchemaCheck(parts, (schema, *extra))
 
 
 def compile_quickly(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> SchemaCheck | None:
-    """Return what `compile_check` does of schemas that are modest, or None where a pattern may take long to compile.
+    """Compile like `compile_check` in milliseconds, or return None where a pattern may take long to compile.
 
     Raises:
-        UnusableSchema: it cannot be checked with, and why.
+        UnusableSchema: no check can be made with it; the message says why.
     """
     try:
         parts = (
@@ -261,7 +268,7 @@ def _compiled(index: SchemaIndex) -> Any:
     schema = index.root
     said = {"$schema": schema["$schema"]} if isinstance(schema, Mapping) and "$schema" in schema else {}
     try:
-        for stray in index.strays:
+        for stray in index.unmarked_targets:
             jsonschema_rs.meta.validate({**stray, **said})
         return _ENGINES[index.dialect](schema, pattern_options=OPTIONS, validate_formats=False, offline=True)
     except jsonschema_rs.ValidationError as problem:
@@ -272,7 +279,7 @@ def _compiled(index: SchemaIndex) -> Any:
 
 
 def _weighed(index: SchemaIndex, weigh: Weigh) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """The weight of each pattern that can be used, and the places of those that cannot."""
+    """Return the weight of each pattern that can be used, and the places of those that cannot."""
     weights: dict[str, int] = {}
     refused: list[tuple[str, str]] = []
     heavy = 0
@@ -291,7 +298,7 @@ def _weighed(index: SchemaIndex, weigh: Weigh) -> tuple[dict[str, int], list[tup
 
 
 def _without(index: SchemaIndex, patterns: set[str]) -> Schema:
-    """The schema without those `pattern` keywords."""
+    """Return the schema without those `pattern` keywords."""
     memo: dict[int, Any] = {}
     copy = deepcopy(index.root, memo)
     for key, node in index.nodes.items():

@@ -1,4 +1,6 @@
-"""The checks of all tools, each compiled when it is first needed and kept while there is room."""
+"""The cache of the checks of all tools: each is compiled when it is first needed, and forgotten when there are too
+many.
+"""
 
 import asyncio
 import json
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aggregator.domain.lru import LruCache
 from aggregator.domain.records import ToolRecord
 from aggregator.schemas.fault import UnusableSchema
-from aggregator.schemas.workers.small_enough import is_modest
+from aggregator.schemas.workers.small_enough import is_small_enough
 
 if TYPE_CHECKING:
     from aggregator.schemas.check import SchemaCheck
@@ -24,7 +26,7 @@ Schema = Mapping[str, Any]
 
 
 class UncompiledSchema:
-    """Schemas that may take long to compile: only a worker does that (`workers`)."""
+    """Schemas that may take long to compile: only a worker process does that (`workers`)."""
 
     __slots__ = ("__weakref__", "schemas")
 
@@ -34,11 +36,11 @@ class UncompiledSchema:
         self.schemas = schemas
 
     def at_once(self, value: Any, limit: int = 10) -> None:
-        """Return None: nothing is known at once."""
+        """Return None: such a check is never made at once."""
 
 
 class SchemaChecks:
-    """Safe in threads. What cannot be compiled is remembered too, as its `UnusableSchema`."""
+    """A cache of compiled checks. Safe in threads. A schema that cannot be compiled is kept as its `UnusableSchema`."""
 
     def __init__(self, room: int = _ROOM) -> None:
         # By identity: quick, and the schemas are held so that an identity cannot be given to another object.
@@ -48,24 +50,26 @@ class SchemaChecks:
         self._by_content: LruCache[bytes, SchemaCheck | UncompiledSchema | UnusableSchema] = LruCache(room)
 
     def get(self, tool: ToolRecord, extra: Sequence[Schema] = ()) -> "SchemaCheck | UncompiledSchema":
-        """The check of a tool's arguments, tightened by `extra`.
+        """Return the check of a tool's arguments, tightened by `extra`.
 
         Raises:
-            UnusableSchema: there is no checking with it; the same again each time.
+            UnusableSchema: no check can be made with the schema, now and each time.
         """
         return self._get((tool.definition.get("inputSchema", _ANYTHING), *extra))
 
     def output(self, tool: ToolRecord) -> "SchemaCheck | UncompiledSchema | None":
-        """The check of a tool's `structuredContent`; None where it declares no `outputSchema`.
+        """Return the check of a tool's `structuredContent`; None where it declares no `outputSchema`.
 
         Raises:
-            UnusableSchema: as `get` does.
+            UnusableSchema: no check can be made with the schema.
         """
         schema = tool.definition.get("outputSchema")
         return None if schema is None else self._get((schema,))
 
     async def prepare(self, tools: Iterable[ToolRecord]) -> dict[str, list[str]]:
-        """Compiles ahead of the calls, giving way after each tool: by tool name, what is not or only partly checked."""
+        """Compile ahead of the calls, giving way after each tool. Returns by tool name what is not checked, or only in
+        part.
+        """
         said: dict[str, list[str]] = {}
         for tool in tools:
             notes: list[str] = []
@@ -92,7 +96,7 @@ class SchemaChecks:
     def _compiled(
         self, schemas: tuple[Schema, ...], key: tuple[int, ...]
     ) -> "SchemaCheck | UncompiledSchema | UnusableSchema":
-        modest = all(map(is_modest, schemas))
+        modest = all(map(is_small_enough, schemas))
         digest = _digest(schemas) if modest else b""
         found = self._by_content.peek(digest) if digest else None
         if found is None:
@@ -110,7 +114,7 @@ _ANYTHING: Final[Schema] = {"type": "object"}
 
 
 def _digest(schemas: tuple[Schema, ...]) -> bytes:
-    """Of the contents, the order of keys included; empty for what cannot be written as JSON."""
+    """Return a digest of the contents, the order of keys included; empty for a value that cannot be written as JSON."""
     try:
         return blake2b(json.dumps(schemas).encode(), digest_size=16).digest()
     except (ValueError, TypeError, RecursionError):

@@ -1,7 +1,7 @@
-"""What models get wrong most, put right: `"5"` for 5, JSON in a string, a lone value for a list, null for nothing.
+"""Correct the usual mistakes of models: `"5"` for 5, JSON in a string, a lone value for a list, null for nothing.
 
-Law: what fits is never touched. A value is changed only where its type is one the schema surely does not take, and
-only to the one thing it can mean.
+Law: a value that fits is never touched. A value is changed only where its type is one the schema surely does not take,
+and only to the one thing it can mean.
 """
 
 import json
@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from aggregator.schemas.fault import UnusableSchema, step
 from aggregator.schemas.structure.dialect import Dialect, dialect_of
-from aggregator.schemas.structure.local import followed
+from aggregator.schemas.structure.local import resolve_reference
 from aggregator.schemas.wording import type_of, types_of
 
 _ALL: Final = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?")
 _TRUTH: Final = {"true": True, "false": False, "True": True, "False": False}
 _TEXT_LIMIT: Final = 100_000
-# So many characters of JSON in a text are read in one step.
+# Characters of JSON in a text that are read in one step.
 _CHARACTERS: Final = 200
 _DEPTH: Final = 30
 _SCHEMA_DEPTH: Final = 8
@@ -26,7 +26,7 @@ _STEPS: Final = 2_000
 
 
 def coerce(schema: Mapping[str, Any], value: Any) -> tuple[Any, list[str]]:
-    """The value as it was meant, new where it differs, and the pointers of what was changed."""
+    """Return the value as it was meant, new where it differs, and the pointers of the changes."""
     try:
         dialect = dialect_of(schema)
     except UnusableSchema:
@@ -39,10 +39,12 @@ def coerce(schema: Mapping[str, Any], value: Any) -> tuple[Any, list[str]]:
 
 
 class _TooMuch(Exception):
-    """A schema made to be slow to read, or a very large value: it stays as it came."""
+    """The schema takes too long to read, or the value is very large: it stays as it came."""
 
 
 class _Coercion:
+    """The correction of one value; `changed` are the pointers of the changes."""
+
     def __init__(self, root: Mapping[str, Any], dialect: Dialect) -> None:
         self._root = root
         self._dialect = dialect
@@ -52,14 +54,14 @@ class _Coercion:
 
     def of(self, schema: Any, value: Any, at: str, depth: int) -> Any:
         self._spend()
-        if depth > _DEPTH or not isinstance(schema, Mapping) or self._apart(schema):
+        if depth > _DEPTH or not isinstance(schema, Mapping) or self._has_own_base(schema):
             return value
         if not _takes(self._kinds(schema, 0), value):
             meant = self._meant(schema, value)
             if meant is not _UNCLEAR:
                 self.changed.append(at)
                 value = meant
-        for part in self._holding(schema, value, 0) if isinstance(value, dict | list) else ():
+        for part in self._applicable(schema, value, 0) if isinstance(value, dict | list) else ():
             if isinstance(value, dict):
                 value = self._object(part, value, at, depth)
             elif isinstance(value, list):
@@ -91,7 +93,7 @@ class _Coercion:
         return new if any(one is not other for one, other in zip(new, value, strict=True)) else value
 
     def _meant(self, schema: Mapping[str, Any], value: Any) -> Any:
-        """The one thing the value can mean, or `_UNCLEAR`."""
+        """Return the one thing the value can mean, or `_UNCLEAR`."""
         kinds = self._kinds(schema, 0)
         if isinstance(value, str) and len(value) <= _TEXT_LIMIT:
             self._spend(len(value) // _CHARACTERS)
@@ -103,8 +105,8 @@ class _Coercion:
         return _UNCLEAR
 
     def _listed(self, schema: Mapping[str, Any], value: Any) -> Any:
-        """`[value]` where the schema's items are known and take it, as it is or put right."""
-        for part in self._holding(schema, [], 0):
+        """Return `[value]` where the schema's items are known and take it, as it is or corrected."""
+        for part in self._applicable(schema, [], 0):
             items = part.get("items")
             if not isinstance(items, Mapping) or "prefixItems" in part:
                 continue
@@ -118,21 +120,23 @@ class _Coercion:
         if self._left < 0:
             raise _TooMuch
 
-    def _apart(self, schema: Mapping[str, Any]) -> bool:
-        """Whether references inside it count from another place than the root."""
+    def _has_own_base(self, schema: Mapping[str, Any]) -> bool:
+        """Tell whether references inside the schema count from another place than the root."""
         return schema is not self._root and "$id" in schema
 
-    def _plain(self, schema: Any) -> Any:
-        """Past references that stand alone; with company they are left, except where the dialect ignores that."""
+    def _resolved(self, schema: Any) -> Any:
+        """Resolve a reference that stands alone. One with other keywords beside it is left, but where the dialect
+        ignores these.
+        """
         if isinstance(schema, Mapping) and "$ref" in schema:
-            target = followed(schema, self._root)
+            target = resolve_reference(schema, self._root)
             if isinstance(target, Mapping) and "$ref" not in target:
                 return target
         return schema
 
     def _kinds(self, schema: Any, depth: int) -> frozenset[str]:
-        """The types it could take; a type that is missing here is surely not taken."""
-        if not isinstance(schema, Mapping) or depth > _SCHEMA_DEPTH or self._apart(schema):
+        """Return the types that the schema could take; a type that is missing is surely not taken."""
+        if not isinstance(schema, Mapping) or depth > _SCHEMA_DEPTH or self._has_own_base(schema):
             return _ALL
         known = self._known.get(id(schema))
         if known is None:
@@ -143,7 +147,7 @@ class _Coercion:
     def _kinds_of(self, schema: Mapping[str, Any], depth: int) -> frozenset[str]:
         kinds = _ALL
         if "$ref" in schema:
-            target = self._plain(schema)
+            target = self._resolved(schema)
             kinds = self._kinds(target, depth + 1) if target is not schema else _ALL
             if self._dialect <= Dialect.DRAFT_07:
                 return kinds
@@ -164,25 +168,27 @@ class _Coercion:
                 kinds &= frozenset().union(*(self._kinds(option, depth + 1) for option in options))
         return kinds
 
-    def _holding(self, schema: Any, value: Any, depth: int) -> list[Mapping[str, Any]]:
-        """The schemas that the value must fit to fit at all: of alternatives only one that is left by its type."""
+    def _applicable(self, schema: Any, value: Any, depth: int) -> list[Mapping[str, Any]]:
+        """Return the schemas that the value must fit to fit at all: of alternatives only one that is left by its
+        type.
+        """
         self._spend()
-        if not isinstance(schema, Mapping) or depth > _SCHEMA_DEPTH or self._apart(schema):
+        if not isinstance(schema, Mapping) or depth > _SCHEMA_DEPTH or self._has_own_base(schema):
             return []
         found: list[Mapping[str, Any]] = []
         if "$ref" in schema:
-            target = self._plain(schema)
-            found += self._holding(target, value, depth + 1) if target is not schema else []
+            target = self._resolved(schema)
+            found += self._applicable(target, value, depth + 1) if target is not schema else []
             if self._dialect <= Dialect.DRAFT_07:
                 return found
         found.append(schema)
         for part in _list(schema, "allOf"):
-            found += self._holding(part, value, depth + 1)
+            found += self._applicable(part, value, depth + 1)
         for keyword in ("anyOf", "oneOf"):
             self._spend(len(_list(schema, keyword)) // 4)
             left = [option for option in _list(schema, keyword) if _takes(self._kinds(option, depth + 1), value)]
             if len(left) == 1:
-                found += self._holding(left[0], value, depth + 1)
+                found += self._applicable(left[0], value, depth + 1)
         return found
 
 
@@ -195,7 +201,7 @@ def _takes(kinds: frozenset[str], value: Any) -> bool:
 
 
 def _read(text: str) -> Any:
-    """What a text says: a number, true or false, a JSON object or array."""
+    """Read a text as a number, true or false, a JSON object or array."""
     if text in _TRUTH:
         return _TRUTH[text]
     if _NUMBER.fullmatch(text):

@@ -1,4 +1,4 @@
-"""What a check can say: one problem in a value, or that a schema is of no use."""
+"""The findings of a check: a problem in a value, or a schema that cannot be used."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ class UnusableSchema(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One problem, for a model to correct itself from.
+    """One problem of a value, in words from which a model can correct itself.
 
     `pointer` is a JSON pointer into the value (RFC 6901), "" for the whole of it; `expected` and `got` are plain
     words and short; `keyword` is the JSON Schema keyword that was not met.
@@ -25,5 +25,5 @@ class Fault:
 
 
 def step(pointer: str, key: str | int) -> str:
-    """One level deeper (RFC 6901, section 3)."""
+    """Return a JSON pointer one level deeper (RFC 6901, section 3)."""
     return f"{pointer}/{key}" if isinstance(key, int) else f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"

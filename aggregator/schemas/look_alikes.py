@@ -1,6 +1,6 @@
 """Names of arguments that some servers take for another: `Limit` or `LIMIT` for `limit`, `maxItems` for `max_items`.
 
-A schema says nothing of them, so that what tightens `limit` would not hold for a server that reads `Limit` as the same.
+A schema says nothing of them: a rule that tightens `limit` would not hold for a server that reads `Limit` as the same.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,14 +10,14 @@ from aggregator.domain.schema_walk import positions
 from aggregator.domain.text.caseless import caseless
 from aggregator.schemas.fault import Fault, step
 
-# So many values are looked through at once, without anybody waiting for it.
+# Values that may be looked through on the event loop.
 AT_ONCE: Final = 1_000
 
 Schema = Mapping[str, Any]
 
 
 def look_alikes(rules: Sequence[Schema], own: Schema, given: Any, most: int | None = None) -> tuple[Fault, ...] | None:
-    """Return the names in `given` that pass for one that `rules` speak of and that the tool's `own` schema has not.
+    """Return faults for names in `given` that resemble one that `rules` name and that the tool's `own` schema has not.
 
     None where there are more than `most` values to look through.
     """

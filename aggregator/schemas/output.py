@@ -1,4 +1,4 @@
-"""What of a result is held against the tool's `outputSchema`."""
+"""The checks of a result that need no schema, before `structuredContent` is checked against the `outputSchema`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ _MISSING = (Fault("", "structuredContent, for the tool declares an outputSchema"
 
 
 def known_faults(result: Mapping[str, Any]) -> tuple[Fault, ...] | None:
-    """Return what is known without the schema; None where `structuredContent` has to be checked.
+    """Return the faults known without the schema; None where `structuredContent` has to be checked.
 
     Nothing is wrong with an error result, which need not be structured (S/server/tools, Output Schema).
     """

@@ -1,4 +1,4 @@
-"""Faults as results of `tools/call` (SEP-1303): text that a model can act on, and the same for programs."""
+"""Faults as results of `tools/call` (SEP-1303): text that a model can act on, and an object for programs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,13 +9,13 @@ from aggregator.schemas.signature import signature
 
 INVALID_ARGUMENTS: Final = "invalid_arguments"
 INVALID_OUTPUT: Final = "invalid_output"
-# In the `_meta` of a result that is passed on though nobody knows whether it fits.
+# In the `_meta` of a result that is passed on without a complete check.
 UNCHECKED_KEY: Final = "aggregator/unchecked"
 _POINTER_SHOWN: Final = 120
 
 
 def input_refusal(tool_name: str, faults: Sequence[Fault], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The call was not made: what is wrong with its arguments, and what they should be."""
+    """Return the result of a call that was not made: what is wrong with its arguments, and what they should be."""
     missing = missing_fields(faults)
     lines = [f"{tool_name} was not called: its arguments do not fit."]
     if missing:
@@ -32,7 +32,9 @@ def input_refusal(tool_name: str, faults: Sequence[Fault], schema: Mapping[str, 
 
 
 def output_refusal(tool_name: str, faults: Sequence[Fault], result: Mapping[str, Any]) -> dict[str, Any]:
-    """The call was made, but its answer breaks the tool's own `outputSchema`; what the answer says is kept."""
+    """Return the error result of a call whose result breaks the tool's own `outputSchema`; the text of that result is
+    kept.
+    """
     lines = [
         f"{tool_name} was called, but the structured part of its answer does not fit the tool's own outputSchema.",
         *_lines(faults),
@@ -43,7 +45,7 @@ def output_refusal(tool_name: str, faults: Sequence[Fault], result: Mapping[str,
 
 
 def output_unchecked(tool_name: str, said: str, why: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the error result for a call whose answer was not checked to the end, where it has to be."""
+    """Return the error result of a call whose result was not checked to the end, where it has to be."""
     lines = [
         f"{tool_name} was called, but its answer was not checked against its outputSchema to the end: {said}.",
         "The call may have taken effect: do not simply repeat it. What the tool answered follows.",
@@ -53,7 +55,7 @@ def output_unchecked(tool_name: str, said: str, why: str, result: Mapping[str, A
 
 
 def with_note(result: dict[str, Any], why: str) -> dict[str, Any]:
-    """Return the result as it came, with a note that nobody knows whether it fits."""
+    """Return the result as it came, with a note that it was not checked to the end."""
     meta = result.get("_meta")
     note = {UNCHECKED_KEY: {"code": CheckCut.code, "reason": why}}
     return {**result, "_meta": {**meta, **note} if isinstance(meta, Mapping) else note}
@@ -72,7 +74,7 @@ def _withheld(lines: list[str], error: Mapping[str, Any], result: Mapping[str, A
 
 
 def missing_fields(faults: Sequence[Fault]) -> list[str]:
-    """By name where they belong to the whole, else by pointer."""
+    """Return the missing fields: by name where they belong to the whole, else by pointer."""
     pointers = [fault.pointer for fault in faults if fault.keyword == "required" and fault.pointer]
     return [_plain(pointer) for pointer in pointers]
 

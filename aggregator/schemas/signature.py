@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
 
-from aggregator.schemas.structure.local import followed
+from aggregator.schemas.structure.local import resolve_reference
 
 _OPTIONS_SHOWN: Final = 8
 _PROPERTIES_SHOWN: Final = 30
-# Objects are opened this far down; lists and alternatives somewhat farther.
+# Objects are written out to this depth; lists and alternatives to the other.
 _OBJECTS_DEPTH: Final = 3
 _DEPTH: Final = 6
 _PARTS: Final = 1_000
@@ -19,31 +19,31 @@ _LENGTH: Final = 200
 
 
 def signature(schema: Any, length: int = 1_500) -> str:
-    """The parameters of a tool, required ones marked by having no `?`; cut with `...` at `length` characters."""
+    """Return the parameters of a tool, optional ones with a `?`; truncated with `...` at `length` characters."""
     return _cut(_SignatureText(schema).parameters(schema, 0), length)
 
 
 def outline(schema: Any) -> str:
-    """What a schema asks for, in a few words; references go by their own names."""
+    """Return a schema in a few words; references are named, not resolved."""
     return _cut(_SignatureText(schema, _PARTS_OF_OUTLINE).shape(schema, 1), _LENGTH)
 
 
 class _SignatureText:
-    """For one line; it says `any` once so many parts were written that nobody would read on."""
+    """The writer of one line; it writes `any` once a line has so many parts that more would not be read."""
 
     def __init__(self, root: Any, parts: int = _PARTS) -> None:
         self._root = root
         self._left = parts
 
     def parameters(self, schema: Any, depth: int) -> str:
-        schema = followed(schema, self._root)
+        schema = resolve_reference(schema, self._root)
         if not isinstance(schema, Mapping):
             return ""
         properties, required = schema.get("properties"), schema.get("required")
         parts = properties if isinstance(properties, Mapping) else {}
         named = required[:_NAMES] if isinstance(required, list) else []
         needed = {name: True for name in named if isinstance(name, str)}
-        # What must be given comes first, whatever is cut.
+        # Required parameters come first, so that truncation drops optional ones.
         first = list(islice(parts, _NAMES))
         names = list(dict.fromkeys([*(name for name in first if name in needed), *needed, *first]))
         shown = [
@@ -56,7 +56,7 @@ class _SignatureText:
         self._left -= 1
         if isinstance(schema, bool):
             return "any" if schema else "nothing"
-        schema = followed(schema, self._root)
+        schema = resolve_reference(schema, self._root)
         if not isinstance(schema, Mapping) or depth > _DEPTH or self._left < 0:
             return "any"
         if "$ref" in schema:
@@ -90,7 +90,7 @@ class _SignatureText:
 
 
 def _has_alternatives(text: str) -> bool:
-    """Whether a `|` stands outside all brackets and quotes."""
+    """Tell whether a `|` stands outside all brackets and quotes."""
     depth = 0
     quoted = False
     for at, character in enumerate(text):

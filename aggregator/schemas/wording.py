@@ -1,4 +1,4 @@
-"""The plain words of faults: what was expected, what came, what would have done. Always short."""
+"""The plain words of faults: what was expected, what came, what would have been right. Always short."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -19,20 +19,20 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 _TEXT_SHOWN: Final = 40
 _OPTIONS_SHOWN: Final = 12
-# Of so many options, and of so many properties, the ones that are nearest to a text are looked for.
+# The nearest options are looked for among so many of them, and the nearest properties among so many.
 _LIKENED: Final = 2_000
 _NAMES_LIKENED: Final = 500
 
 
 def types_of(schema: Mapping[str, Any]) -> list[str]:
-    """Its `type` keyword as a list."""
+    """Return the `type` keyword of a schema as a list."""
     own = schema.get("type")
     kinds = own if isinstance(own, list) else [own]
     return [kind for kind in kinds if isinstance(kind, str)]
 
 
 def type_of(value: Any) -> str:
-    """The JSON type; `integer` for what draft-06 and later call one."""
+    """Return the JSON type; `integer` by the definition of draft-06 and later."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -43,8 +43,8 @@ def type_of(value: Any) -> str:
     return kinds.get(type(value), "something else")
 
 
-def typed(value: Any, wanted: Iterable[str], dialect: Dialect = Dialect.DRAFT_2020_12) -> bool:
-    """Whether the value is of one of the types. In draft-04 `1.0` is no integer."""
+def has_type(value: Any, wanted: Iterable[str], dialect: Dialect = Dialect.DRAFT_2020_12) -> bool:
+    """Tell whether the value is of one of the types. In draft-04 `1.0` is no integer."""
     own = type_of(value)
     if own == "integer" and dialect == Dialect.DRAFT_04 and isinstance(value, float):
         own = "number"
@@ -52,7 +52,7 @@ def typed(value: Any, wanted: Iterable[str], dialect: Dialect = Dialect.DRAFT_20
 
 
 def got(value: Any) -> str:
-    """What came: short, whatever it is."""
+    """Describe the value that came, in few words for any value."""
     kind = type_of(value)
     if isinstance(value, str):
         return f"a string ({value!r})" if len(value) <= _TEXT_SHOWN else f"a string of {len(value)} characters"
@@ -68,7 +68,7 @@ def got(value: Any) -> str:
 
 
 def one_of(options: list[Any], *, quoted: bool = False, near: Any = None) -> str:
-    """Types in words, or the values themselves; of many the nearest ones."""
+    """Return types in words, or the values themselves; of many the nearest ones."""
     if not quoted:
         words = [_WORDS.get(option, str(option)) for option in options]
         return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
@@ -83,24 +83,25 @@ def one_of(options: list[Any], *, quoted: bool = False, near: Any = None) -> str
     return f"{words[0] if len(words) == 1 else 'one of ' + ', '.join(words)}{more}" if words else "nothing at all"
 
 
-def likened(options: list[Any], near: Any) -> int:
-    """Return how many of the options `one_of` and `misnamed` liken to the text that came, each a matter of some
-    microseconds."""
+def options_compared(options: list[Any], near: Any) -> int:
+    """Return how many of the options `one_of` and `misnamed` compare with the text that came, each in some
+    microseconds.
+    """
     return min(len(options), _LIKENED) if isinstance(near, str) else 0
 
 
 def misnamed(schema: Mapping[str, Any], name: str, at: str, came: str, keyword: str) -> Fault:
-    """A property that is not allowed, with the name that may have been meant."""
+    """Return the fault of a property that is not allowed, with the name that may have been meant."""
     known = list(schema.get("properties", {}))[:_NAMES_LIKENED]
     close = get_close_matches(name[:80], known, n=1)
     hint = f"; did you mean {close[0]!r:.80}?" if close else ""
     return Fault(step(at, name), f"no property of this name{hint}", came, keyword)
 
 
-def compared(
+def limit_faults(
     schema: Mapping[str, Any], least: str, most: str, size: int, of: str, value: Any, at: str
 ) -> Iterator[Fault]:
-    """The faults of a pair of size limits."""
+    """Yield the faults of a pair of size limits."""
     low, high = schema.get(least), schema.get(most)
     came = got(value) if not isinstance(value, str) else f"a string of {size} characters"
     if low is not None and size < low:
@@ -110,7 +111,7 @@ def compared(
 
 
 def short(value: Any) -> str:
-    """A value as text, of some 50 characters at most."""
+    """Return a value as text, of some 50 characters at most."""
     if isinstance(value, str):
         return f"'{value}'" if len(value) <= _TEXT_SHOWN else f"'{value[:_TEXT_SHOWN]}...'"
     if isinstance(value, bool) or value is None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from aggregator.catalog.validate import vet
+from aggregator.catalog.validate import validate_tools
 from tests.access.conftest import MakeConfig
 from tests.access.gateway_harness import FORMS, LEGACY, MODERN, FakeBackChannel, GatewayHarness, error_data, tool
 from tests.access.recording_toolbox import RecordingToolbox
@@ -105,7 +105,9 @@ async def test_an_unusable_schema_costs_its_tool_only(config: MakeConfig, name: 
     rules = {"agents": {"one": {"allow": ["crm.*"], "arguments": {"crm.*": RULE}}, "two": {"allow": ["crm.*"]}}}
     made = config("crm")
     definitions = [{"name": "odd", "inputSchema": SCHEMAS[name]}, ORDERS]
-    kept = [record.own_name for record in vet(made.servers[0], definitions, ambiguous=False, name_limit=47)[0]]
+    kept = [
+        record.own_name for record in validate_tools(made.servers[0], definitions, ambiguous=False, name_limit=47)[0]
+    ]
     harness = GatewayHarness(made, {"crm": definitions}, rules)
     listed = await harness.listed(harness.host(agent))
     assert [one["name"] for one in listed] == [f"crm.{own}" for own in kept]

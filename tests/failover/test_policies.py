@@ -258,13 +258,26 @@ async def test_the_schema_that_was_promised_is_the_one_that_counts(tmp_path: Pat
     assert at.sent == [("spare", "get")]
 
 
+async def test_arguments_that_a_fallback_does_not_take_are_not_sent_to_it(tmp_path: Path) -> None:
+    """Proves: C18. Each call is checked against the schema of the fallback, down to what no comparison ahead sees."""
+    servers: dict[str, Json] = {"crm": {"command": "x", "fallbacks": ["spare"]}, "spare": {"command": "x"}}
+    narrow = tool("get", {"id": {"type": "integer", "maximum": 9}})
+    tools = {"crm": [tool("get", TAKES)], "spare": [narrow]}
+    at = GatewayHarness(make_config(tmp_path, servers), tools, down={"crm": "unavailable"})
+    host = at.host("one")
+    assert "isError" not in (await at.call(host, "crm.get", {"id": 9}))["result"]
+    refused = await at.call(host, "crm.get", {"id": 10})
+    assert error_data(refused)["code"] == "upstream_unavailable"
+    assert at.sent == [("spare", "get")]
+
+
 @pytest.mark.parametrize("part", ["inputSchema", "outputSchema"])
 @pytest.mark.parametrize("side", ["crm", "spare"])
 async def test_a_schema_that_changes_is_compared_anew(tmp_path: Path, side: str, part: str) -> None:
     """Proves: C18. Under the same names: what could stand in no longer may, and may again once it fits."""
-    text, short, any_kind = ({"type": "string"}, {"type": "string", "maxLength": 9}, {"type": ["string", "null"]})
+    text, number, any_kind = ({"type": "string"}, {"type": "integer"}, {"type": ["string", "null"]})
     # What is called must not take more than what stands in, nor promise more of its results.
-    other = any_kind if (side == "crm") == (part == "inputSchema") else short
+    other = any_kind if (side == "crm") == (part == "inputSchema") else number
     servers: dict[str, Json] = {"crm": {"command": "x", "fallbacks": ["spare"]}, "spare": {"command": "x"}}
     tools = {name: [{**tool("get"), "inputSchema": _with(text), "outputSchema": _with(text)}] for name in servers}
     at = GatewayHarness(make_config(tmp_path, servers), tools, down={"crm": "unavailable"})

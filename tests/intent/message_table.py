@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.catalog.intent.intent import IntentMatcher, Match, ServerWords
+from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher, ServerWords
 from aggregator.domain.names import listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
 
@@ -27,7 +27,7 @@ class SampleCatalog:
     intents: IntentMatcher
     tools: tuple[ToolRecord, ...]
 
-    def match(self, message: str, limit: int = 10) -> Match:
+    def match(self, message: str, limit: int = 10) -> IntentMatch:
         """What a message asks for that may have all tools."""
         return self.intents.match(message, self.tools, limit)
 
@@ -89,7 +89,7 @@ def rows() -> tuple[Row, ...]:
     return tuple(Row(**json.loads(line)) for line in lines)
 
 
-def found(row: Row) -> Match:
+def found(row: Row) -> IntentMatch:
     """What a message of the table is taken for."""
     return sample_catalogs()[row.catalog].match(row.message)
 

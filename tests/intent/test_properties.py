@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.catalog.intent.intent import IntentMatcher, Match, ServerWords
-from aggregator.catalog.intent.names import heading
+from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher, ServerWords
+from aggregator.catalog.intent.names import leading_name
 from aggregator.domain.records import ToolRecord
 from tests.intent.message_table import rows, sample_catalogs
 
@@ -69,7 +69,7 @@ _REFUSALS_ZH = ("不要", "别", "请勿", "不需要", "先不要", "无需", "
 _FULL_WIDTH = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
 
 
-def _found(match: Match) -> tuple[object, ...]:
+def _found(match: IntentMatch) -> tuple[object, ...]:
     return match.intent, match.rule, match.server, [tool.name for tool in match.tools]
 
 
@@ -152,15 +152,15 @@ def test_every_tool_is_called_by_name_and_not_when_refused(catalog: str) -> None
 @given(st.text(alphabet=punctuation + whitespace + "。，！？、「」…\u200b\ufeff😀", max_size=40))
 def test_no_words_no_intent(message: str) -> None:
     """A4: nor is there one in an empty message."""
-    assert sample_catalogs()["work"].match(message) == Match("none", None, None, None, (), "en")
+    assert sample_catalogs()["work"].match(message) == IntentMatch("none", None, None, None, (), "en")
 
 
 @given(st.sampled_from(["Maps and routes in China, with weather", "查询天气、路线、地点以及更多的信息", "", "a b c d"]))
 def test_a_description_that_is_a_sentence_is_no_name(description: str) -> None:
-    assert heading(description) == ""
+    assert leading_name(description) == ""
 
 
 def test_a_description_may_begin_with_a_name() -> None:
     """A9: of the description, the name before the first stop."""
-    assert heading("高德地图：路线、天气") == "高德地图"
-    assert heading("Google Maps - places and routes") == "Google Maps"
+    assert leading_name("高德地图：路线、天气") == "高德地图"
+    assert leading_name("Google Maps - places and routes") == "Google Maps"

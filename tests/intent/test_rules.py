@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from aggregator.catalog.describe.first_sentence import Language
-from aggregator.catalog.intent.intent import IntentMatcher, Match, ServerWords
+from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher, ServerWords
 from aggregator.domain.records import ToolRecord
 from tests.intent.message_table import sample_catalogs, tool
 
 SPELLINGS = ("amap.maps_weather", "amap__maps_weather", "amap/maps_weather", "amap:maps_weather", "AMAP.Maps_Weather")
 
 
-def _names(match: Match) -> list[str]:
+def _names(match: IntentMatch) -> list[str]:
     return [one.name for one in match.tools]
 
 
@@ -83,7 +83,7 @@ def test_each_rule_says_which_words_fired_it(message: str, rule: str, matched: s
 )
 def test_no_match_leaves_the_message_to_what_comes_after(message: str) -> None:
     """A4, B1: 帮我……一下 alone, names of nothing, code, quotes and addresses give nothing at all."""
-    assert sample_catalogs()["city"].match(message) == Match("none", None, None, None, (), _language(message))
+    assert sample_catalogs()["city"].match(message) == IntentMatch("none", None, None, None, (), _language(message))
 
 
 def _language(message: str) -> Language:

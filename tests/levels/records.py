@@ -1,10 +1,10 @@
-"""Records made from definitions, as `vet` makes them; and definitions as unkind servers write them."""
+"""Records made from definitions, as `validate_tools` makes them; and definitions as unkind servers write them."""
 
 from typing import Any
 
 from hypothesis import strategies as st
 
-from aggregator.catalog.validate import vet
+from aggregator.catalog.validate import validate_tools
 from aggregator.config.model import ServerConfig
 from aggregator.domain.records import ToolRecord
 from tests.unit.strategies import ANY_TEXT, TOOL_NAMES, json_values
@@ -83,7 +83,7 @@ def record(name: str = "get", server: str = "srv", **more: Any) -> ToolRecord:
 def records(definitions: list[Any], server: str = "srv") -> tuple[ToolRecord, ...]:
     """Those of the definitions that pass."""
     config = ServerConfig(id=server, key=server, prefix=server, type="stdio", command="none")
-    return vet(config, definitions, ambiguous=False, name_limit=64)[0]
+    return validate_tools(config, definitions, ambiguous=False, name_limit=64)[0]
 
 
 def schema_of(properties: dict[str, Any], *required: str) -> dict[str, Any]:

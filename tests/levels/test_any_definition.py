@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from aggregator.catalog.describe.first_sentence import one_line
+from aggregator.catalog.describe.first_sentence import first_sentence
 from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
 from aggregator.catalog.describe.markdown import columns, visible
 from aggregator.catalog.describe.tokens import estimate, fit
-from aggregator.catalog.describe.truncate import cut
+from aggregator.catalog.describe.truncate import truncate
 from tests.levels.records import DEFINITIONS, DESCRIPTIONS, records
 
 # Names, JSON's own marks and escapes are not words.
@@ -29,7 +29,7 @@ def test_any_tool_has_three_levels(definition: dict[str, Any], length: int) -> N
         assert line.startswith(shown_name(tool))
         assert len(line.splitlines()) == 1
         assert line.isprintable()
-        assert columns(one_line(tool.definition, length)) <= length
+        assert columns(first_sentence(tool.definition, length)) <= length
         brief, whole = level2(tool, length), level3(tool, length)
         shown = json.loads(brief)
         assert columns(shown["description"]) <= length
@@ -44,7 +44,7 @@ def test_any_tool_has_three_levels(definition: dict[str, Any], length: int) -> N
 @given(DESCRIPTIONS, st.integers(1, 80))
 @example("（备注）# Heading\n", 2)
 def test_any_description_gives_one_clean_line(description: str, room: int) -> None:
-    line = one_line({"name": "get", "description": description}, room)
+    line = first_sentence({"name": "get", "description": description}, room)
     assert columns(line) <= room
     assert line == visible(line)
     assert not any(unicodedata.category(character)[0] == "C" for character in line)
@@ -55,7 +55,7 @@ def test_any_description_gives_one_clean_line(description: str, room: int) -> No
 @given(st.text("ab ,;.(长城的，。", max_size=60), st.integers(1, 40))
 def test_a_cut_never_ends_inside_a_word(text: str, room: int) -> None:
     text = visible(text)
-    short = cut(text, room)
+    short = truncate(text, room)
     assert columns(short) <= room
     if short.endswith("…") and not text.endswith("…"):
         words = set("".join(c if c in "ab" else " " for c in text).split())

@@ -2,9 +2,9 @@
 
 import pytest
 
-from aggregator.catalog.describe.first_sentence import one_line, summary
+from aggregator.catalog.describe.first_sentence import first_sentence, summary
 from aggregator.catalog.describe.levels import LABELS, level1
-from aggregator.catalog.describe.truncate import cut
+from aggregator.catalog.describe.truncate import truncate
 from tests.levels.records import record, schema_of
 
 SAID = [
@@ -65,7 +65,7 @@ SAID = [
 @pytest.mark.parametrize(("description", "line"), SAID, ids=range(len(SAID)))
 def test_the_first_useful_sentence(description: object, line: str) -> None:
     """B2: level 1 from what servers really say."""
-    assert one_line({"name": "get", "description": description}) == line
+    assert first_sentence({"name": "get", "description": description}) == line
 
 
 CUTS = [
@@ -84,15 +84,18 @@ CUTS = [
 @pytest.mark.parametrize(("text", "room", "left"), CUTS, ids=range(len(CUTS)))
 def test_cut_at_a_clause_or_a_word(text: str, room: int, left: str) -> None:
     """B2: budgets count Chinese characters twice."""
-    assert cut(text, room) == left
+    assert truncate(text, room) == left
 
 
 def test_without_a_description_there_are_title_name_and_parameters() -> None:
     schema = schema_of({"user_id": {}, "fields": {}})
-    assert one_line({"name": "getUserByID", "title": "Fetch a person"}) == "Fetch a person"
-    assert one_line({"name": "getUserByID", "annotations": {"title": "Fetch a person"}}) == "Fetch a person"
-    assert one_line({"name": "getUserByID", "inputSchema": schema}) == "Get user by id: takes user_id, fields"
-    assert one_line({"name": "getUserByID", "inputSchema": schema}, 60, "zh") == "Get user by id：参数 user_id, fields"
+    assert first_sentence({"name": "getUserByID", "title": "Fetch a person"}) == "Fetch a person"
+    assert first_sentence({"name": "getUserByID", "annotations": {"title": "Fetch a person"}}) == "Fetch a person"
+    assert first_sentence({"name": "getUserByID", "inputSchema": schema}) == "Get user by id: takes user_id, fields"
+    assert (
+        first_sentence({"name": "getUserByID", "inputSchema": schema}, 60, "zh")
+        == "Get user by id：参数 user_id, fields"
+    )
 
 
 def test_a_label_as_the_seed_has_it() -> None:

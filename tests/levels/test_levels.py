@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.catalog.describe.compact_schema import examples, slim
+from aggregator.catalog.describe.compact_schema import compact, examples
 from aggregator.catalog.describe.levels import level1, level2, level3
 from tests.levels.records import record, schema_of
 
@@ -133,7 +133,7 @@ DIALECTS = [
 
 @pytest.mark.parametrize(("dialect", "schema", "kept"), DIALECTS, ids=range(len(DIALECTS)))
 def test_the_dialect_stays_where_it_matters(dialect: str, schema: dict[str, Any], kept: bool) -> None:
-    assert ("$schema" in slim({"$schema": dialect, **schema})) is kept
+    assert ("$schema" in compact({"$schema": dialect, **schema})) is kept
 
 
 _VALUES = st.recursive(
@@ -198,7 +198,7 @@ def test_level_3_accepts_the_same_arguments(
 ) -> None:
     """B2: nothing that counts is lost from a schema."""
     schema = {**({"$schema": dialect} if dialect else {}), **more, "type": "object", "properties": properties}
-    thin = slim(schema, "tool")
+    thin = compact(schema, "tool")
     for value in [*values, *({"a": value} for value in values), *({"title": value} for value in values), {}]:
         assert _verdict(thin, value) == _verdict(schema, value)
 

@@ -112,7 +112,7 @@ def test_what_leads_anywhere_takes_nothing(template: str, anywhere: bool) -> Non
     offer = ItemCatalog(found)
     uri = "https://secret.example/a?token=1"
     assert offer.fitting(uri) is None
-    assert offer.owner(uri) is None
+    assert offer.sole_match(uri) is None
     trusted = items(
         server("one", trusted=True), "template", [{"uriTemplate": template}], ambiguous=False, name_limit=47
     )[0]
@@ -120,7 +120,7 @@ def test_what_leads_anywhere_takes_nothing(template: str, anywhere: bool) -> Non
     if template == "https://{+url}":
         assert ItemCatalog(trusted).fitting(uri) == trusted[0]
     if template == "{+url}":
-        assert ItemCatalog(trusted).owner(uri) == trusted[0]
+        assert ItemCatalog(trusted).sole_match(uri) == trusted[0]
 
 
 def test_a_servers_own_uri_means_it_where_nobody_else_has_it() -> None:
@@ -129,11 +129,11 @@ def test_a_servers_own_uri_means_it_where_nobody_else_has_it() -> None:
     two = records("two", "resource", "file:///b"), records("two", "template", "demo://y/{id}", "demo://z/{id}")
     three = records("three", "template", "demo://z/{id}")
     offer = ItemCatalog((*one[0], *one[1], *two[0], *two[1], *three))
-    assert offer.owner("file:///a") == one[0][0]
-    assert offer.owner("file:///b") is None
-    assert offer.owner("demo://y/7") == two[1][0]
-    assert offer.owner("demo://z/7") is None
-    assert offer.owner("demo://nobody/7") is None
+    assert offer.sole_match("file:///a") == one[0][0]
+    assert offer.sole_match("file:///b") is None
+    assert offer.sole_match("demo://y/7") == two[1][0]
+    assert offer.sole_match("demo://z/7") is None
+    assert offer.sole_match("demo://nobody/7") is None
 
 
 @pytest.mark.parametrize(

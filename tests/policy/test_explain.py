@@ -259,7 +259,7 @@ def test_comparing_is_bounded() -> None:
     made = book({"agents": agents})
     found = diff(None, made, tools)
     assert 0 < found.uncounted < 60
-    assert found.concerned == tuple(sorted(agents))
+    assert found.affected == tuple(sorted(agents))
     assert found.lines()[-1].endswith("more lines")
     one_more = book({"agents": {name: {**body, "confirm": ["t.x", "t.1?"]} for name, body in agents.items()}})
     assert diff(made, one_more, tools).uncounted == 0

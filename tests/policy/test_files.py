@@ -137,7 +137,7 @@ def test_live_swaps_whole_or_not_at_all(tmp_path: Path) -> None:
     assert mended.changed
     assert not live.broken
     assert mended.diff.lines() == ["agent b is new", "a lost t.x", "a gained u.x"]
-    assert mended.diff.concerned == ("a", "b")
+    assert mended.diff.affected == ("a", "b")
     assert before.agents["a"].decide(tools[0], trusted=False).visible
 
 
@@ -173,7 +173,8 @@ def test_a_schema_that_cannot_be_compiled_is_an_error(tmp_path: Path) -> None:
 
 def test_yaml_is_loaded_only_for_a_file() -> None:
     code = (
-        "import sys; from pathlib import Path; from aggregator.policy.live import Live; Live(Path('/nowhere'));"
+        "import sys; from pathlib import Path; from aggregator.policy.live import LivePolicies; "
+        "LivePolicies(Path('/nowhere'));"
         "print('yaml' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)

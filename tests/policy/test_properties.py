@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.invisible import folded_name
 from aggregator.policy.diff import diff
-from aggregator.policy.explain import explain, what_can, who_can
+from aggregator.policy.explain import agents_allowed, explain, tools_allowed
 from aggregator.policy.files.folder import PolicySource, check
 from aggregator.policy.patterns import Pattern, Target, parse
 from aggregator.policy.rulebook import Rulebook
@@ -134,12 +134,12 @@ def test_what_is_listed_is_what_may_be_called_and_explained(
 ) -> None:
     made = book(with_tenants(content, belong))
     for name, rules in made.agents.items():
-        listed = [one for one, _ in what_can(made, name, catalog, lambda server: trusted)]
+        listed = [one for one, _ in tools_allowed(made, name, catalog, lambda server: trusted)]
         assert listed == [one for one in catalog if rules.decide(one, trusted=trusted).visible]
         for one in catalog:
             decided = made.decide(Principal(name), one, trusted=trusted)
             assert explain(made, name, one, trusted=trusted).decision == decided
-            assert (name in dict(who_can(made, one, trusted=trusted))) is decided.visible
+            assert (name in dict(agents_allowed(made, one, trusted=trusted))) is decided.visible
             assert decided.source is not None
             assert (decided.verdict == "deny") or not decided.hidden
 
@@ -173,7 +173,7 @@ def test_the_difference_is_the_difference(old: Any, new: Any, catalog: Any) -> N
             if was != now:
                 expected[name, record.name] = (was, now)
     assert found == expected
-    assert {agent for agent, _ in found} <= set(diff(one, other, catalog).concerned)
+    assert {agent for agent, _ in found} <= set(diff(one, other, catalog).affected)
     assert diff(one, one, catalog) == diff(other, other, catalog)
 
 
@@ -181,7 +181,7 @@ def test_the_difference_is_the_difference(old: Any, new: Any, catalog: Any) -> N
 def test_an_unknown_agent_sees_nothing(own: str, agent: str) -> None:
     made = book({"agents": {"one": {"allow": ["*"]}}, "defaults": {"allow": ["*"]}})
     assert not made.decide(Principal(agent), tool(f"a.{own}"), trusted=True).visible
-    assert what_can(made, agent, [tool(f"a.{own}")]) == []
+    assert tools_allowed(made, agent, [tool(f"a.{own}")]) == []
 
 
 LOOK_ALIKES = (

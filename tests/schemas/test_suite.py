@@ -12,7 +12,7 @@ import pytest
 
 from aggregator.schemas.check import compile_check
 from aggregator.schemas.fault import UnusableSchema
-from aggregator.schemas.judge import SchemaJudge
+from aggregator.schemas.interpreter import SchemaInterpreter
 from aggregator.schemas.structure.dialect import dialect_of
 from aggregator.schemas.structure.index import read
 from aggregator.schemas.structure.patterns import weight
@@ -83,9 +83,9 @@ def test_the_judge_says_the_same(dialect: str, file: str) -> None:
             continue
         weights = {pattern: weight(pattern) or 0 for _, pattern in index.patterns}
         for case in group["tests"]:
-            found = list(SchemaJudge(index, weights).faults(case["data"]))
+            found = list(SchemaInterpreter(index, weights).faults(case["data"]))
             assert (not found) == case["valid"], (group["description"], case["description"], found)
-            assert SchemaJudge(index, weights).holds(index.root, case["data"]) == case["valid"]
+            assert SchemaInterpreter(index, weights).holds(index.root, case["data"]) == case["valid"]
 
 
 def test_every_refusal_is_one_of_the_suite() -> None:

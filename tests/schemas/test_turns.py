@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.schemas.workers.turns import OF_ONE, NoTurn, Turn, WorkerTurns
+from aggregator.schemas.workers.turns import OF_ONE, Turn, WorkerQueueFull, WorkerTurns
 
 NAMES = st.sampled_from("abc")
 
@@ -54,10 +54,10 @@ def test_agents_of_one_server_take_turns() -> None:
 def test_a_line_has_an_end_for_each_server_and_each_agent() -> None:
     turns = WorkerTurns(1)
     waiting = [turns.ask("s", f"agent {n}") for n in range(OF_ONE)]
-    with pytest.raises(NoTurn):
+    with pytest.raises(WorkerQueueFull):
         turns.ask("s", "one more")
     more = [turns.ask(f"server {n}", "a") for n in range(OF_ONE)]
-    with pytest.raises(NoTurn):
+    with pytest.raises(WorkerQueueFull):
         turns.ask("other", "a")
     for turn in (*waiting, *more):
         turns.leave(turn)

@@ -19,7 +19,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.schemas.check import SchemaCheck
 from aggregator.schemas.checks import SchemaChecks, UncompiledSchema
 from aggregator.schemas.fault import UnusableSchema
-from aggregator.schemas.workers.workers import CheckTimedOut, CheckWorkers
+from aggregator.schemas.workers.workers import CheckInterrupted, CheckWorkers
 from aggregator.wire.codec import encode
 from tests.schemas.attacks import ATTACKS
 
@@ -142,7 +142,7 @@ async def test_a_check_whose_time_is_over_is_cut_and_the_next_has_another_worker
     workers = CheckWorkers(NOTHING)
     check = check_of(HEAVY)
     with anyio.fail_after(60):
-        with pytest.raises(CheckTimedOut) as cut:
+        with pytest.raises(CheckInterrupted) as cut:
             await workers.faults(check, {}, "s", "a")
         assert cut.value.why == "time"
         workers.reconfigure(AMPLE)
@@ -199,7 +199,7 @@ async def test_none_is_left_after_the_end(workers: CheckWorkers) -> None:
     [worker] = workers._idle
     await workers.close()
     assert worker._process.returncode is not None
-    with pytest.raises(CheckTimedOut, match="shutting down"):
+    with pytest.raises(CheckInterrupted, match="shutting down"):
         await workers.faults(check, "", "s", "a")
 
 

@@ -92,7 +92,7 @@ def test_slots_of_servers_that_left_are_taken_back() -> None:
     for turn in range(100):
         index = index.with_server("b", "b", tuple(tool(f"b.report_{turn}_{at}", "A report.") for at in range(9)))
     assert len(index) == 11
-    assert len(index.sight(everything).mask) < 600
+    assert len(index.visible_to(everything).mask) < 600
     assert set(found(index, "report")) == {"a.report", *(f"b.report_99_{at}" for at in range(9))}
     assert found(index, "note")[0] == "c.note"
 
@@ -110,7 +110,7 @@ def test_names_verdicts_and_sights_agree() -> None:
 
     assert same(index.search("report", allowed, 5))
     assert same(index.search("report", verdict, 5))
-    sight = index.sight(allowed)
+    sight = index.visible_to(allowed)
     assert same(search(sight, "report", 5))
     assert same(search(sight, "report", 5))
     assert search(sight, "report", 5) == search(sight, "report", 5)
@@ -132,7 +132,7 @@ def test_an_index_that_grew_part_by_part_answers_as_one_that_was_made_at_once(
     for server, tools in shelves.items():
         records = _records(server, tools)
         for start in range(0, len(records), size):
-            grown = grown.more(server, server, records[start : start + size], lambda: None)
+            grown = grown.with_more(server, server, records[start : start + size], lambda: None)
             assert len(grown.search(query, everything, 50)) <= len(grown)
     assert _answer(grown, query) == _answer(_built(shelves), query)
     for server in shelves:

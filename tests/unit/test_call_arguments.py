@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.catalog.validate import vet
+from aggregator.catalog.validate import validate_tools
 from aggregator.cli.call import _parse_json, _parse_pairs
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
@@ -18,7 +18,7 @@ from .strategies import json_values, server, tool
 
 def _tool(properties: Any) -> ToolRecord:
     definition = tool("t", inputSchema={"type": "object", "properties": properties})
-    (record,), _ = vet(server(), [definition], ambiguous=False, name_limit=47)
+    (record,), _ = validate_tools(server(), [definition], ambiguous=False, name_limit=47)
     return record
 
 

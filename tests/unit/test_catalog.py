@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aggregator.catalog import pages as pages_module
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.pages import PAGE_BYTES
-from aggregator.catalog.validate import vet
+from aggregator.catalog.validate import validate_tools
 from aggregator.domain.errors import INVALID_PARAMS, HostError, UnknownTool
 from aggregator.domain.names import DEFAULT_NAME_LIMIT, Style, shadowed
 from aggregator.domain.records import ToolRecord
@@ -29,7 +29,9 @@ def _records(harness: dict[str, Sequence[str | dict[str, Any]]]) -> list[ToolRec
     records: list[ToolRecord] = []
     for prefix, tools in harness.items():
         definitions = [tool(t) if isinstance(t, str) else t for t in tools]
-        found, _ = vet(server(prefix), definitions, ambiguous=prefix in ambiguous, name_limit=DEFAULT_NAME_LIMIT)
+        found, _ = validate_tools(
+            server(prefix), definitions, ambiguous=prefix in ambiguous, name_limit=DEFAULT_NAME_LIMIT
+        )
         records += found
     return records
 
@@ -61,7 +63,7 @@ SERVERS = Catalog(
 
 def _resolve(name: str) -> ToolRecord:
     """What a call of it is answered by: the likeliest reading, or the error that names the nearest."""
-    readings = list(SERVERS.readings(name))
+    readings = list(SERVERS.candidates(name))
     if not readings:
         raise UnknownTool(name, SERVERS.nearest(name))
     return readings[0]

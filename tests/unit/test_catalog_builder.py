@@ -48,9 +48,9 @@ async def test_a_list_is_vetted_once_per_change(monkeypatch: pytest.MonkeyPatch)
 
     def counting(config: ServerConfig, *rest: Any, **more: Any) -> Steps[tuple[tuple[ToolRecord, ...], list[str]]]:
         vetted.append(config.id)
-        return vet_module.vet_steps(config, *rest, **more)
+        return vet_module.validate_tools_steps(config, *rest, **more)
 
-    monkeypatch.setattr(shelf_module, "vet_steps", counting)
+    monkeypatch.setattr(shelf_module, "validate_tools_steps", counting)
     links = _upstreams("a", "b")
     builder = _builder(links)
     builder.tools()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.catalog.difference import difference
-from aggregator.catalog.validate import definition_digest, vet
+from aggregator.catalog.validate import definition_digest, validate_tools
 from aggregator.wire.codec import decode
 from tests.unit.strategies import json_values, server, tool
 
@@ -59,10 +59,10 @@ def test_anything_that_can_be_heard_has_one(odd: Any) -> None:
 def test_a_tool_carries_that_of_what_its_server_gave() -> None:
     """Proves: D2. Not of what it was mended to."""
     given_ = {"name": "t", "extra": [1]}
-    ((record,), _) = vet(server(), [given_], ambiguous=False, name_limit=47)
+    ((record,), _) = validate_tools(server(), [given_], ambiguous=False, name_limit=47)
     assert record.definition != given_
     assert record.version == definition_digest(given_)
-    ((other,), _) = vet(server(), [tool("t", extra=[1.0])], ambiguous=False, name_limit=47)
+    ((other,), _) = validate_tools(server(), [tool("t", extra=[1.0])], ambiguous=False, name_limit=47)
     assert other.version != record.version
 
 

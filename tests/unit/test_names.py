@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from aggregator.catalog.validate import vet
+from aggregator.catalog.validate import validate_tools
 from aggregator.domain.names import (
     CANONICAL_LIMIT,
     COMPATIBLE_LIMIT,
@@ -36,7 +36,7 @@ def _listed(harness: dict[str, list[str]]) -> dict[tuple[str, str], str]:
     for prefix, tools in harness.items():
         # Whatever a server is let use for names.
         config = server(prefix, invisible_characters="keep")
-        records, warnings = vet(
+        records, warnings = validate_tools(
             config, [tool(name) for name in tools], ambiguous=prefix in ambiguous, name_limit=DEFAULT_NAME_LIMIT
         )
         assert not warnings
@@ -132,7 +132,7 @@ def test_a_tool_cannot_take_the_name_another_gets_by_its_digest() -> None:
     """The digest is public: a server may list a tool whose plain name is what a longer one is shortened to."""
     victim = "x" * 60
     forged = listed_compatible("srv", victim).removeprefix("srv__")
-    records, _ = vet(server(), [tool(victim), tool(forged)], ambiguous=False, name_limit=DEFAULT_NAME_LIMIT)
+    records, _ = validate_tools(server(), [tool(victim), tool(forged)], ambiguous=False, name_limit=DEFAULT_NAME_LIMIT)
     for style in ("compatible", "canonical"):
         assert not _twins(record.listed[style] for record in records)
 
@@ -151,7 +151,9 @@ TWINS = ("x" * 128 + "372088", "x" * 128 + "859620")
 @pytest.mark.parametrize("style", ["compatible", "canonical"])
 def test_two_tools_with_one_digest_are_not_listed_under_one_name(style: Style) -> None:
     """Some hosts refuse a whole list that holds a name twice."""
-    records, _ = vet(server(), [tool(name) for name in TWINS], ambiguous=False, name_limit=DEFAULT_NAME_LIMIT)
+    records, _ = validate_tools(
+        server(), [tool(name) for name in TWINS], ambiguous=False, name_limit=DEFAULT_NAME_LIMIT
+    )
     assert not _twins(record.listed[style] for record in records)
 
 

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aggregator.catalog.catalog import Catalog
-from aggregator.catalog.validate import vet
+from aggregator.catalog.validate import validate_tools
 from aggregator.config.model import ServerType, ToolsConfig
 from aggregator.domain.names import DEFAULT_NAME_LIMIT
 from aggregator.domain.records import ToolRecord
@@ -23,7 +23,7 @@ GOOD = [tool("first", title="First", vendor={"kept": [1, None]}), tool("last")]
 def _validate(
     definitions: list[Any], kind: ServerType = "stdio", **more: Any
 ) -> tuple[tuple[ToolRecord, ...], list[str]]:
-    return vet(server(kind=kind, **more), definitions, ambiguous=False, name_limit=DEFAULT_NAME_LIMIT)
+    return validate_tools(server(kind=kind, **more), definitions, ambiguous=False, name_limit=DEFAULT_NAME_LIMIT)
 
 
 def _nested(depth: int) -> dict[str, Any]:

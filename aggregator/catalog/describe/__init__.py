@@ -1,1 +1,14 @@
-"""describe."""
+"""Texts about tools for models: the first sentence of a description, parameters, compact schemas, token counts.
+
+Every text is bounded in columns or characters, and depends on the tool alone: equal records give equal bytes, for every
+agent.
+
+Terms:
+  level: how much is told of a tool: one line, the main parameters, or the whole schema; see `levels.py`
+  first sentence: what a tool does, from any form of its description; see `first_sentence.py`
+  compact schema: an input schema without what only repeats itself; see `compact_schema.py`
+  column: the unit of width; wide characters count as two; see `markdown.py`
+
+Entry point: `levels.level1`, `level2` and `level3`.
+Must not import: `catalog.intent` and the modules of `catalog` above it; tests/test_layers.py holds that.
+"""

@@ -1,6 +1,6 @@
-"""The whole schema of a tool, less what only repeats itself; and an example of its arguments, where the schema has one.
+"""Compact the schema of a tool by what only repeats itself, and find an example of its arguments.
 
-Law: what is left accepts exactly the same arguments.
+Law: the compact schema accepts exactly the arguments that the whole one accepts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -54,10 +54,10 @@ _NAME_ENDINGS: Final = frozenset(
 )
 
 
-def slim(schema: Mapping[str, Any], tool: str = "") -> dict[str, Any]:
-    """A copy without `$schema` (where it changes nothing) and without titles that repeat a name."""
+def compact(schema: Mapping[str, Any], tool: str = "") -> dict[str, Any]:
+    """Return a copy without `$schema` (where it changes nothing) and without titles that repeat a name."""
     copy: dict[str, Any] = decode(encode(schema), inf)
-    if _says_nothing(copy):
+    if _is_like_2020_12(copy):
         copy.pop("$schema", None)
     if _repeats(copy.get("title"), tool):
         del copy["title"]
@@ -71,9 +71,9 @@ def slim(schema: Mapping[str, Any], tool: str = "") -> dict[str, Any]:
 
 
 def examples(schema: Any) -> list[dict[str, Any]]:
-    """Arguments to show as usage: the schema's own examples, or one put together from those of its properties.
+    """Return arguments to show as usage: the schema's own examples, or one put together from those of its properties.
 
-    None unless every required parameter has an example, a default or a single value.
+    Empty unless every required parameter has an example, a default or a single value.
     """
     if not isinstance(schema, Mapping):
         return []
@@ -96,7 +96,7 @@ def examples(schema: Any) -> list[dict[str, Any]]:
 
 
 def _values(schema: Any, *, wanted: bool) -> list[Any]:
-    """What an example may use: examples; for what is required also its default or only value."""
+    """Return the values an example may use: examples; for a required parameter also its default or only value."""
     found = _list(schema, "examples")
     if found or not wanted or not isinstance(schema, Mapping):
         return found
@@ -113,14 +113,14 @@ def _list(schema: Any, key: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _says_nothing(schema: Mapping[str, Any]) -> bool:
+def _is_like_2020_12(schema: Mapping[str, Any]) -> bool:
     dialect = schema.get("$schema")
     if not isinstance(dialect, str) or dialect.rstrip("#") == _2020:
         return True
-    return dialect.rstrip("#") in _NEARLY_2020 and all(_means_the_same(node) for _, node in positions(schema))
+    return dialect.rstrip("#") in _NEARLY_2020 and all(_means_as_2020_12(node) for _, node in positions(schema))
 
 
-def _means_the_same(node: Mapping[str, Any]) -> bool:
+def _means_as_2020_12(node: Mapping[str, Any]) -> bool:
     if "$ref" in node:
         return set(node) <= _BESIDE_REFERENCE and isinstance(node["$ref"], str) and node["$ref"].startswith("#/")
     return set(node) <= _ALIKE and not isinstance(node.get("items"), list)

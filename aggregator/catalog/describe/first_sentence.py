@@ -1,11 +1,11 @@
-"""What a tool does, in one line, from whatever its server says about it: pages, headings, boilerplate, or nothing."""
+"""Summarise a tool in one line, from any form of its description: pages, headings, boilerplate, or nothing."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 from aggregator.catalog.describe.markdown import Block, blocks, columns, inline, is_cjk
-from aggregator.catalog.describe.truncate import cut
+from aggregator.catalog.describe.truncate import truncate
 
 Language = Literal["en", "zh"]
 
@@ -43,7 +43,7 @@ _OF_A_TOOL: Final = re.compile(r"的(?:工具|接口|函数|方法|服务)$")
 _ENDING: Final = " \t.。:：,，;；、-–—!！"
 _STARTING: Final = " #\t.。:：,，;；、-–—!！)）]】>•·|/\\"
 
-# What only names the part of the description that follows.
+# Labels of a part of the description; they say nothing about the tool.
 _LABELS: Final = frozenset(
     {
         *("description", "overview", "summary", "purpose", "usage", "about", "introduction", "details", "general"),
@@ -88,14 +88,14 @@ _LABELS: Final = frozenset(
         ),
     }
 )
-# From here on it is about the arguments and the answer.
+# From here on a description is about arguments and results.
 _ARGUMENTS: Final = re.compile(
     r"(?:args?|arguments?|param(?:eter)?s?|inputs?|returns?|outputs?|raises|yields|response|required parameters"
     r"|optional parameters|example usage|参数|参数说明|输入参数|输入|返回|返回值|输出)\s*[:：]?$"
     r"|(?:args|arguments|parameters|returns|参数|返回值)\s*[:：]",
     re.IGNORECASE,
 )
-# Manners rather than what it does: taken only when nothing else is said.
+# Remarks on how to use a tool; used only when a description has nothing else.
 _ASIDES: Final = re.compile(
     r"\W*(?:note|important|critical|warning|caution|tip|attention|remember|always|never|do not|don't|must|you must"
     r"|please|before|prefer|only use|use (?:for|when|only|it)|requires?|required|prerequisites?|see also|see"
@@ -113,16 +113,16 @@ _ASIDE_READ: Final = 600
 _SHORT_ITEM: Final = 24
 
 
-def one_line(definition: Mapping[str, Any], room: int = 50, language: Language = "en") -> str:
-    """What the tool does, in at most `room` columns, without a full stop; empty only if there is nothing to say."""
-    return cut(_best(definition, language), room)
+def first_sentence(definition: Mapping[str, Any], room: int = 50, language: Language = "en") -> str:
+    """Return what the tool does, in at most `room` columns, without a full stop; empty only if nothing can be said."""
+    return truncate(_best(definition, language), room)
 
 
 def summary(definition: Mapping[str, Any], room: int, language: Language = "en") -> str:
-    """The same with the sentences that follow, as many as fit whole."""
+    """Return what the tool does, with as many of the sentences that follow as fit whole in `room` columns."""
     first = _best(definition, language)
     if columns(first) >= room:
-        return cut(first, room)
+        return truncate(first, room)
     text = definition.get("description")
     said = list(_sentences(text, str(definition.get("name", "")))) if isinstance(text, str) else []
     if first in said:
@@ -135,16 +135,16 @@ def summary(definition: Mapping[str, Any], room: int, language: Language = "en")
 
 
 def gist(text: Any, room: int) -> str:
-    """The first useful sentence of any text, cut; for what describes a parameter."""
+    """Return the first useful sentence of any text, truncated; for the descriptions of parameters."""
     if not isinstance(text, str):
         return ""
     said = _ARTICLE.sub("", next(_sentences(text, ""), ""), 1)
-    short = cut(said[:1].upper() + said[1:] if said[1:2].islower() else said, room)
-    return short if short == said or _speaks(short) else ""
+    short = truncate(said[:1].upper() + said[1:] if said[1:2].islower() else said, room)
+    return short if short == said or _says_something(short) else ""
 
 
 def words_of(name: str) -> list[str]:
-    """`getUserByID` -> get, user, by, id."""
+    """Split an identifier into words: `getUserByID` -> get, user, by, id."""
     return [word.lower() for word in _WORD.findall(name)]
 
 
@@ -157,28 +157,28 @@ def _best(definition: Mapping[str, Any], language: Language) -> str:
             return sentence
         late.append(sentence)
     title = _title(definition, name)
-    spoken = next((sentence for sentence in late if _speaks(sentence) and not _is_label(sentence)), "")
+    spoken = next((sentence for sentence in late if _says_something(sentence) and not _is_label(sentence)), "")
     return title or spoken or _from_name(definition, name, language) or (late[0] if late else "")
 
 
 def _sentences(text: str, name: str) -> Iterator[str]:
-    """Sentences of the prose, in order, without what leads up to them; headings last."""
+    """Yield the sentences of the prose, in order, without what leads up to them; headings last."""
     headings: list[str] = []
     for block in _joined(blocks(text)):
         if _ARGUMENTS.match(block.text):
             break
         if block.kind == "heading":
-            headings.append(_bare(block.text, name))
+            headings.append(_without_lead(block.text, name))
             continue
         for sentence in _split(block):
-            bare = _bare(sentence, name)
+            bare = _without_lead(sentence, name)
             if bare:
                 yield bare
     yield from filter(None, headings)
 
 
 def _joined(found: Iterator[Block]) -> Iterator[Block]:
-    """Short items that follow each other as one."""
+    """Join short items that follow each other into one."""
     last: Block | None = None
     for block in found:
         short = block.kind == "item" and columns(block.text) <= _SHORT_ITEM
@@ -208,8 +208,8 @@ def _split(block: Block) -> Iterator[str]:
         yield block.text[start:]
 
 
-def _bare(sentence: str, name: str) -> str:
-    """Without the tool's own name in front, `This tool is used to` and the like, and the full stop."""
+def _without_lead(sentence: str, name: str) -> str:
+    """Strip the tool's own name in front, `This tool is used to` and the like, and the full stop."""
     text = sentence.lstrip(_STARTING).rstrip(_ENDING)
     if name and text[: len(name)].casefold() == name.casefold() and re.match(r"\s*[:：–—-]\s", text[len(name) :]):
         text = text[len(name) :].lstrip(_STARTING)
@@ -226,13 +226,13 @@ def _is_label(sentence: str) -> bool:
     return sentence.rstrip(_ENDING).casefold() in _LABELS
 
 
-def _speaks(sentence: str) -> bool:
-    """Whether there are enough words to say something."""
+def _says_something(sentence: str) -> bool:
+    """Tell whether there are enough words to say something."""
     return columns(sentence) >= 4 and (len(sentence.split()) > 1 or any(map(is_cjk, sentence)))
 
 
 def _useful(sentence: str, name: str) -> bool:
-    if not _speaks(sentence) or _is_label(sentence) or _ASIDES.match(sentence):
+    if not _says_something(sentence) or _is_label(sentence) or _ASIDES.match(sentence):
         return False
     said = words_of(sentence)
     return said != words_of(name) or len(said) > 2
@@ -243,13 +243,13 @@ def _title(definition: Mapping[str, Any], name: str) -> str:
     for title in (definition.get("title"), annotations.get("title") if isinstance(annotations, Mapping) else None):
         if isinstance(title, str):
             text = inline(title[:300]).strip(_ENDING)
-            if _speaks(text) and words_of(text) != words_of(name):
+            if _says_something(text) and words_of(text) != words_of(name):
                 return text
     return ""
 
 
 def _from_name(definition: Mapping[str, Any], name: str, language: Language) -> str:
-    """`Get user (takes id, fields)`, when nothing else is known."""
+    """Return `Get user (takes id, fields)`, for a tool of which nothing else is known."""
     words = " ".join(words_of(name)[:12])
     schema = definition.get("inputSchema")
     properties = schema.get("properties") if isinstance(schema, Mapping) else None

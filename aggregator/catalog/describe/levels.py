@@ -1,15 +1,15 @@
-"""A tool at three levels of detail, each as text for a model: one line, the main parameters, the whole schema.
+"""Texts about a tool for a model at three levels of detail: one line, the main parameters, the whole schema.
 
-Law: the same record and parameters give the same bytes; nothing here depends on who asks.
+Law: equal records and parameters give equal bytes; nothing here depends on the agent.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from aggregator.catalog.describe.compact_schema import examples, slim
-from aggregator.catalog.describe.first_sentence import Language, one_line, summary
+from aggregator.catalog.describe.compact_schema import compact, examples
+from aggregator.catalog.describe.first_sentence import Language, first_sentence, summary
 from aggregator.catalog.describe.markdown import columns
-from aggregator.catalog.describe.parameters import Parameter, has_rules, names, params
+from aggregator.catalog.describe.parameters import Parameter, has_rules, parameter_names, parameters
 from aggregator.catalog.describe.truncate import MARK
 from aggregator.domain.names import CANONICAL_LIMIT
 from aggregator.domain.records import ToolRecord
@@ -17,31 +17,34 @@ from aggregator.wire.codec import encode
 
 LABELS: Final[Mapping[Language, str]] = {"en": "tool", "zh": "工具"}
 
-# What stands round the name and the words of a parameter in JSON.
+# The JSON characters around the name and the words of a parameter.
 _AROUND: Final = 6
 _ABOUT: Final = 30
 _PARAMETERS: Final = 12
 
 
 def shown_name(tool: ToolRecord) -> str:
-    """The canonical `server.tool`; as listed if that has characters no line should have. Calls accept both."""
+    """Return the canonical `server.tool`, or the listed name if that has characters that no line should have.
+
+    Calls accept both.
+    """
     name = tool.name
     safe = len(name) <= CANONICAL_LIMIT and name.isprintable() and " " not in name
     return name if safe else tool.listed["canonical"]
 
 
 def level1(tool: ToolRecord, length: int = 50, *, label: str = "", language: Language = "en") -> str:
-    """`server.tool: what it does`, in one line; the words take at most `length` columns (Chinese: two each).
+    """Return `server.tool: what it does`, in one line; the words take at most `length` columns (Chinese: two each).
 
     `label` is put in front in brackets: `[工具] weather.get: ...`; `LABELS` has one for each language.
     """
-    words = one_line(tool.definition, length, language)
+    words = first_sentence(tool.definition, length, language)
     front = f"[{label}] " if label else ""
     return f"{front}{shown_name(tool)}: {words}" if words else f"{front}{shown_name(tool)}"
 
 
 def level2(tool: ToolRecord, length: int = 200, *, description: int = 100, language: Language = "en") -> str:
-    """Compact JSON: `name`, `description`, `parameters`, and `more`: how many parameters are not shown.
+    """Return compact JSON: `name`, `description`, `parameters`, and `more`: how many parameters are not shown.
 
     A parameter reads `"days": "integer*=3 How many days"`: the type or the options, `*` required, `=` its default,
     `~` level 3 says more. `"lossy": true` says that of the arguments as a whole. `description` bounds that text,
@@ -52,7 +55,7 @@ def level2(tool: ToolRecord, length: int = 200, *, description: int = 100, langu
     room = length - columns(text)
     shown: dict[str, str] = {}
     kept: list[Parameter] = []
-    for param in params(schema, _ABOUT):
+    for param in parameters(schema, _ABOUT):
         cost = columns(param.name) + columns(param.mark) + _AROUND
         if len(kept) == _PARAMETERS or cost > room + (length // 2 if param.required else 0):
             break
@@ -64,7 +67,7 @@ def level2(tool: ToolRecord, length: int = 200, *, description: int = 100, langu
         if param.about and cost <= room:
             room -= cost
             shown[param.name] = f"{param.mark} {param.about}"
-    left_out = len(names(schema)) - len(shown)
+    left_out = len(parameter_names(schema)) - len(shown)
     answer: dict[str, Any] = {"name": shown_name(tool), "description": text, "parameters": shown}
     if left_out:
         answer["more"] = left_out
@@ -82,7 +85,7 @@ def level3(
     annotations: Mapping[str, Any] | None = None,
     schema: Mapping[str, Any] | None = None,
 ) -> str:
-    """Compact JSON: `name`, `description`, `source`, `server`, `inputSchema`, and where there are any: `annotations`,
+    """Return compact JSON: `name`, `description`, `source`, `server`, `inputSchema`, and where known `annotations`,
     `examples`.
 
     `source` says what kind of server the tool is from, where that is known, `server` which one. `description` bounds
@@ -97,19 +100,19 @@ def level3(
         "description": _bounded(said if isinstance(said, str) else "", description),
         **({"source": source} if source is not None else {}),
         "server": tool.server,
-        "inputSchema": slim(whole, tool.own_name),
+        "inputSchema": compact(whole, tool.own_name),
     }
     if annotations:
         answer["annotations"] = annotations
     if shown := examples(whole):
         answer["examples"] = shown
     if output and isinstance(definition.get("outputSchema"), Mapping):
-        answer["outputSchema"] = slim(definition["outputSchema"], tool.own_name)
+        answer["outputSchema"] = compact(definition["outputSchema"], tool.own_name)
     return encode(answer).decode()
 
 
 def _bounded(text: str, length: int) -> str:
-    """The text, or as many of its words as fit, and how much is missing."""
+    """Return the text, or as many of its words as fit, and how much is missing."""
     text = text.strip()
     if len(text) <= length:
         return text

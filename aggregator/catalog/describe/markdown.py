@@ -1,6 +1,6 @@
-"""Upstream prose -> plain text: what a description says, without its Markdown, tags and invisible characters.
+"""Turn upstream prose into plain text, without its Markdown, tags and invisible characters.
 
-Law: every pattern is linear or bounded; what is longer than `READ` characters is not read.
+Law: every pattern is linear or bounded; text beyond `READ` characters is not read.
 """
 
 import html
@@ -16,7 +16,7 @@ READ: Final = 6_000
 Kind = Literal["text", "item", "heading"]
 
 _KEPT_SYMBOLS: Final = frozenset("°©®™№℃℉")
-# Not of a category that says so, and yet they show nothing: fillers, joiners, variation selectors.
+# Invisible though their category does not say so: fillers, joiners, variation selectors.
 _BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _ASCII_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -36,7 +36,7 @@ _LABEL_LINE: Final = re.compile(r"[^.!?。！？]{1,40}[:：]$")
 _IMAGE: Final = re.compile(r"!\[[^\[\]\n]{0,200}\]\([^()\n]{0,500}\)")
 _LINK: Final = re.compile(r"\[([^\[\]\n]{0,200})\](?:\([^()\n]{0,500}\)|\[[^\[\]\n]{0,80}\])")
 _EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]{1,300})(?<=[^\s*])\1(?![\w*])")
-# `__init__` is a name: only what has a space in it is emphasised so.
+# `__init__` is a name: only text with a space in it is emphasised with underscores.
 _UNDERSCORED: Final = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])([^_\n]{1,150}\s[^_\n]{1,150})(?<=[^\s_])\1(?!\w)")
 _MARKS: Final = re.compile(r"\*{2,}|~~|`+|(?:(?<=\s)|^)#{1,6}(?=\s)")
 _SPACES: Final = re.compile(r"\s+")
@@ -53,30 +53,30 @@ class Block:
 
 
 def visible(text: str) -> str:
-    """One line without control, bidi, zero-width and private characters, lone surrogates and emoji."""
+    """Return one line without control, bidi, zero-width and private characters, lone surrogates and emoji."""
     if text.isascii():
         return _SPACES.sub(" ", _ASCII_CONTROL.sub(" ", text)).strip()
     return _SPACES.sub(" ", "".join(map(_shown, text))).strip()
 
 
 def columns(text: str) -> int:
-    """The width in a terminal: wide characters count as two, all others as one."""
+    """Return the width in a terminal: wide characters count as two, all others as one."""
     return len(text) if text.isascii() else sum(map(width, text))
 
 
 @lru_cache(maxsize=4096)
 def width(character: str) -> int:
-    """Columns of one character."""
+    """Return the columns of one character."""
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def is_cjk(character: str) -> bool:
-    """Whether words are written without spaces here."""
+    """Tell whether a character is of a script whose words are written without spaces."""
     return character >= "\u2e80" and width(character) == 2
 
 
 def inline(text: str) -> str:
-    """One line of text without Markdown's marks."""
+    """Return one line of text without the marks of Markdown."""
     text = _IMAGE.sub("", text)
     text = _LINK.sub(r"\1", text)
     text = _EMPHASIS.sub(r"\2", _UNDERSCORED.sub(r"\2", text))
@@ -84,7 +84,7 @@ def inline(text: str) -> str:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The blocks of a description that hold words; code, tables, rules and comments are left out."""
+    """Yield the blocks of a description that hold words; code, tables, rules and comments are left out."""
     text = html.unescape(text[:READ])
     text = _COMMENT.sub(" ", "\n".join(map(visible, text.splitlines())))
     text = _untagged(_FENCE.sub("\n\n", text))
@@ -110,7 +110,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def _begins(line: str) -> tuple[Kind, str] | None:
-    """The block that a line is by itself; None for a line of a paragraph."""
+    """Return the block that a line is by itself; None for a line of a paragraph."""
     if found := _HEADING.match(line):
         return "heading", found[1]
     if found := _BOLD_LINE.match(line):
@@ -129,7 +129,9 @@ def _block(kind: Kind, text: str) -> Iterator[Block]:
 
 
 def _untagged(text: str) -> str:
-    """Tags that are closed somewhere end a block, `<placeholder>` becomes its word; examples in tags are dropped."""
+    """Take the tags out of a text. A tag that is closed somewhere ends a block, `<placeholder>` becomes its word;
+    examples in tags are dropped.
+    """
     if "<" not in text:
         return text
     closed = {found[2].lower() for found in _TAG.finditer(text) if found[1]}

@@ -1,6 +1,6 @@
 """The main parameters of a tool in a few words each: `"city": "string* 城市名"`.
 
-Type or options, `*` required, `=` default, `~` something the whole schema says more about; then what it means.
+Type or options, `*` required, `=` default, `~` something the whole schema says more about; then the meaning.
 """
 
 import json
@@ -22,7 +22,7 @@ _INNER_NAMES: Final = 5
 _DEFAULT_COLUMNS: Final = 16
 _NAME_LENGTH: Final = 64
 
-# These say nothing about which arguments are taken, or are shown otherwise.
+# Keywords that say nothing about accepted arguments, or are shown in another form.
 _HARMLESS: Final = frozenset(
     {
         "type",
@@ -56,7 +56,7 @@ _HARMLESS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter, described."""
+    """One parameter in a few words: its type, whether that leaves something out, and its meaning."""
 
     name: str
     kind: str
@@ -67,33 +67,33 @@ class Parameter:
 
     @property
     def mark(self) -> str:
-        """Type and marks: `integer*`, `a|b=a`, `object~`."""
+        """The type and its marks: `integer*`, `a|b=a`, `object~`."""
         return f"{self.kind}{'~' if self.lossy else ''}{'*' if self.required else ''}{self.default}"
 
 
-def params(schema: Any, about: int) -> Iterator[Parameter]:
-    """The parameters that can be shown, the required ones first, then in the schema's order.
+def parameters(schema: Any, about: int) -> Iterator[Parameter]:
+    """Yield the parameters that can be shown, the required ones first, then in the schema's order.
 
-    `about` is the room for what each means, in columns.
+    `about` is the room for the meaning of each, in columns.
     """
     whole = schema
-    schema = _followed(schema, whole)
-    for name, required in names(schema):
+    schema = _resolve_reference(schema, whole)
+    for name, required in parameter_names(schema):
         part = schema["properties"].get(name, True) if isinstance(schema.get("properties"), Mapping) else True
         if not name.isprintable() or len(name) > _NAME_LENGTH:
             continue
-        target = _followed(part, whole)
+        target = _resolve_reference(part, whole)
         writer = _ParameterText(whole)
         kind = writer.kind(part, 0, required=required)
-        text = _said(part, "description") or _said(target, "description") or _said(part, "title")
+        text = _text_of(part, "description") or _text_of(target, "description") or _text_of(part, "title")
         meaning = gist(text, about)
         if set(words_of(meaning)) <= {*words_of(name), "the", "a", "an", "of"}:
             meaning = ""
         yield Parameter(name, kind, writer.lossy, required, _default(part, target), meaning)
 
 
-def names(schema: Any) -> list[tuple[str, bool]]:
-    """Every parameter with whether it is required, those first."""
+def parameter_names(schema: Any) -> list[tuple[str, bool]]:
+    """Return every parameter with whether it is required, those first."""
     if not isinstance(schema, Mapping):
         return []
     properties, required = schema.get("properties"), schema.get("required")
@@ -104,12 +104,12 @@ def names(schema: Any) -> list[tuple[str, bool]]:
 
 
 def has_rules(schema: Any) -> bool:
-    """Whether the schema says more about the arguments as a whole than its properties do."""
+    """Tell whether the schema says more about the arguments as a whole than its properties do."""
     return isinstance(schema, Mapping) and bool(set(schema) - (_HARMLESS - {"anyOf", "oneOf", "enum", "const"}))
 
 
 class _ParameterText:
-    """For one parameter; `lossy` once something was left out."""
+    """The type of one parameter in a few words; `lossy` once something was left out."""
 
     def __init__(self, whole: Any) -> None:
         self._whole = whole
@@ -120,7 +120,7 @@ class _ParameterText:
         self._left -= 1
         if schema is True or schema == {}:
             return "any"
-        schema = _followed(schema, self._whole)
+        schema = _resolve_reference(schema, self._whole)
         if not isinstance(schema, Mapping) or depth > _DEPTH or self._left < 0:
             return self._lost("any")
         self.lossy |= any(key not in _HARMLESS for key in schema)
@@ -153,7 +153,7 @@ class _ParameterText:
         return visible(kind[:24]) or self._lost("any")
 
     def _object(self, schema: Mapping[str, Any]) -> str:
-        inner = names(schema)
+        inner = parameter_names(schema)
         additional = schema.get("additionalProperties")
         self.lossy |= bool(inner) or isinstance(additional, Mapping)
         shown = [f"{visible(name[:30])}{'*' if required else ''}" for name, required in inner[:_INNER_NAMES]]
@@ -185,8 +185,8 @@ class _ParameterText:
         return kind
 
 
-def _followed(schema: Any, whole: Any) -> Any:
-    """Where a chain of `#/...` references ends; the last one met if it leads nowhere."""
+def _resolve_reference(schema: Any, whole: Any) -> Any:
+    """Return where a chain of `#/...` references ends; the last schema met if one leads nowhere."""
     for _ in range(_HOPS):
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         if not isinstance(reference, str) or not reference.startswith("#/"):
@@ -205,7 +205,7 @@ def _is_null(part: Any) -> bool:
     return isinstance(part, Mapping) and part.get("type") == "null"
 
 
-def _said(schema: Any, key: str) -> str:
+def _text_of(schema: Any, key: str) -> str:
     text = schema.get(key) if isinstance(schema, Mapping) else None
     return text if isinstance(text, str) else ""
 
@@ -223,7 +223,7 @@ def _type_of(value: Any) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Bare words as they are, everything else as JSON, so that `5` and `"5"` differ."""
+    """Write a bare word as it is and everything else as JSON, so that `5` and `"5"` differ."""
     if isinstance(value, str) and value and value.isprintable() and not set(value) & set('|~*="… '):
         return json.dumps(value, ensure_ascii=False) if _reads_as_json(value) else value
     if isinstance(value, int) and abs(value) > 10**30:

@@ -1,4 +1,4 @@
-"""About how many tokens a text costs a model, without a tokenizer; and as many items as a budget takes.
+"""Estimate the tokens of a text without a tokenizer, and fit items into a budget of tokens.
 
 Calibrated against cl100k over the definitions of some 1,200 real tools, and their three levels: `benchmarks tokens`.
 """
@@ -26,7 +26,7 @@ _BREAK: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class FittedItems:
-    """The items that fit, in order and whole; what they cost, and how many were left out."""
+    """The items that fit, in order and whole; their tokens, and how many items were left out."""
 
     items: tuple[str, ...]
     tokens: int
@@ -34,7 +34,7 @@ class FittedItems:
 
 
 def estimate(text: str) -> int:
-    """The tokens of a text, usually within a tenth of what cl100k counts; never 0 unless it is empty."""
+    """Estimate the tokens of a text, usually within a tenth of what cl100k counts; never 0 unless the text is empty."""
     cost = 0.0
     for piece in _PIECE.finditer(text):
         kind = piece.lastgroup
@@ -52,9 +52,9 @@ def estimate(text: str) -> int:
 
 
 def fit(items: Iterable[str], max_tokens: int, at_least: int = 0) -> FittedItems:
-    """The first items, as many as fit `max_tokens` when they are joined by line breaks.
+    """Return the first items, as many as fit `max_tokens` when they are joined by line breaks.
 
-    The order counts: the first that does not fit ends it. `at_least` items are taken whatever they cost.
+    The order counts: the first that does not fit ends the list. `at_least` items are taken at any cost.
     """
     every = tuple(items)
     used = taken = 0

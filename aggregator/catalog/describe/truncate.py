@@ -1,4 +1,4 @@
-"""Text cut to a number of columns: at a clause if that leaves most of it, else at a word; never inside one."""
+"""Truncate text to a number of columns: at a clause if that leaves most of it, else between two words."""
 
 import re
 from typing import Final
@@ -9,7 +9,7 @@ MARK: Final = "…"
 
 _CLAUSE: Final = re.compile(r"[,;:](?=\s)|\s[-–—](?=\s)|—|[，；：。！？]|[.!?](?=\s)|\s(?=[(（])|(?=（)")
 _ASIDE: Final = re.compile(r"\s*(?:\([^()]{0,400}\)|（[^（）]{0,400}）)")
-# What an aside that stood first leaves in front, and would read as Markdown there.
+# Left in front when an aside at the start is taken out; it would read as Markdown there.
 _LEADING: Final = re.compile(r"[\s#>|*-]+")
 _DANGLING: Final = re.compile(
     r"(?:\s(?:an?|the|and|or|of|in|on|at|to|for|from|with|by|as|is|are|be|that|which|who|if|when|while|where|using|via"
@@ -20,11 +20,11 @@ _DANGLING: Final = re.compile(
 # Chinese is cut before one of these rather than between any two characters.
 _JOINTS: Final = frozenset("的和与或及并等在对从到以将把被为是、")
 _JOINT_REACH: Final = 6
-# A clause that fills less than this share of the room says too little.
+# A clause that fills less than this share of the space says too little.
 _CLAUSE_SHARE: Final = 0.35
 _COMMA_SHARE: Final = 0.55
 
-# Words that say nothing, and shorter ones for the rest; tried before anything is cut off.
+# Filler words and their shorter forms; replaced before any text is dropped.
 _FILLERS: Final = (
     (
         re.compile(r"\b(?:detailed|comprehensive|complete|full) (?:information|details)(?= (?:about|on|for|of)\b)"),
@@ -37,15 +37,15 @@ _FILLERS: Final = (
 
 
 def without_asides(text: str) -> str:
-    """The text without what stands in parentheses, unless that is all there is."""
+    """Return the text without its parentheses, or the text itself if there is nothing else."""
     short = _ASIDE.sub("", text).strip()
     if short and not text.startswith(short[0]):
         short = _LEADING.sub("", short, 1) if _LEADING.match(short) else short
     return short or text
 
 
-def cut(text: str, room: int) -> str:
-    """At most `room` columns of `text`: whole, or a clause of it, or words and `…`."""
+def truncate(text: str, room: int) -> str:
+    """Return at most `room` columns of `text`: all of it, or a clause of it, or words and `…`."""
     if columns(text) <= room:
         return text
     short = without_asides(text)
@@ -53,25 +53,25 @@ def cut(text: str, room: int) -> str:
         short = filler.sub(instead, short)
     if columns(short) <= room:
         return short
-    end = _reach(short, room)
+    end = _characters_within(short, room)
     stop = None
     for found in _CLAUSE.finditer(short, 0, min(end + 2, len(short))):
         used = columns(short[: found.start()])
-        # What was an enumeration must not look complete: it takes a mark.
+        # A list that is cut must not look complete: it takes a mark.
         at_comma = found[0] in ",，"
         if room * (_COMMA_SHARE if at_comma else _CLAUSE_SHARE) <= used <= room - at_comma:
             stop = found
     if stop is not None:
-        clause = _closed(short[: stop.start()].rstrip())
+        clause = _without_open_parenthesis(short[: stop.start()].rstrip())
         return f"{clause}{MARK}" if stop[0] in ",，" else clause
-    end = _reach(short, room - 1)
+    end = _characters_within(short, room - 1)
     words = short[: _boundary(short, end)].rstrip()
-    words = _closed(_DANGLING.sub("", words) or words)
+    words = _without_open_parenthesis(_DANGLING.sub("", words) or words)
     return f"{words or short[:end]}{MARK}" if room > 0 else ""
 
 
-def _reach(text: str, room: int) -> int:
-    """How many characters fit `room` columns."""
+def _characters_within(text: str, room: int) -> int:
+    """Return how many characters fit `room` columns."""
     used = 0
     for at, character in enumerate(text):
         used += width(character)
@@ -81,7 +81,7 @@ def _reach(text: str, room: int) -> int:
 
 
 def _boundary(text: str, end: int) -> int:
-    """The last place at or before `end` that lies between two words; `end` if a single word fills it all."""
+    """Return the last place at or before `end` that lies between two words; `end` if a single word fills all of it."""
     at = end
     while at > 0 and not _between(text, at):
         at -= 1
@@ -104,8 +104,8 @@ def _between(text: str, at: int) -> bool:
     )
 
 
-def _closed(text: str) -> str:
-    """Without a parenthesis that was opened and not closed any more."""
+def _without_open_parenthesis(text: str) -> str:
+    """Drop a parenthesis that is opened in the text and not closed."""
     for left, right in ("()", "（）", "[]", "{}"):
         opened = text.rfind(left)
         if opened > 0 and right not in text[opened:]:

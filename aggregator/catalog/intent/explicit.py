@@ -1,6 +1,6 @@
-"""Where a message calls something by name: after a verb (用, 调用, use, call), after `@` or `/`, at its start.
+"""Find the calls by name in a message: after a verb (用, 调用, use, call), after `@` or `/`, at its start.
 
-Law: a call has a name of the list (`ToolNames`), or may have nearly one; each is a request by its manner (`requested`).
+Law: a call has a name of the list (`Names`), or may have nearly one; each is a request by its phrasing (`is_request`).
 """
 
 import re
@@ -9,25 +9,25 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from aggregator.catalog.intent.names import NameHit, ToolNames
-from aggregator.catalog.intent.phrasing import requested, spoken_of
+from aggregator.catalog.intent.phrasing import is_mention, is_request
 from aggregator.catalog.intent.slots import (
     Kind,
     NamePosition,
-    described,
     end_of,
-    goes_on,
+    find_description,
+    find_identifier,
+    find_position,
     has_arguments,
-    identifier,
+    has_possessive,
+    is_set_off,
     kind_after,
-    marked,
     name_at,
-    owns,
-    slot,
+    sentence_goes_on,
 )
 from aggregator.catalog.intent.text import SIGNS, MessageText
 from aggregator.catalog.intent.words import any_of
 
-# Verbs that are looked at in one message, clauses whose beginning is, and requests for a favour.
+# Bounds for one message: verbs examined, and clauses and polite requests examined.
 _VERBS_READ: Final = 150
 _CLAUSES_READ: Final = 60
 
@@ -36,7 +36,7 @@ _VERB: Final = re.compile(
     rf"|(?:(?<!{any_of('用之前')})|(?<=不)|(?<![停禁弃滥误没未])(?=用\s*[a-z`]))用(?!{any_of('用之后')}))"
     rf"|(?P<weak>(?<!名字)(?<!名)(?:{any_of('weak')}))"
 )
-# Weak verbs that may be followed by a name that is no identifier, and by a tool that is described rather than named.
+# Weak verbs that may stand before a name that is no identifier, and before a description instead of a name.
 _NAMED_BY: Final = frozenset({"ask", "让", "叫", "通过", "打开"})
 _DESCRIBED_BY: Final = frozenset({"with", "through", "ask", "通过", "让", "拿"})
 _THE: Final = re.compile(r"(?<![a-z])(?:the|your|our|my|this)(?![a-z])")
@@ -54,7 +54,7 @@ _ONE_VERB: Final = re.compile(r"\s*(?:[在用去把查看找搜做跑问算测�
 
 
 class NamedCall(NamedTuple):
-    """A call of what has a name: from where to where it stands, and what kind of thing it says is meant."""
+    """A call by a name that the list has: its place in the text, and the kind of thing that the message says it is."""
 
     start: int
     end: int
@@ -63,9 +63,9 @@ class NamedCall(NamedTuple):
 
 
 class UnknownToolCall(NamedTuple):
-    """A call of a tool that has no such name: what it is called, from `first` up to `last` in the text.
+    """A call by a name that no tool has; the name stands from `first` up to `last` in the text.
 
-    `spelled`: that is an identifier; `announced`: it is said to be a tool.
+    `spelled`: the name is an identifier; `announced`: the message says that it is a tool.
     """
 
     start: int
@@ -76,86 +76,94 @@ class UnknownToolCall(NamedTuple):
     announced: bool
 
 
-def calls(said: MessageText, names: ToolNames) -> Iterator[NamedCall | UnknownToolCall]:
-    """What follows a verb of calling, in the order of the message."""
-    for verb in islice(_VERB.finditer(said.plain), _VERBS_READ):
-        found = slot(said, names, verb.end())
-        call = _call(said, names, verb, found.named, found.kind) if found.named else _wanted(said, verb, found)
-        if call is not None and requested(said.before(verb.start()), verb[0], said.after(call.end)):
+def find_calls(message: MessageText, names: ToolNames) -> Iterator[NamedCall | UnknownToolCall]:
+    """Yield the calls after a verb of calling, in the order of the message."""
+    for verb in islice(_VERB.finditer(message.plain), _VERBS_READ):
+        found = find_position(message, names, verb.end())
+        call = (
+            _named_call(message, names, verb, found.named, found.kind)
+            if found.named
+            else _unknown_call(message, verb, found)
+        )
+        if call is not None and is_request(message.before(verb.start()), verb[0], message.after(call.end)):
             yield call
 
 
-def handles(said: MessageText, names: ToolNames) -> Iterator[NamedCall]:
-    """`@name` after a space or sign, `/name` at the start of a line."""
-    for found in islice(_HANDLE.finditer(said.plain), _CLAUSES_READ):
-        named = name_at(said, names, found.end())
+def find_handles(message: MessageText, names: ToolNames) -> Iterator[NamedCall]:
+    """Yield the calls by `@name` after a space or sign, and by `/name` at the start of a line."""
+    for found in islice(_HANDLE.finditer(message.plain), _CLAUSES_READ):
+        named = name_at(message, names, found.end())
         if named is None:
             continue
-        end = end_of(said, named)
-        whole = end == len(said.plain) or said.plain[end].isspace() or not said.plain[end].isascii()
-        if (whole or found[0] == "@") and requested(said.before(found.start()), "@", said.after(end)):
+        end = end_of(message, named)
+        whole = end == len(message.plain) or message.plain[end].isspace() or not message.plain[end].isascii()
+        if (whole or found[0] == "@") and is_request(message.before(found.start()), "@", message.after(end)):
             yield NamedCall(found.start(), end, named, None)
 
 
-def starts(said: MessageText, names: ToolNames) -> Iterator[NamedCall]:
-    """An identifier that a clause begins with, `maps_weather Beijing`, or a name and 工具: `weather 工具查一下北京`."""
-    for clause in islice(said.clauses, _CLAUSES_READ):
-        greeting = _GREETING.match(said.plain, clause)
+def find_leading_names(message: MessageText, names: ToolNames) -> Iterator[NamedCall]:
+    """Yield the calls at the start of a clause: an identifier, `maps_weather Beijing`, or a name and 工具: `weather
+    工具查一下北京`.
+    """
+    for clause in islice(message.clauses, _CLAUSES_READ):
+        greeting = _GREETING.match(message.plain, clause)
         start = greeting.end() if greeting else clause
-        opening = _OPENING.match(said.plain, start)
-        named = name_at(said, names, opening.end() if opening else start)
+        opening = _OPENING.match(message.plain, start)
+        named = name_at(message, names, opening.end() if opening else start)
         if named is None:
             continue
-        kind, end = kind_after(said, end_of(said, named))
-        after = said.after(end)
-        works = kind is not None and _SET_TO_WORK.match(said.plain, end)
-        if (works or (kind is None and named.tools and names.coded(said, named))) and not spoken_of(after):
+        kind, end = kind_after(message, end_of(message, named))
+        after = message.after(end)
+        works = kind is not None and _SET_TO_WORK.match(message.plain, end)
+        if (works or (kind is None and named.tools and names.looks_like_code(message, named))) and not is_mention(
+            after
+        ):
             yield NamedCall(start, end, named, kind)
 
 
-def favours(said: MessageText, names: ToolNames) -> Iterator[NamedCall]:
-    """帮我……一下 with a name in it, and `please`, `could you` with a name of several words behind it."""
-    for found in islice(_ASKING.finditer(said.plain), _CLAUSES_READ):
-        inside = said.after(found.end())
+def find_polite_requests(message: MessageText, names: ToolNames) -> Iterator[NamedCall]:
+    """Yield the names inside 帮我……一下, and names of several words after `please` or `could you`."""
+    for found in islice(_ASKING.finditer(message.plain), _CLAUSES_READ):
+        inside = message.after(found.end())
         length = inside.find("一下")
-        if length < 1 or not requested(said.before(found.start()), "帮", inside[length + 2 :]):
+        if length < 1 or not is_request(message.before(found.start()), "帮", inside[length + 2 :]):
             continue
-        named = _within(said, names, found.end(), found.end() + length)
+        named = _first_name_between(message, names, found.end(), found.end() + length)
         if named is not None:
             yield NamedCall(found.start(), found.end() + length + 2, named, None)
-    for found in islice(_POLITE.finditer(said.plain), _CLAUSES_READ):
-        named = name_at(said, names, found.end())
+    for found in islice(_POLITE.finditer(message.plain), _CLAUSES_READ):
+        named = name_at(message, names, found.end())
         if named is None or not named.tools or named.last - named.first < 2:
             continue
-        end = end_of(said, named)
-        after = said.after(end)
-        if goes_on(after, chinese=False) and requested(said.before(found.start()), "please", after):
+        end = end_of(message, named)
+        after = message.after(end)
+        if sentence_goes_on(after, chinese=False) and is_request(message.before(found.start()), "please", after):
             yield NamedCall(found.start(), end, named, None)
 
 
-def _call(
-    said: MessageText, names: ToolNames, verb: re.Match[str], named: NameHit, kind: Kind | None
+def _named_call(
+    message: MessageText, names: ToolNames, verb: re.Match[str], named: NameHit, kind: Kind | None
 ) -> NamedCall | None:
-    """The call, if verb and name together are one: the less one of them says, the more must the other."""
-    after_kind, end = kind_after(said, end_of(said, named))
+    """Return the call if verb and name together are one: the less the one of them says, the more the other must."""
+    after_kind, end = kind_after(message, end_of(message, named))
     kind = after_kind or kind
     call = NamedCall(verb.start(), end, named, kind)
-    after = said.after(end)
+    after = message.after(end)
     if verb[0] in ("把", "将"):
         return call if _DONE_WITH.match(after) else None
-    if owns(said, named):
+    if has_possessive(message, named):
         return None
-    if kind is not None or marked(said, named):
+    if kind is not None or is_set_off(message, named):
         return call
-    if verb["weak"] is not None and names.coded(said, named):
+    if verb["weak"] is not None and names.looks_like_code(message, named):
         return call
     chinese = not verb[0].isascii()
-    if named.looks != "sure" and not goes_on(after, chinese=chinese):
+    if named.looks != "sure" and not sentence_goes_on(after, chinese=chinese):
         return None
-    signs = not said.words[named.first].text.isascii()
+    signs = not message.words[named.first].text.isascii()
     if named.looks != "plain" or (chinese and not signs):
         if verb[0] == "with":
-            return call if not after.strip() and _IMPERATIVE.match(said.before(verb.start())) else None
+            return call if not after.strip() and _IMPERATIVE.match(message.before(verb.start())) else None
         return call if verb["weak"] is None or verb[0] in _NAMED_BY else None
     if chinese:
         return call if verb["strong"] is not None else None
@@ -163,30 +171,30 @@ def _call(
     return call if has_arguments(after) and (verb["strong"] is not None or (verb[0] in _RUNS and not ended)) else None
 
 
-def _wanted(said: MessageText, verb: re.Match[str], found: NamePosition) -> UnknownToolCall | None:
+def _unknown_call(message: MessageText, verb: re.Match[str], found: NamePosition) -> UnknownToolCall | None:
     place = found.place
-    spelled = identifier(said, place)
+    spelled = find_identifier(message, place)
     if spelled is not None:
-        kind, end = kind_after(said, spelled)
+        kind, end = kind_after(message, spelled)
         called = kind is not None or found.kind is not None
         return (
             UnknownToolCall(verb.start(), end, place, spelled, True, called) if called or verb["weak"] is None else None
         )
     if verb["weak"] is not None and verb[0] not in _DESCRIBED_BY:
         return None
-    if verb["weak"] is not None and verb[0].isascii() and not _THE.search(said.plain, verb.end(), place):
+    if verb["weak"] is not None and verb[0].isascii() and not _THE.search(message.plain, verb.end(), place):
         return None
-    span = described(said, place)
+    span = find_description(message, place)
     return UnknownToolCall(verb.start(), span[1], place, span[0], False, True) if span else None
 
 
-def _within(said: MessageText, names: ToolNames, start: int, end: int) -> NameHit | None:
-    """The first name between two places; an ordinary word only if it is all there is besides one verb."""
-    for at in said.within(start, end):
-        named = names.longest(said, at)
-        if named is None or end_of(said, named) > end:
+def _first_name_between(message: MessageText, names: ToolNames, start: int, end: int) -> NameHit | None:
+    """Return the first name between two places; an ordinary word only if there is nothing else besides one verb."""
+    for at in message.words_between(start, end):
+        named = names.longest(message, at)
+        if named is None or end_of(message, named) > end:
             continue
-        alone = not said.plain[end_of(said, named) : end].strip()
-        if named.looks != "plain" or (alone and _ONE_VERB.fullmatch(said.plain, start, said.words[at].start)):
+        alone = not message.plain[end_of(message, named) : end].strip()
+        if named.looks != "plain" or (alone and _ONE_VERB.fullmatch(message.plain, start, message.words[at].start)):
             return named
     return None

@@ -1,7 +1,7 @@
-"""Layer 1 of intent recognition: whether a message asks for a tool, by rules and keywords, and which.
+"""Recognise by rules and keywords whether a chat message asks for a tool, and for which.
 
 Law 1: nothing is named that is not among the tools given, nor a server that has none among them.
-Law 2: the same message, tools and servers give the same answer; what is not given has no part in it.
+Law 2: equal messages, tools and servers give equal answers; what is not given has no part in them.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -11,27 +11,27 @@ from typing import Final, Literal
 from aggregator.catalog.describe.first_sentence import Language
 from aggregator.catalog.describe.levels import LABELS, level1
 from aggregator.catalog.intent.keywords import TriggerKeywords
-from aggregator.catalog.intent.names import ServerWords, ToolNames, names_of
-from aggregator.catalog.intent.order import Rank
-from aggregator.catalog.intent.rules import Message, Rule, pointing
+from aggregator.catalog.intent.names import ServerWords, ToolNames, build_names
+from aggregator.catalog.intent.order import RankTools
+from aggregator.catalog.intent.rules import Rule, RuleInput, find_hit
 from aggregator.catalog.intent.text import read
 from aggregator.domain.lru import LruCache
 from aggregator.domain.records import ToolRecord
 
-__all__ = ["IntentMatcher", "Match", "Rank", "Rule", "ServerWords", "snippet"]
+__all__ = ["IntentMatch", "IntentMatcher", "RankTools", "Rule", "ServerWords", "snippet"]
 
 # Lists of tools that are kept ready, with the names in them.
 _KEPT: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """What a message asks for. With `none` there is nothing to inject.
+class IntentMatch:
+    """The tools that a message asks for. With the intent `none` there is nothing to inject.
 
-    `rule` is what fired: `handle` (@name, /name), `explicit` (用 xxx 工具, use xxx), `name` (an identifier that a
-    clause begins with), `ask` (帮我 xxx 一下, please xxx), `nearest` (a call by what is nearly a name, or by what the
-    tool is for), `keyword`. `matched` are the words that fired it, `server` is the id of the server it is tied to, None
-    if there are several. `tools`: the most fitting first. `language` is that of the message.
+    `rule` is the rule that matched: `handle` (@name, /name), `explicit` (用 xxx 工具, use xxx), `name` (an identifier
+    that a clause begins with), `ask` (帮我 xxx 一下, please xxx), `nearest` (a call by nearly a name, or by the purpose
+    of a tool), `keyword`. `matched` are the words it matched, `server` is the id of the server it is tied to, None if
+    there are several. `tools`: the most fitting first. `language` is that of the message.
     """
 
     intent: Literal["mcp", "none"]
@@ -43,7 +43,7 @@ class Match:
 
 
 class IntentMatcher:
-    """The rules for the servers of one configuration. Lists of tools given as tuples are prepared once."""
+    """The rules and keywords for the servers of one configuration. Tools given as a tuple are prepared once."""
 
     def __init__(self, servers: Iterable[ServerWords]) -> None:
         self._servers = {server.id: server for server in servers}
@@ -62,37 +62,41 @@ class IntentMatcher:
         limit: int = 10,
         *,
         ready: Collection[str] | None = None,
-        rank: Rank | None = None,
-    ) -> Match:
-        """What `message` asks for among `tools`, which are all that the agent may see; at most `limit` of them.
+        rank: RankTools | None = None,
+    ) -> IntentMatch:
+        """Return which of `tools`, all that the agent may see, the message asks for; at most `limit` of them.
 
         `ready`: ids of the servers whose tools can be called now, all if None. `rank` orders the tools of a server that
         is asked for as a whole; without it those that share words with the message come first.
         """
-        said = read(message)
+        parsed = read(message)
         names = self._prepared(tools, ready)
-        found = pointing(Message(said, names, self._keywords, rank))
-        language: Language = "zh" if said.chinese else "en"
+        found = find_hit(RuleInput(parsed, names, self._keywords, rank))
+        language: Language = "zh" if parsed.chinese else "en"
         if found is None:
-            return Match("none", None, None, None, (), language)
+            return IntentMatch("none", None, None, None, (), language)
         shown = tuple(names.tools[at] for at in found.places[: max(0, limit)])
-        return Match("mcp", found.rule, said.text[found.start : found.end].strip(), found.server, shown, language)
+        return IntentMatch(
+            "mcp", found.rule, parsed.text[found.start : found.end].strip(), found.server, shown, language
+        )
 
     def _prepared(self, tools: Sequence[ToolRecord], ready: Collection[str] | None) -> ToolNames:
-        """The names of the tools; kept for tuples, by identity, which are held so that it stays theirs."""
+        """Return the names of the tools, kept by the identity of the tuple. The tuple is kept too, so that its id stays
+        its own.
+        """
         key = (id(tools), None if ready is None else frozenset(ready))
         kept = self._names.get(key)
         if kept is None:
             seen = tools if ready is None else [tool for tool in tools if tool.server in ready]
-            kept = (tools, names_of(seen, self._servers))
+            kept = (tools, build_names(seen, self._servers))
             if not isinstance(tools, tuple):
                 return kept[1]
             self._names.put(key, kept)
         return kept[1]
 
 
-def snippet(match: Match, language: Language | None = None) -> str:
-    """What to inject for a match, a line a tool: `[工具] weather.get: 查询天气`; empty if there is none.
+def snippet(match: IntentMatch, language: Language | None = None) -> str:
+    """Return the text to inject for a match, a line for each tool: `[工具] weather.get: 查询天气`; empty for no match.
 
     `language` is that of the label, the message's own by default. `tokens.estimate` tells what it costs.
     """

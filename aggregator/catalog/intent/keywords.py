@@ -1,4 +1,4 @@
-"""The trigger keywords of all servers, compiled once: which of them stand in a message.
+"""The trigger keywords of all servers, compiled once, and the search for them in a message.
 
 Law: a keyword that begins or ends with a letter or digit of a spaced script has no such neighbour there.
 """
@@ -6,9 +6,9 @@ Law: a keyword that begins or ends with a letter or digit of a spaced script has
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from aggregator.catalog.intent.text import folded, latin
+from aggregator.catalog.intent.text import folded, joins_words
 
-# Longer ones are no words.
+# Longer keywords are ignored.
 _LONGEST: Final = 200
 
 
@@ -21,7 +21,7 @@ class KeywordHit(NamedTuple):
 
 
 class TriggerKeywords:
-    """Looks at each place of a text for the few keywords that begin with what stands there."""
+    """A table of keywords by their first characters, so that each place of a text is compared with few of them."""
 
     def __init__(self, servers: Iterable[tuple[str, Iterable[str]]]) -> None:
         of: dict[str, dict[str, None]] = {}
@@ -39,11 +39,11 @@ class TriggerKeywords:
         return len(self._of)
 
     def of(self, keyword: str) -> tuple[str, ...]:
-        """The servers that have exactly this keyword, folded."""
+        """Return the servers that have exactly this keyword, folded."""
         return self._of.get(keyword, ())
 
     def found(self, plain: str, servers: Iterable[str]) -> Iterator[KeywordHit]:
-        """The keywords of these servers in a folded text, by place, at each place the longest."""
+        """Yield the keywords of these servers in a folded text, by place, at each place the longest."""
         known = frozenset(servers)
         if not self._of:
             return
@@ -61,6 +61,6 @@ class TriggerKeywords:
 
 def _stands_alone(plain: str, start: int, end: int) -> bool:
     return not (
-        (start > 0 and latin(plain[start]) and (latin(plain[start - 1]) or plain[start - 1] == "@"))
-        or (end < len(plain) and latin(plain[end - 1]) and latin(plain[end]))
+        (start > 0 and joins_words(plain[start]) and (joins_words(plain[start - 1]) or plain[start - 1] == "@"))
+        or (end < len(plain) and joins_words(plain[end - 1]) and joins_words(plain[end]))
     )

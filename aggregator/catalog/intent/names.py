@@ -1,6 +1,6 @@
-"""The names of the tools one agent sees and of their servers, in every spelling, made ready once for a list of tools.
+"""The names of the tools one agent sees and of their servers, in every spelling, prepared once for a list of tools.
 
-Law: what is not in the list has no name here, and a server has one only through a tool in the list.
+Law: a tool outside the list has no name here, and a server has one only through a tool in the list.
 """
 
 import re
@@ -19,14 +19,14 @@ from aggregator.domain.records import ToolRecord
 # How sure a name is one by its looks: an ordinary word, a word that is hardly anything else, an identifier or a phrase.
 Looks = Literal["plain", "clear", "sure"]
 
-# Letters of a name that are looked at, and words it may be written in.
+# Letters of a name that are read, and words it may be written in.
 _LONGEST: Final = 140
 _WORDS: Final = 48
 # A name of so few signs is a word like any other.
 _FEW_SIGNS: Final = 2
-# Of a description, only the beginning is looked at for what somebody calls the tool.
+# Only the beginning of a description is searched for other names of the tool.
 _SAID: Final = 160
-# A server's description that is longer than a name is none.
+# A server's description that is longer than this is no name.
 _NAME_WORDS: Final = 3
 _NAME_SIGNS: Final = 8
 
@@ -42,7 +42,7 @@ _ASIDE: Final = re.compile(r"\s*[(（][^()（）]{0,80}[)）]\s*$")
 
 @dataclass(frozen=True, slots=True)
 class ServerWords:
-    """What the configuration says of a server: its key as id, its prefix, and its words."""
+    """The words of a server in the configuration: its key as `id`, its prefix, description and trigger keywords."""
 
     id: str
     prefix: str
@@ -51,7 +51,9 @@ class ServerWords:
 
 
 class NameHit(NamedTuple):
-    """A name found: the words from `first` up to `last`, and what it may be the name of, by positions in the list."""
+    """A name found in a message: the words from `first` up to `last`, and the tools (by position) and servers it may
+    mean.
+    """
 
     first: int
     last: int
@@ -62,11 +64,12 @@ class NameHit(NamedTuple):
 
 @dataclass(slots=True)
 class ToolNames:
-    """`tools` is the list; `servers` the ids of those that have tools in it, with the positions of these tools.
+    """The names of a list of tools and of their servers.
 
-    `of_tools` and `of_servers` are the squashed names; `by_word` the stems of the tools' names; `said` what is written
-    in signs in a tool's name and titles and, after a line break, its description; `about` a server's description;
-    `reach` how long names are that begin with a letter.
+    `tools` is the list; `servers` maps the ids of their servers to the positions of their tools. `of_tools` and
+    `of_servers` are look-ups by squashed name; `by_word` by the stems of tool names; `said` has the text in signs of
+    each tool's name and titles and, after a line break, of its description; `about` the descriptions of servers;
+    `reach` the length of the longest name by first letter.
     """
 
     tools: tuple[ToolRecord, ...]
@@ -74,16 +77,16 @@ class ToolNames:
     of_tools: dict[str, tuple[int, ...]] = field(default_factory=dict)
     of_servers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     by_word: dict[str, set[int]] = field(default_factory=dict)
-    said: list[str] = field(default_factory=list)
-    about: dict[str, str] = field(default_factory=dict)
+    sign_texts: list[str] = field(default_factory=list)
+    descriptions: dict[str, str] = field(default_factory=dict)
     reach: dict[str, int] = field(default_factory=dict)
 
-    def longest(self, said: MessageText, first: int, within: str | None = None) -> NameHit | None:
-        """The longest name that begins with the word at `first`; `within`: only tools of this server.
+    def longest(self, message: MessageText, first: int, within: str | None = None) -> NameHit | None:
+        """Return the longest name that begins with the word at `first`; `within`: only tools of this server.
 
-        What goes on, as `github` in `github.com`, is no name.
+        A word that goes on, as `github` in `github.com`, is no name.
         """
-        words, plain = said.words, said.plain
+        words, plain = message.words, message.plain
         reach = self.reach.get(words[first].text[0], 0)
         joined = ""
         found: NameHit | None = None
@@ -98,29 +101,29 @@ class ToolNames:
             servers = self.of_servers.get(joined, ()) if within is None else ()
             if within is not None:
                 tools = tuple(at for at in tools if self.tools[at].server == within)
-            if (tools or servers) and _ends(plain, word.end):
+            if (tools or servers) and _ends_at(plain, word.end):
                 found = NameHit(first, last + 1, tools, servers, "plain")
-        return found and found._replace(looks=self._looks(said, found))
+        return found and found._replace(looks=self._looks(message, found))
 
-    def coded(self, said: MessageText, named: NameHit) -> bool:
-        """Whether a name is written as a word of a program, or is one of several words written as one."""
-        start, end = said.words[named.first].start, said.words[named.last - 1].end
-        if any(_MARKED.search(part) for part in said.plain[start:end].split()):
+    def looks_like_code(self, message: MessageText, named: NameHit) -> bool:
+        """Tell whether a name is written like an identifier, or is one of several words written as one."""
+        start, end = message.words[named.first].start, message.words[named.last - 1].end
+        if any(_MARKED.search(part) for part in message.plain[start:end].split()):
             return True
-        return named.last - named.first == 1 and any(_several(self.tools[at].own_name) for at in named.tools)
+        return named.last - named.first == 1 and any(_has_several_words(self.tools[at].own_name) for at in named.tools)
 
-    def _looks(self, said: MessageText, named: NameHit) -> Looks:
-        words = said.words[named.first : named.last]
+    def _looks(self, message: MessageText, named: NameHit) -> Looks:
+        words = message.words[named.first : named.last]
         signs = sum(_SIGN.match(word.text) is not None for word in words)
         if signs == len(words):
             return "plain" if signs <= _FEW_SIGNS else "clear"
-        if len(words) > 1 or self.coded(said, named):
+        if len(words) > 1 or self.looks_like_code(message, named):
             return "sure"
         return "plain" if words[0].text in word_set("ordinary") else "clear"
 
 
-def names_of(tools: Iterable[ToolRecord], servers: Mapping[str, ServerWords]) -> ToolNames:
-    """Everything a message may call these tools and their servers. Takes some 10 microseconds a tool."""
+def build_names(tools: Iterable[ToolRecord], servers: Mapping[str, ServerWords]) -> ToolNames:
+    """Collect all names that a message may use for these tools and their servers. Takes some 10 microseconds a tool."""
     names = ToolNames(tuple(tools))
     best: dict[str, tuple[int, list[int]]] = {}
     of_server: dict[str, list[int]] = {}
@@ -136,14 +139,16 @@ def names_of(tools: Iterable[ToolRecord], servers: Mapping[str, ServerWords]) ->
                 known[1].append(at)
         for word in _stems(tool.server, tool.prefix, tool.own_name, titles):
             names.by_word.setdefault(word, set()).add(at)
-        names.said.append(_spoken(tool.own_name, titles, tool.definition.get("description")))
+        names.sign_texts.append(_sign_text(tool.own_name, titles, tool.definition.get("description")))
     names.of_tools = {key: tuple(places) for key, (_, places) in best.items()}
     names.servers = {server: tuple(places) for server, places in of_server.items()}
-    names.about = {server: folded(servers[server].description[:_SAID]) for server in names.servers if server in servers}
+    names.descriptions = {
+        server: folded(servers[server].description[:_SAID]) for server in names.servers if server in servers
+    }
     called: dict[str, dict[str, None]] = {}
     for server, places in names.servers.items():
         known_as = servers.get(server)
-        parts = (server, names.tools[places[0]].prefix, heading(known_as.description) if known_as else "")
+        parts = (server, names.tools[places[0]].prefix, leading_name(known_as.description) if known_as else "")
         for key in {variant for part in parts for variant in _variants(part)}:
             called.setdefault(key, {})[server] = None
     names.of_servers = {key: tuple(found) for key, found in called.items()}
@@ -152,15 +157,17 @@ def names_of(tools: Iterable[ToolRecord], servers: Mapping[str, ServerWords]) ->
     return names
 
 
-def heading(description: str) -> str:
-    """The name a description begins with: all of it, or what is before its first stop; empty if that is a sentence."""
+def leading_name(description: str) -> str:
+    """Return the name a description begins with: all of it, or the part before its first stop; empty if that is a
+    sentence.
+    """
     text = _HEADING.split(description.strip()[:_SAID], maxsplit=1)[0].strip()
     short = len(_SIGN.findall(text)) <= _NAME_SIGNS and len(text.split()) <= _NAME_WORDS
     return text if short else ""
 
 
-def _ends(plain: str, end: int) -> bool:
-    """Whether a name that ends here does not go on: an address, a path, a longer identifier."""
+def _ends_at(plain: str, end: int) -> bool:
+    """Tell whether a name ends here, and is not part of an address, a path or a longer identifier."""
     if end + 1 >= len(plain) or plain[end] not in "_-./\\@":
         return True
     following = plain[end + 1]
@@ -171,7 +178,7 @@ def _ends(plain: str, end: int) -> bool:
 def _keys(
     server: str, prefix: str, own: str, titles: tuple[str, ...], listed: tuple[str, ...]
 ) -> tuple[tuple[int, str], ...]:
-    """The spellings of a tool's names; 0 the whole name, 1 its own, 2 a title."""
+    """Return the squashed names of a tool, each with its rank: 0 the whole name, 1 its own name, 2 a title."""
     keys = {squashed(title): 2 for whole in titles for title in _variants(whole)}
     keys[squashed(own)] = 1
     keys.update((squashed(name), 0) for name in (f"{prefix}.{own}", f"{server}.{own}", *listed))
@@ -180,13 +187,13 @@ def _keys(
 
 
 @lru_cache(maxsize=16384)
-def _several(own: str) -> bool:
+def _has_several_words(own: str) -> bool:
     return len(split(own)) > 1
 
 
 @lru_cache(maxsize=4096)
 def _variants(name: str) -> tuple[str, ...]:
-    """A name squashed, and without what only says that it is a tool or a server."""
+    """Return a name squashed, and without the words that only say that it is a tool or a server."""
     bare = _ASIDE.sub("", name)
     shorter = _AROUND.sub("", _AROUND.sub("", bare))
     return tuple(key for key in dict.fromkeys(squashed(one) for one in (shorter, bare, name)) if key)
@@ -204,8 +211,8 @@ def _titles(definition: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(title[:_LONGEST] for title in found if isinstance(title, str) and title))
 
 
-def _spoken(own: str, titles: tuple[str, ...], description: object) -> str:
-    """What is written in signs in name, title and the beginning of the description, folded; titles first."""
+def _sign_text(own: str, titles: tuple[str, ...], description: object) -> str:
+    """Return the text in signs of a name, its titles and the beginning of the description, folded; titles first."""
     begin = description[:_SAID] if isinstance(description, str) else ""
     whole = "\n".join((own, *titles, begin))
     return "" if whole.isascii() else folded(own + " " + " ".join(titles)) + "\n" + folded(begin)

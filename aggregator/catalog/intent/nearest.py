@@ -1,4 +1,4 @@
-"""The tools somebody may mean who calls one by a name that none has: what it says, or how it is spelled.
+"""Guess the tools meant by a name that no tool has: by the words of the name, or by its spelling.
 
 Law: no guess is better than a bad one; a word that could be of any tool says nothing.
 """
@@ -11,9 +11,9 @@ from typing import Final
 from aggregator.catalog.intent.names import ToolNames
 from aggregator.catalog.intent.text import SIGNS, lowered, squashed
 from aggregator.catalog.intent.words import word_set
-from aggregator.catalog.search.terms.edit_distance import distance_allowed, within
+from aggregator.catalog.search.terms.edit_distance import distance_allowed, edit_distance
 from aggregator.catalog.search.terms.stem import stem
-from aggregator.catalog.search.terms.synonyms import meanings
+from aggregator.catalog.search.terms.synonyms import synonyms
 from aggregator.catalog.search.terms.words import split
 
 _RUN: Final = re.compile(rf"[{SIGNS}]+")
@@ -22,27 +22,27 @@ _COMPARED: Final = 4_000
 _LONGEST: Final = 80
 _MOST_WORDS: Final = 5
 _FEWEST_SIGNS: Final = 2
-# What has one of these in it is a turn of phrase: with the help of this plugin.
+# A text with one of these words is a phrase and no name: with the help of this plugin.
 _LINKS: Final = frozenset({"of", "for", "that", "which", "in", "on", "to", "and", "from", "as", "or"})
-# Shorter names are like too many words.
+# Shorter names resemble too many words.
 _ALIKE_FROM: Final = 6
 
 
 def nearest(names: ToolNames, wanted: str, *, spelled: bool, announced: bool) -> tuple[int, ...]:
-    """Positions of the tools that `wanted` may mean, likeliest first.
+    """Return the positions of the tools that `wanted` may mean, likeliest first.
 
-    `spelled`: it is written as an identifier; `announced`: the message says that it is a tool.
+    `spelled`: the name is written as an identifier; `announced`: the message says that it is a tool.
     """
     wanted = wanted.strip()[:_LONGEST]
     if spelled:
-        return _alike(names, wanted) or _saying(names, _telling(wanted, announced), split(wanted))
-    return _saying(names, _parts(wanted)) or _alike(names, wanted)
+        return _similar(names, wanted) or _with_all_parts(names, _content_words(wanted, announced), split(wanted))
+    return _with_all_parts(names, _parts(wanted)) or _similar(names, wanted)
 
 
 def _parts(wanted: str) -> list[str]:
-    """Stems and runs of signs that say which tool; none if it says too much to be a name."""
+    """Return the stems and runs of signs that tell which tool is meant; none if the text is too long to be a name."""
     generic, vague = word_set("generic"), word_set("泛指")
-    runs = [run for run in (_vague_cut(run) for run in _RUN.findall(lowered(wanted))) if run and run not in vague]
+    runs = [run for run in (_without_vague(run) for run in _RUN.findall(lowered(wanted))) if run and run not in vague]
     latin = split(_RUN.sub(" ", wanted))
     words = [word for word in latin if word not in generic]
     if len(words) > _MOST_WORDS or not _LINKS.isdisjoint(latin):
@@ -50,15 +50,17 @@ def _parts(wanted: str) -> list[str]:
     return [*map(stem, words), *runs]
 
 
-def _vague_cut(run: str) -> str:
-    """Without 的 behind it and what says `some` or `the` before it."""
+def _without_vague(run: str) -> str:
+    """Strip 的 from the end, and a word for `some` or `the` from the beginning."""
     run = run.rstrip("的")
     front = next((word for word in sorted(word_set("泛指"), key=len, reverse=True) if run.startswith(word)), "")
     return run[len(front) :]
 
 
-def _telling(identifier: str, announced: bool) -> list[str]:
-    """The words of an identifier without the verb before them; none if they are all ordinary and it may be any code."""
+def _content_words(identifier: str, announced: bool) -> list[str]:
+    """Return the words of an identifier without a leading verb; none if all are ordinary, since it may be any code
+    then.
+    """
     words = split(lowered(identifier))
     if words and words[0] in word_set("verbs"):
         rest = words[1:]
@@ -70,44 +72,52 @@ def _telling(identifier: str, announced: bool) -> list[str]:
 
 @cache
 def _leading_verbs() -> list[str]:
-    """What an identifier in one word may begin with; longest first."""
+    """Return the verbs that an identifier in one word may begin with; longest first."""
     return sorted((verb for verb in word_set("verbs") if len(verb) > 2), key=lambda verb: (-len(verb), verb))
 
 
-def _saying(names: ToolNames, parts: list[str], besides: Iterable[str] = ()) -> tuple[int, ...]:
-    """The tools whose names have every part; first those with most of `besides` too, and the fewest other words."""
+def _with_all_parts(names: ToolNames, parts: list[str], besides: Iterable[str] = ()) -> tuple[int, ...]:
+    """Return the tools whose names have every part; first those with most of `besides` too, and the fewest other
+    words.
+    """
     if not parts:
         return ()
     found: set[int] | None = None
     for part in parts:
         if _RUN.fullmatch(part):
-            has = {at for at, text in enumerate(names.said) if part in text} if len(part) >= _FEWEST_SIGNS else set()
+            has = (
+                {at for at, text in enumerate(names.sign_texts) if part in text}
+                if len(part) >= _FEWEST_SIGNS
+                else set()
+            )
             has = has or _in_pairs(names, part) or _translated(names, part)
         else:
             has = names.by_word.get(part, set())
         found = has if found is None else found & has
         if not found:
             return ()
-    return tuple(sorted(found or (), key=lambda at: (-_having(names, at, besides), _extra(names, at, parts), at)))
+    return tuple(
+        sorted(found or (), key=lambda at: (-_count_having(names, at, besides), _surplus(names, at, parts), at))
+    )
 
 
 def _in_pairs(names: ToolNames, run: str) -> set[int]:
-    """The tools that say each of the words of two signs the run is made of: 公交规划 in 公交路径规划."""
+    """Return the tools that have each of the two-sign words that the run is made of: 公交规划 in 公交路径规划."""
     pairs = [run[at : at + 2] for at in range(0, len(run), 2)]
     if len(pairs) < 2 or len(run) % 2:
         return set()
-    return {at for at, text in enumerate(names.said) if text and all(pair in text for pair in pairs)}
+    return {at for at, text in enumerate(names.sign_texts) if text and all(pair in text for pair in pairs)}
 
 
 def _translated(names: ToolNames, run: str) -> set[int]:
-    """The tools with an English word in their names for each of the Chinese words that the run is made of."""
-    words = meanings().words_in(run)
+    """Return the tools with an English word in their names for each of the Chinese words that the run is made of."""
+    words = synonyms().words_in(run)
     if not words or sum(map(len, words)) < len(run):
         return set()
     found = [
         {
             at
-            for mark in meanings().of[word]
+            for mark in synonyms().of[word]
             for known in _english().get(mark, ())
             for at in names.by_word.get(known, ())
         }
@@ -118,9 +128,9 @@ def _translated(names: ToolNames, run: str) -> set[int]:
 
 @cache
 def _english() -> Mapping[str, tuple[str, ...]]:
-    """The stems that stand for each meaning; a subject is none."""
+    """Return the English stems for each meaning; words of one subject have no meaning in common."""
     found: dict[str, list[str]] = {}
-    for word, marks in meanings().of.items():
+    for word, marks in synonyms().of.items():
         if word.isascii():
             for mark in marks:
                 if not mark.startswith("~"):
@@ -128,19 +138,19 @@ def _english() -> Mapping[str, tuple[str, ...]]:
     return {mark: tuple(words) for mark, words in found.items()}
 
 
-def _having(names: ToolNames, at: int, words: Iterable[str]) -> int:
+def _count_having(names: ToolNames, at: int, words: Iterable[str]) -> int:
     return sum(at in names.by_word.get(stem(word), ()) for word in words)
 
 
-def _extra(names: ToolNames, at: int, parts: list[str]) -> int:
-    """How much else the name says; a part that stands in the description only says least."""
-    name = names.said[at].partition("\n")[0]
-    runs = sum(part in names.said[at] and part not in name for part in parts if _RUN.fullmatch(part))
+def _surplus(names: ToolNames, at: int, parts: list[str]) -> int:
+    """Score how much else the name says; a part that stands only in the description counts as much more."""
+    name = names.sign_texts[at].partition("\n")[0]
+    runs = sum(part in names.sign_texts[at] and part not in name for part in parts if _RUN.fullmatch(part))
     return 20 * runs + len(split(names.tools[at].own_name))
 
 
-def _alike(names: ToolNames, wanted: str) -> tuple[int, ...]:
-    """The tools with a name that is this one but for a slip or two."""
+def _similar(names: ToolNames, wanted: str) -> tuple[int, ...]:
+    """Return the tools whose name differs from this one by a slip or two."""
     key = squashed(wanted)
     most = distance_allowed(key) if len(split(lowered(wanted))) > 1 else 1
     if len(key) < _ALIKE_FROM or not key.isascii():
@@ -153,19 +163,21 @@ def _alike(names: ToolNames, wanted: str) -> tuple[int, ...]:
         compared += 1
         if compared > _COMPARED:
             break
-        slips = within(key, name, most)
+        slips = edit_distance(key, name, most)
         if slips is not None:
             best.setdefault(slips, []).extend(places)
     return tuple(best[min(best)]) if best else ()
 
 
 def nearest_servers(names: ToolNames, wanted: str) -> list[str]:
-    """The servers whose description says what `wanted` does, in their order."""
+    """Return the servers whose description says what `wanted` does, in their order."""
     parts = _parts(wanted.strip()[:_LONGEST])
-    return [server for server, text in names.about.items() if parts and all(_in(part, text) for part in parts)]
+    return [
+        server for server, text in names.descriptions.items() if parts and all(_has_part(part, text) for part in parts)
+    ]
 
 
-def _in(part: str, text: str) -> bool:
+def _has_part(part: str, text: str) -> bool:
     if _RUN.fullmatch(part):
         return len(part) >= _FEWEST_SIGNS and part in text
     return part in {stem(word) for word in split(text)}

@@ -1,6 +1,6 @@
-"""Whether what is said of a tool is a request: not if it is refused, asked about, or told of.
+"""Tell requests from other mentions of a tool: refusals, questions and reports.
 
-Law: a pattern sees one clause, at most 80 characters to either side of the call, so none can take long.
+Law: a pattern sees one clause, at most 80 characters to either side of the call, so that none can take long.
 """
 
 import re
@@ -61,28 +61,28 @@ _REALLY: Final = re.compile(r"[\s\"'”’`」』》】)]{{0,6}}(?:工具|服务
 _MAY: Final = re.compile(rf"{any_of('可以')}[^,。]{{0,6}}$")
 
 
-def requested(before: str, verb: str, after: str) -> bool:
-    """Whether `verb`, with what its clause says before it and behind the name, asks for something to be done."""
+def is_request(before: str, verb: str, after: str) -> bool:
+    """Tell whether `verb`, with the text of its clause before it and after the name, asks for something to be done."""
     before = _EITHER.sub("", before)
     if verb.isascii():
-        return _requested_en(before, verb, after) and not _REFUSED_ZH.search(before)
-    return _requested_zh(before, after)
+        return _is_request_en(before, verb, after) and not _REFUSED_ZH.search(before)
+    return _is_request_zh(before, after)
 
 
-def told_off(before: str) -> bool:
-    """Whether a clause up to a keyword tells to leave it alone."""
+def is_forbidden(before: str) -> bool:
+    """Tell whether the clause before a keyword forbids its use."""
     return _TOLD_OFF.search(_EITHER.sub("", before)) is not None
 
 
-def spoken_of(after: str) -> bool:
-    """Whether what follows a name tells about it rather than asks it for something."""
+def is_mention(after: str) -> bool:
+    """Tell whether the text after a name talks about the tool instead of asking it for something."""
     return any(pattern.match(after) for pattern in (_THEN_EN, _THEN_ZH, _REALLY))
 
 
-def _requested_en(before: str, verb: str, after: str) -> bool:
+def _is_request_en(before: str, verb: str, after: str) -> bool:
     if _INVITED.search(before):
         return True
-    if spoken_of(after) or _REFUSED_EN.search(before):
+    if is_mention(after) or _REFUSED_EN.search(before):
         return False
     if _BIDDEN.search(before):
         return True
@@ -99,7 +99,7 @@ def _requested_en(before: str, verb: str, after: str) -> bool:
     return _ASKED_EN.search(before) is None
 
 
-def _requested_zh(before: str, after: str) -> bool:
+def _is_request_zh(before: str, after: str) -> bool:
     if any(pattern.search(before) for pattern in (_REFUSED_ZH, _ASKED_ZH, _TOLD_ZH)) or _THEN_ZH.match(after):
         return False
     if _REALLY.match(after) and not _MAY.search(before):

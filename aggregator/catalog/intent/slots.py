@@ -18,10 +18,10 @@ _KIND_AFTER: Final = re.compile(rf"[\"'`”’」』》】)\]]{{0,6}}\s?(?:这�
 # `mcp__github__create_issue` is how some hosts have it.
 _FILLER: Final = re.compile(rf"[\s\"'`“”‘’「『《【\[(:]+|mcp__(?:aggregator__)?|{any_of('fillers')}")
 _MARKED: Final = re.compile(r"[`「『《【]\s*$")
-# What belongs to a server: of, in.
+# Between a server and its tool: of, in.
 _OF: Final = re.compile(r"\s*(?:['’]s|的|里面?的|[中上]的|提供的|->|>)\s*|\s+")
 _OWNS: Final = re.compile(r"['’]s(?![a-z])")
-# Arguments: what follows a name is a call then, however ordinary the name.
+# Arguments after a name make it a call, however ordinary the name is.
 _ARGUMENTS: Final = re.compile(
     rf"[`'\"”’]?\s*(?:[({{]|(?:with|on|for|:)?\s*(?:{ADDRESS}|[a-z_][a-z0-9_]{{0,30}} ?=|[{{\"“'`])|(?:with|:)\s*$|$)"
 )
@@ -30,27 +30,27 @@ _PART: Final = re.compile(rf"\s*{any_of('部分')}")
 _IDENTIFIER: Final = re.compile(r"[a-z][a-z0-9]{0,40}(?:(?:__|[_\-./:])[a-z0-9]{1,40}){1,12}(?![a-z0-9])")
 # One word, long enough for the name of a tool that is written in one: takeScreenshot.
 _COMPOUND: Final = re.compile(r"[a-z][a-z0-9]{7,60}(?![a-z0-9_])")
-# How far a description may go that stands for a name.
+# The longest description that may stand for a name.
 _DESCRIBED: Final = 48
 
 
 class NamePosition(NamedTuple):
-    """Where a name may begin, the name if there is one, and the kind that was announced: `the tool called`."""
+    """A place where a name may begin, the name if there is one, and the kind that was announced: `the tool called`."""
 
     place: int
     named: NameHit | None
     kind: Kind | None
 
 
-def slot(said: MessageText, names: ToolNames, place: int) -> NamePosition:
-    """What stands at `place`, fillers left out."""
+def find_position(message: MessageText, names: ToolNames, place: int) -> NamePosition:
+    """Return the place after the filler words at `place`, and the name that begins there."""
     kind: Kind | None = None
     for _ in range(_FILLERS):
-        named = name_at(said, names, place)
+        named = name_at(message, names, place)
         if named is not None:
             return NamePosition(place, named, kind)
-        announced = _KIND.match(said.plain, place)
-        filler = announced or _FILLER.match(said.plain, place)
+        announced = _KIND.match(message.plain, place)
+        filler = announced or _FILLER.match(message.plain, place)
         if filler is None:
             break
         kind = _kind(announced) if announced is not None else kind
@@ -58,60 +58,64 @@ def slot(said: MessageText, names: ToolNames, place: int) -> NamePosition:
     return NamePosition(place, None, kind)
 
 
-def name_at(said: MessageText, names: ToolNames, place: int) -> NameHit | None:
-    """The name that begins at `place`; where a server's is followed by one of its tools', as in `github 的 x`, that."""
-    at = said.at.get(place)
-    named = names.longest(said, at) if at is not None else None
+def name_at(message: MessageText, names: ToolNames, place: int) -> NameHit | None:
+    """Return the name that begins at `place`; of a server's name and one of its tools, as in `github 的 x`, the
+    tool's.
+    """
+    at = message.at.get(place)
+    named = names.longest(message, at) if at is not None else None
     if named is None or len(named.servers) != 1:
         return named
-    of = _OF.match(said.plain, end_of(said, named))
-    first = said.at.get(of.end()) if of else None
-    inner = names.longest(said, first, within=named.servers[0]) if first is not None else None
+    of = _OF.match(message.plain, end_of(message, named))
+    first = message.at.get(of.end()) if of else None
+    inner = names.longest(message, first, within=named.servers[0]) if first is not None else None
     return inner or named
 
 
-def end_of(said: MessageText, named: NameHit) -> int:
-    """Where a name ends."""
-    return said.words[named.last - 1].end
+def end_of(message: MessageText, named: NameHit) -> int:
+    """Return the place where a name ends."""
+    return message.words[named.last - 1].end
 
 
-def kind_after(said: MessageText, end: int) -> tuple[Kind | None, int]:
-    """The kind that is said behind a name, as `工具` or `server`, and where that ends."""
-    found = _KIND_AFTER.match(said.plain, end)
+def kind_after(message: MessageText, end: int) -> tuple[Kind | None, int]:
+    """Return the kind that is said behind a name, as `工具` or `server`, and where that ends."""
+    found = _KIND_AFTER.match(message.plain, end)
     return (_kind(found), found.end()) if found else (None, end)
 
 
-def marked(said: MessageText, named: NameHit) -> bool:
-    """Whether the name is set off by backticks or the like."""
-    return _MARKED.search(said.before(said.words[named.first].start)) is not None
+def is_set_off(message: MessageText, named: NameHit) -> bool:
+    """Tell whether the name is set off by backticks or the like."""
+    return _MARKED.search(message.before(message.words[named.first].start)) is not None
 
 
-def owns(said: MessageText, named: NameHit) -> bool:
-    """Whether something that the named one has is spoken of: `fetch's source`."""
-    return _OWNS.match(said.plain, end_of(said, named)) is not None
+def has_possessive(message: MessageText, named: NameHit) -> bool:
+    """Tell whether the message speaks of something that belongs to the named one: `fetch's source`."""
+    return _OWNS.match(message.plain, end_of(message, named)) is not None
 
 
-def goes_on(after: str, *, chinese: bool) -> bool:
-    """Whether the sentence goes on behind a name; otherwise the name is part of another: GitHub account, Excel 文件."""
+def sentence_goes_on(after: str, *, chinese: bool) -> bool:
+    """Tell whether the sentence goes on behind a name; else the name is part of another: GitHub account, Excel 文件."""
     return not _PART.match(after) and (chinese or _GOES_ON.match(after) is not None or has_arguments(after))
 
 
 def has_arguments(after: str) -> bool:
-    """Whether what follows a name are arguments, or nothing."""
+    """Tell whether the text after a name is arguments, or empty."""
     return _ARGUMENTS.match(after) is not None
 
 
-def identifier(said: MessageText, place: int) -> int | None:
-    """Where what may be an identifier ends that begins at `place`."""
-    found = _IDENTIFIER.match(said.plain, place) or _COMPOUND.match(said.plain, place)
+def find_identifier(message: MessageText, place: int) -> int | None:
+    """Return the end of what may be an identifier that begins at `place`."""
+    found = _IDENTIFIER.match(message.plain, place) or _COMPOUND.match(message.plain, place)
     return found.end() if found else None
 
 
-def described(said: MessageText, place: int) -> tuple[int, int] | None:
-    """Where a description ends that stands for a name, and the word for a tool behind it: `the weather tool`."""
-    clause = said.after(place)[:_DESCRIBED]
+def find_description(message: MessageText, place: int) -> tuple[int, int] | None:
+    """Return the end of a description that stands for a name, and of the word for a tool after it: `the weather
+    tool`.
+    """
+    clause = message.after(place)[:_DESCRIBED]
     kind = _KIND.search(clause)
-    # Tools in general, as in `with free services`, are nothing that is called.
+    # Tools in general, as in `with free services`, are no call.
     if kind is None or kind[0].endswith("s") or not clause[: kind.start()].strip():
         return None
     return place + kind.start(), place + kind.end()

@@ -1,6 +1,6 @@
-"""A message as it is matched: its width, case and spaces made even, its clauses and words found.
+"""A message prepared for matching: width, case and spaces made even, its clauses and words found.
 
-Law: at most `HEAD` + `TAIL` characters are read, in time that grows with them; `text` and `plain` have the same length.
+Law: at most `HEAD` + `TAIL` characters are read, in time that grows with them; `text` and `plain` have equal length.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-# What somebody asks for stands at the start or at the end; what is pasted stands between.
+# A request stands at the start or at the end of a message; pasted text stands between.
 HEAD: Final = 4_000
 TAIL: Final = 2_000
 
@@ -23,7 +23,7 @@ _SIMPLER: Final = str.maketrans(
     "調運執啟換請幫別無須麼為這個們說嗎還來過試讓問時間發學習慣歡與務器錯誤關係從樣給擇禁絕應該許準會隨導氣線圖",
     "调运执启换请帮别无须么为这个们说吗还来过试让问时间发学习惯欢与务器错误关系从样给择禁绝应该许准会随导气线图",
 )
-# Stands where an address stood, sign for sign.
+# Replaces an address, character by character.
 ADDRESS: Final = "\ue000"
 
 _WORD: Final = re.compile(rf"[{SIGNS}]|[^\W_{SIGNS}]+")
@@ -38,7 +38,7 @@ _BREAK: Final = re.compile(
 )
 _QUOTED: Final = re.compile(r"\"[^\"\n]{1,300}\"|“[^“”\n]{1,300}”|「[^「」\n]{1,300}」|『[^『』\n]{1,300}』")
 _ASCII_WORD: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
-# What of a clause is looked at on either side.
+# How much of a clause is examined on either side.
 _NEAR: Final = 80
 
 
@@ -52,10 +52,11 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageText:
-    """`text` is what is shown of the message; `plain` the same in lower case, addresses blanked out.
+    """A message prepared for matching.
 
-    `at` maps the start of a word to its position in `words`; `breaks` are the ends of clauses and `quotes` the
-    quotations, as (start, end), in order.
+    `text` is what is shown of the message; `plain` is `text` in lower case with addresses blanked out. `at` maps the
+    start of a word to its position in `words`; `breaks` are the ends of clauses and `quotes` the quotations, as (start,
+    end), in order.
     """
 
     text: str
@@ -67,39 +68,41 @@ class MessageText:
 
     @property
     def chinese(self) -> bool:
-        """Whether there are Chinese characters in it."""
+        """True if there are Chinese characters in the text."""
         return _HAN.search(self.text) is not None
 
     @property
     def clauses(self) -> Iterator[int]:
-        """Where clauses start."""
+        """The places where clauses start."""
         yield 0
         yield from (end for _, end in self.breaks)
 
-    def within(self, start: int, end: int) -> range:
-        """The positions of the words that begin from `start` on and before `end`."""
+    def words_between(self, start: int, end: int) -> range:
+        """Return the positions of the words that begin from `start` on and before `end`."""
         first, last = (bisect_left(self.words, place, key=lambda word: word.start) for place in (start, end))
         return range(first, last)
 
     def quoted(self, place: int) -> bool:
-        """Whether a place is in the words of somebody else: in quotation marks, and not the whole message is."""
+        """Tell whether a place lies in quotation marks that do not enclose the whole message: these are another
+        person's words.
+        """
         at = bisect_right(self.quotes, place, key=lambda one: one[0]) - 1
         return at >= 0 and self.quotes[at][0] < place < self.quotes[at][1]
 
     def before(self, start: int) -> str:
-        """What the clause says before `start`."""
+        """Return the text of the clause before `start`."""
         at = bisect_right(self.breaks, start, key=lambda one: one[1])
         return self.plain[max(self.breaks[at - 1][1] if at else 0, start - _NEAR) : start]
 
     def after(self, end: int) -> str:
-        """What the clause says from `end` on."""
+        """Return the text of the clause from `end` on."""
         at = bisect_left(self.breaks, end, key=lambda one: one[0])
         return self.plain[end : min(self.breaks[at][0] if at < len(self.breaks) else len(self.plain), end + _NEAR)]
 
 
 def read(message: str) -> MessageText:
-    """The message without fenced code, quoted lines and invisible characters."""
-    text = _tidy(_bounded("\n".join(filter(None, message.split("```")[::2]))))
+    """Prepare a message, without fenced code, quoted lines and invisible characters."""
+    text = _tidied(_bounded("\n".join(filter(None, message.split("```")[::2]))))
     plain = _ADDRESS.sub(lambda found: ADDRESS * len(found[0]), lowered(text))
     words = tuple(Word(found[0], *found.span()) for found in _WORD.finditer(plain))
     breaks = tuple(found.span() for found in _BREAK.finditer(plain))
@@ -108,39 +111,39 @@ def read(message: str) -> MessageText:
 
 
 def folded(text: str) -> str:
-    """Compatibility form, lower case, single spaces."""
-    return lowered(" ".join(_even(text).split()))
+    """Return the text in compatibility form, in lower case, with single spaces."""
+    return lowered(" ".join(_normalised(text).split()))
 
 
 def squashed(name: str) -> str:
-    """The same for every spelling of a name: its letters, digits and signs."""
+    """Return the letters, digits and signs of a name in lower case: equal for all its spellings."""
     return "".join(_WORD.findall(folded(name)))
 
 
 def lowered(text: str) -> str:
-    """Lower case, and the simplified form of a few signs; of the same length."""
+    """Return the text in lower case, with the simplified form of a few signs; its length stays."""
     lower = text.lower()
     if len(lower) != len(text):
         lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
     return lower if lower.isascii() else lower.translate(_SIMPLER)
 
 
-def latin(char: str) -> bool:
-    """Whether a character makes one word with such a character beside it."""
+def joins_words(char: str) -> bool:
+    """Tell whether two such characters side by side belong to one word."""
     return char == "_" or (char.isalnum() and _SIGN.match(char) is None)
 
 
 def _bounded(text: str) -> str:
-    """Head and tail, with no word cut in two."""
+    """Return the head and the tail of the text, with no word cut in two."""
     if len(text) <= HEAD + TAIL:
         return text
     return f"{text[:HEAD].rstrip(_ASCII_WORD)}\n{text[-TAIL:].lstrip(_ASCII_WORD)}"
 
 
-def _even(text: str) -> str:
+def _normalised(text: str) -> str:
     return text if text.isascii() else _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)[: HEAD + TAIL + 1])
 
 
-def _tidy(text: str) -> str:
-    lines = (_SPACES.sub(" ", line).strip() for line in _even(text).split("\n"))
+def _tidied(text: str) -> str:
+    lines = (_SPACES.sub(" ", line).strip() for line in _normalised(text).split("\n"))
     return "\n".join(line for line in lines if line and not line.startswith(">"))

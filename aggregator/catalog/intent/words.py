@@ -10,12 +10,12 @@ _COMMENT: Final = "#"
 
 @cache
 def word_set(section: str) -> frozenset[str]:
-    """The words of a section."""
+    """Return the words of a section."""
     return frozenset(_sections()[section])
 
 
 def any_of(*sections: str) -> str:
-    """An alternation of the phrases of some sections, longest first; words of letters end where they end."""
+    """Return a pattern for any phrase of these sections, longest first; words of letters end where they end."""
     phrases = {phrase for section in sections for phrase in _sections()[section]}
     ordered = sorted(phrases, key=lambda one: (-len(one), one))
     latin = "|".join(re.escape(one).replace("'", "['’]?") for one in ordered if one[0].isascii())

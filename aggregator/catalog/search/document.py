@@ -1,4 +1,4 @@
-"""A tool as the index knows it: how much each term says about it, from 0 to 255; what it does; how it is spelled.
+"""A tool as the index knows it: how much each term says about it, from 0 to 255, its actions, its spelling.
 
 Law: a document depends on its own tool and server only, so that no tool's rank moves with what others say.
 """
@@ -11,18 +11,22 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any, Final
 
-from aggregator.catalog.search.terms.four_grams import letters
-from aggregator.catalog.search.terms.language import actions, glossary, plain, words_in
+from aggregator.catalog.search.terms.four_grams import four_grams
+from aggregator.catalog.search.terms.language import actions, plain_words, translations, words_in
 from aggregator.catalog.search.terms.stem import stem
-from aggregator.catalog.search.terms.synonyms import widened
+from aggregator.catalog.search.terms.synonyms import wider_synonyms
 from aggregator.catalog.search.terms.words import chunks, folded, split, terms, unspaced
 from aggregator.domain.records import ToolRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """BM25F: its weight, how much its length counts, the length that counts as usual; the most terms that are read.
-    `paired`: two words in a row count, since it says what the tool is; `meant`: so do the meanings of its words."""
+    """One field of a tool, with its parameters of BM25F.
+
+    `weight`; `length_counts`: how much its length matters; `usual`: the length that counts as usual; `most`: the most
+    terms read. `paired`: two words in a row count too, since the field says what the tool is; `meant`: the meanings of
+    its words count too.
+    """
 
     weight: float
     length_counts: float
@@ -42,16 +46,16 @@ DETAILS: Final = Field(0.25, 0.6, 60, 40, meant=False)
 _SATURATION: Final = 4.0
 # A tool of one subject says more about it than a tool of many.
 _MANY_SUBJECTS: Final = 0.5
-# What is nearest to 1 of all impacts has this one; kept in a byte.
+# The impact that stands for 1; impacts are kept in a byte.
 SCALE: Final = 255
 
-# What a Chinese word says by each of its translations, shared out as with meanings.
+# The weight of a translated Chinese word, shared out among its translations.
 _TRANSLATED: Final = 0.8
-# Of a description, as far as it is read, and as far as its spelling counts.
+# Characters of a description that are read, and those whose spelling counts.
 _READ: Final = 1_500
 _SPELLED: Final = 300
 
-_LETTERS: Final = 8  # of a word, about, so that a text of pages is not read to its end
+_LETTERS: Final = 8  # letters of an average word, so that a text of pages is not read to its end
 _DEEPEST: Final = 3
 _SENTENCES: Final = 5
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s|[。！？\n]")
@@ -59,26 +63,29 @@ _SENTENCE: Final = re.compile(r"(?<=[.!?])\s|[。！？\n]")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """`said`: term to impact, 1 to 255. `name`, `own`: the names folded, for any spelling; `words`: the own name's.
-    `does`: actions by number (`search_language.actions`); `letters`: see `search_letters`."""
+    """A tool as the index knows it.
+
+    `impacts` maps terms to numbers from 1 to 255. `name` and `own` are the names folded, `words` the stems of the own
+    name. `actions`: the numbers of its actions (`language.actions`); `four_grams`: see `terms.four_grams`.
+    """
 
     tool: ToolRecord
     canonical: str
-    said: Mapping[str, int]
+    impacts: Mapping[str, int]
     name: str
     own: str
     words: tuple[str, ...]
-    does: frozenset[int]
-    letters: int
+    actions: frozenset[int]
+    four_grams: int
 
     @property
     def key(self) -> tuple[str, str]:
-        """What sets it apart from any other, and in which order it stands beside what is as good."""
+        """The key that identifies a tool and orders tools of equal rank."""
         return self.canonical, self.tool.server
 
 
 def document(tool: ToolRecord, text_of_server: str) -> Document:
-    """What `tool` says, with the text of its server (id, description, trigger keywords)."""
+    """Build the document of `tool`, with the text of its server (id, description, trigger keywords)."""
     definition = tool.definition
     description = _text(definition.get("description"))[:_READ]
     first = next((part for part in _SENTENCE.split(description, _SENTENCES) if part and len(part.strip()) > 10), "")
@@ -96,7 +103,7 @@ def document(tool: ToolRecord, text_of_server: str) -> Document:
     totals: dict[str, float] = {}
     meant: dict[str, float] = {}
     for field, text in fields:
-        _weigh(field, text[: field.most * _LETTERS], totals, meant)
+        _add_field(field, text[: field.most * _LETTERS], totals, meant)
     said = {term: int(1 + SCALE * total / (_SATURATION + total)) for term, total in totals.items()}
     for mark, total in meant.items():
         meant[mark] = total / (_SATURATION + total)
@@ -105,20 +112,20 @@ def document(tool: ToolRecord, text_of_server: str) -> Document:
         impact = int(1 + SCALE * total / subjects)
         said[mark] = impact if impact < SCALE else SCALE
     name, own, words = folded(tool.name), folded(tool.own_name), split(tool.own_name)
-    said[named(name)] = said[named(own)] = 1
+    said[name_term(name)] = said[name_term(own)] = 1
     stems = tuple(map(stem, words))
-    spelled = letters(f"{tool.prefix} {' '.join(words)} {description[:_SPELLED]}")
-    return Document(tool, tool.name, said, name, own, stems, _does(stems), spelled)
+    spelled = four_grams(f"{tool.prefix} {' '.join(words)} {description[:_SPELLED]}")
+    return Document(tool, tool.name, said, name, own, stems, _actions_of(stems), spelled)
 
 
-def _weigh(field: Field, text: str, totals: dict[str, float], meant: dict[str, float]) -> None:
-    """Add what a field says to what was said before, in words and in meanings."""
-    unsaid = plain().unsaid
+def _add_field(field: Field, text: str, totals: dict[str, float], meant: dict[str, float]) -> None:
+    """Add the words and meanings of one field to the totals."""
+    unsaid = plain_words().ignored
     found = [term for term in terms(text)[: field.most] if term not in unsaid]
     if not found:
         return
     norm = field.weight / (1 - field.length_counts + field.length_counts * len(found) / field.usual)
-    shares, phrases = (widened().shares, widened().phrases) if field.meant else ({}, {})
+    shares, phrases = (wider_synonyms().shares, wider_synonyms().phrases) if field.meant else ({}, {})
     for term, times in Counter(found).items():
         worth = norm * times
         totals[term] = totals.get(term, 0.0) + worth
@@ -141,8 +148,8 @@ def _weigh(field: Field, text: str, totals: dict[str, float], meant: dict[str, f
 
 
 def _read_signs(text: str, norm: float, totals: dict[str, float]) -> list[tuple[str, int]]:
-    """The Chinese words with a meaning, and how often each is said; their translations are added to `totals`."""
-    english, table = glossary().stems, widened()
+    """Return the Chinese words with a meaning and their counts; their translations are added to `totals`."""
+    english, table = translations().stems, wider_synonyms()
     runs = [run for run in chunks(text) if unspaced(run)]
     for word, times in Counter(word for run in runs for word in words_in(run, english)).items():
         for term in english[word]:
@@ -150,13 +157,13 @@ def _read_signs(text: str, norm: float, totals: dict[str, float]) -> list[tuple[
     return list(Counter(word for run in runs for word in table.words_in(run)).items())
 
 
-def named(key: str) -> str:
-    """The term under which a tool is kept by its folded name; no word is like it."""
+def name_term(key: str) -> str:
+    """Return the term under which a tool is kept by its folded name; no word equals it."""
     return f"@{key}"
 
 
-def _does(stems: tuple[str, ...]) -> frozenset[int]:
-    """What a name of several words says that the tool does."""
+def _actions_of(stems: tuple[str, ...]) -> frozenset[int]:
+    """Return the actions that a name of several words says."""
     table = actions()
     return frozenset(number for term in stems for number in table.get(term, ())) if len(stems) > 1 else frozenset()
 
@@ -168,7 +175,7 @@ def _title(definition: Mapping[str, Any]) -> str:
 
 
 def _parameters(schema: Any) -> tuple[str, str]:
-    """The names of the parameters, and what is said about them."""
+    """Return the names of the parameters, and their descriptions and options."""
     names: list[str] = []
     details: list[str] = []
     for name, node in islice(_properties(schema, 0), 60):

@@ -1,40 +1,44 @@
-"""How well tools fit a question as a whole: what they say of it, how much of it, what they do, how they are spelled."""
+"""Score how well tools fit a query as a whole: matching terms, words covered, actions, spelling."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aggregator.catalog.search.document import Document
-from aggregator.catalog.search.terms.four_grams import alike
+from aggregator.catalog.search.terms.four_grams import similarity
 from aggregator.catalog.search.terms.language import LOOKING
 from aggregator.catalog.search.weighted_query import WeightedQuery
 
-# How much better a tool is that covers the whole question, and one whose server does.
+# The gain of a tool that covers the whole query, and of one whose server does.
 COVERED = 0.2
 SERVER_COVERED = 0.1
-# How much better one is whose name says that it does what is asked; if that is only to look, by this share of it.
+# The gain of a tool whose name has the action asked for; if that is only to look, this share of the gain.
 DOES = 0.35
 LOOKS = 0.5
-# How much worse one is whose name says that it does something else.
+# The loss of a tool whose name has another action.
 DOES_OTHER = 0.2
-# What the tool that is spelled most like the question gains, as a share of the best score.
+# The gain of the tool with the most similar spelling, as a share of the best score.
 SPELLED = 0.25
 
 
 @dataclass(slots=True)
-class _Fit:
-    """`covered`: the words of the question, by place, that the tool says."""
+class _Score:
+    """The score of one tool, and the places of the query's words that the tool has."""
 
     score: float
     covered: frozenset[int]
 
 
-def fits(question: WeightedQuery, documents: Mapping[int, Document]) -> dict[int, float]:
-    """A score for each of the tools, by slot, to compare with each other only."""
-    found = {slot: _said(question, document) for slot, document in documents.items()}
-    _cover(question, documents, found)
+def scores(weighted: WeightedQuery, documents: Mapping[int, Document]) -> dict[int, float]:
+    """Return a score for each of the tools, by slot, to compare with each other only."""
+    found = {slot: _matched(weighted, document) for slot, document in documents.items()}
+    _reward_coverage(weighted, documents, found)
     for slot, document in documents.items():
-        found[slot].score *= _does(question.query.actions, document.does)
-    like = {slot: alike(question.query.letters, documents[slot].letters) for slot, fit in found.items() if fit.score}
+        found[slot].score *= _action_factor(weighted.query.actions, document.actions)
+    like = {
+        slot: similarity(weighted.query.four_grams, documents[slot].four_grams)
+        for slot, fit in found.items()
+        if fit.score
+    }
     most = max(like.values(), default=0.0)
     if most:
         best = max(fit.score for fit in found.values())
@@ -43,24 +47,24 @@ def fits(question: WeightedQuery, documents: Mapping[int, Document]) -> dict[int
     return {slot: fit.score for slot, fit in found.items()}
 
 
-def _said(question: WeightedQuery, document: Document) -> _Fit:
-    said = document.said
+def _matched(weighted: WeightedQuery, document: Document) -> _Score:
+    said = document.impacts
     score = 0.0
     covered: list[int] = []
-    for at, word in enumerate(question.words):
+    for at, word in enumerate(weighted.words):
         best = max([gain * said.get(term, 0) for term, gain in word])
         if best:
             score += best
             covered.append(at)
-    for term, gain in question.beside:
+    for term, gain in weighted.extra:
         if term in said:
             score += gain * said[term]
-    return _Fit(score, frozenset(covered))
+    return _Score(score, frozenset(covered))
 
 
-def _cover(question: WeightedQuery, documents: Mapping[int, Document], found: Mapping[int, _Fit]) -> None:
-    """Favour those that answer to more of the question, themselves or with the rest of their server."""
-    worth = [max(gain for _, gain in word) for word in question.words]
+def _reward_coverage(weighted: WeightedQuery, documents: Mapping[int, Document], found: Mapping[int, _Score]) -> None:
+    """Raise the score of tools that answer more words of the query, themselves or with the rest of their server."""
+    worth = [max(gain for _, gain in word) for word in weighted.words]
     if len(worth) < 2:
         return
     servers: dict[str, frozenset[int]] = {}
@@ -77,7 +81,7 @@ def _cover(question: WeightedQuery, documents: Mapping[int, Document], found: Ma
         fit.score *= 1 + COVERED * own + SERVER_COVERED * shared[documents[slot].tool.server]
 
 
-def _does(asked: Mapping[int, float], does: frozenset[int]) -> float:
+def _action_factor(asked: Mapping[int, float], does: frozenset[int]) -> float:
     if not asked or not does:
         return 1.0
     both = [number for number in asked if number in does]

@@ -1,25 +1,33 @@
-"""Which tools say a term: frozen lists that grow and shrink by a server at a time; old snapshots stay as they were."""
+"""Lists of the tools that have a term. Frozen: a change of one server makes new lists, and old snapshots stay as they
+are.
+"""
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Final
+from typing import Final, Protocol
 
 from aggregator.catalog.search.document import Document
 from aggregator.catalog.search.terms.words import unspaced
 
-# The slots of removed tools are taken back when they are as many as the tools, and more than a few.
+# The slots of removed tools are reclaimed once they outnumber the tools and this many.
 _FEW: Final = 256
 _ENDS: Final = 3
 _OFTEN: Final = 16
 _ONE: Final = ord("1")
 
 
+class Pause(Protocol):
+    """Let other threads run for a moment, in the middle of a long computation."""
+
+    def __call__(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """`slots` ascending, and the impact in each."""
+    """The tools that have one term: `slots` ascending, and the impact in each."""
 
     slots: "array[int]"
     impacts: bytes
@@ -30,8 +38,11 @@ class Posting:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """`documents` by slot, None where a tool was, and their canonical `names`, empty there; `ranges`: a server's slots;
-    `ends`: terms by their first and last three letters."""
+    """The lists of all terms, over tools in slots.
+
+    `documents` by slot, None where a tool was removed; their canonical `names`, empty there; `lists` by term; `ranges`:
+    the slots of each server; `ends`: terms by their first and last three letters.
+    """
 
     documents: Sequence[Document | None] = ()
     names: Sequence[str] = ()
@@ -42,7 +53,7 @@ class Postings:
     _text: list[tuple[str, list[int]]] = field(default_factory=list)
 
     def bits(self, term: str) -> int:
-        """The slots of a term that is there as a number, a bit for each; kept, since some are asked for often."""
+        """Return the slots of a known term as a number with a bit for each; kept, since some are asked for often."""
         found = self._bits.get(term)
         if found is None:
             digits = bytearray(b"0") * len(self.documents)
@@ -51,8 +62,8 @@ class Postings:
             found = self._bits[term] = int(digits, 2)
         return found
 
-    def named_with(self, key: str) -> list[int]:
-        """The slots of the tools whose folded name has `key` in it."""
+    def names_containing(self, key: str) -> list[int]:
+        """Return the slots of the tools whose folded name has `key` in it."""
         if not self._text:
             folded = [document.name if document else "" for document in self.documents]
             self._text.append(("\n".join(folded), list(accumulate((len(name) + 1 for name in folded), initial=0))))
@@ -64,10 +75,10 @@ class Postings:
             at = text.find(key, starts[found[-1] + 1])
         return found
 
-    def added(self, servers: Mapping[str, Sequence[Document]], rest: Callable[[], None] = lambda: None) -> "Postings":
-        """With these tools; after every few `rest` is called.
+    def added(self, servers: Mapping[str, Sequence[Document]], pause: Pause = lambda: None) -> "Postings":
+        """Return postings with these tools added; `pause` is called after every few.
 
-        A server whose tools are the last ones here may get more, another one that is here none.
+        A server that is here already may get more only if its tools are the last ones.
         """
         documents, names = list(self.documents), list(self.names)
         ranges = dict(self.ranges)
@@ -78,8 +89,8 @@ class Postings:
             ranges[server] = range(first, len(documents) + len(own))
             for slot, document in enumerate(own, len(documents)):
                 if slot % _OFTEN == 0:
-                    rest()
-                for term, impact in document.said.items():
+                    pause()
+                for term, impact in document.impacts.items():
                     entry = found.get(term)
                     if entry is None:
                         entry = found[term] = ([], [])
@@ -98,13 +109,13 @@ class Postings:
         return Postings(documents, names, lists, ranges, _with_ends(self.ends, new))
 
     def removed(self, server: str) -> "Postings":
-        """Without a server's tools."""
+        """Return postings without a server's tools."""
         gone = self.ranges.get(server)
         if gone is None:
             return self
         lists = dict(self.lists)
         lost: list[str] = []
-        terms = {term for slot in gone for term in _said(self.documents[slot])}
+        terms = {term for slot in gone for term in _impacts_of(self.documents[slot])}
         for term in terms:
             kept = _without(lists[term], gone)
             if kept.slots:
@@ -137,12 +148,12 @@ class Postings:
         return Postings(documents, names, lists, ranges, self.ends)
 
 
-def _said(document: Document | None) -> Mapping[str, int]:
-    return {} if document is None else document.said
+def _impacts_of(document: Document | None) -> Mapping[str, int]:
+    return {} if document is None else document.impacts
 
 
 def _without(posting: Posting, gone: range) -> Posting:
-    """The slots of one server lie side by side."""
+    """Return the posting without the slots of one server, which lie side by side."""
     first = next(at for at, slot in enumerate(posting.slots) if slot in gone)
     last = first
     while last < len(posting.slots) and posting.slots[last] in gone:
@@ -151,7 +162,7 @@ def _without(posting: Posting, gone: range) -> Posting:
 
 
 def ends(term: str) -> tuple[str, ...]:
-    """The keys under which a term is kept for those who spell it otherwise."""
+    """Return the keys under which a term is kept for look-ups with other spellings."""
     if len(term) <= _ENDS or not term.isalpha() or unspaced(term):
         return ()
     return f"{term[:_ENDS]}-", f"-{term[-_ENDS:]}"

@@ -1,4 +1,4 @@
-"""What somebody asks for -> the terms to look for, each with how much it says about the tool that is meant.
+"""Read a query: the terms to look for, each with how much it says about the tool that is meant.
 
 Law: the weights come from the language alone; how rare a term is among the tools is the index's to know.
 """
@@ -7,51 +7,54 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from aggregator.catalog.search.terms.four_grams import letters
-from aggregator.catalog.search.terms.language import LONGEST_SIGNS, actions, glossary, plain, rarity, words_in
+from aggregator.catalog.search.terms.four_grams import four_grams
+from aggregator.catalog.search.terms.language import LONGEST_SIGNS, actions, plain_words, rarity, translations, words_in
 from aggregator.catalog.search.terms.stem import stem
-from aggregator.catalog.search.terms.synonyms import widened
+from aggregator.catalog.search.terms.synonyms import wider_synonyms
 from aggregator.catalog.search.terms.words import chunks, folded, signs, split, terms, unspaced
 
 # Numbers are arguments; single Chinese signs stand beside their pairs, a translation for the word itself.
 NUMBER = 0.3
 SIGN = 0.15
 TRANSLATED = 0.7
-# Words that say little say less in a long question, where they are the talk around it.
+# Words that say little say less in a long query, where they are the talk around it.
 LITTLE_ALONE = 0.7
 LITTLE = 0.3
 LONG = 6
-# Of a word between as common as the first and as rare as the second of these (`search_language.rarity`), this power of
-# the share.
+# The worth of a word by its rarity (`language.rarity`): 0 at the first number, 1 at the second, and in between this
+# power of the share.
 COMMON, RARE = 4.0, 14.0
 RARENESS = 0.5
-# The meanings of a word beside the word itself: words for doing, words that stand for each other, subjects.
+# The worth of a word's meanings: of actions, of words that stand for each other, of subjects.
 MEANS = {"*": 0.8, "=": 1.5, "~": 1.5}
 # Two words in a row, also where the tool writes them as one.
 PAIR = 1.5
 JOINED = 0.8
-# What is asked to be done: the first action said, and the second; in a long question less sure.
+# The worth of the first action named and of the second; less in a long query.
 ACTIONS = (1.0, 0.6)
 SURE = 4
-# More than a person types: the rest of a pasted text is not looked at.
+# More than a person types: the rest of a pasted text is not read.
 LONGEST: Final = 2_000
 _MOST_TERMS: Final = 64
 
 # The terms that may stand for one word, each with its worth.
-Word = tuple[tuple[str, float], ...]
+WeightedTerms = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`words`: as asked; `pairs`; `means`: the marks of their meanings; each with its worth. `actions`: by number, how
-    surely it is asked for. `letters`: see `search_letters`. `key`, `name`: the text read as a tool's name; `joined`: it
-    is written like one, without a space."""
+    """A query, read.
 
-    words: dict[str, Word]
+    `words` as typed, `pairs` of them, and `meanings`, the marks of their meanings, each with its worth. `actions` maps
+    the number of an action to how surely it is asked for. `four_grams`: see `four_grams`. `key`, `name`: the text read
+    as a tool's name; `joined`: the text is written like a name, without a space.
+    """
+
+    words: dict[str, WeightedTerms]
     pairs: dict[str, float]
-    means: dict[str, float]
+    meanings: dict[str, float]
     actions: dict[int, float]
-    letters: int
+    four_grams: int
     key: str
     name: tuple[str, ...]
     joined: bool
@@ -59,14 +62,16 @@ class Query:
 
 @dataclass(slots=True)
 class _Reading:
-    words: dict[str, Word] = field(default_factory=dict)
-    means: dict[str, float] = field(default_factory=dict)
-    done: list[frozenset[int]] = field(default_factory=list)
-    letters: int = 0
+    """The words, meanings, actions and four-grams of a query, as they are collected."""
+
+    words: dict[str, WeightedTerms] = field(default_factory=dict)
+    meanings: dict[str, float] = field(default_factory=dict)
+    actions: list[frozenset[int]] = field(default_factory=list)
+    four_grams: int = 0
 
 
 def read(text: str) -> Query:
-    """Any text, of which the first 2,000 characters count."""
+    """Read any text; its first 2,000 characters count."""
     text = text[:LONGEST]
     reading = _Reading()
     does = actions()
@@ -74,22 +79,22 @@ def read(text: str) -> Query:
         if unspaced(chunk):
             _read_signs(chunk, reading)
         else:
-            reading.done += [does[term] for term in terms(chunk) if term in does]
+            reading.actions += [does[term] for term in terms(chunk) if term in does]
     latin = [term for term in terms(text) if not unspaced(term)]
-    said = [term for term in latin if term not in plain().unsaid]
+    said = [term for term in latin if term not in plain_words().ignored]
     asked = list(dict.fromkeys(said if said or reading.words else latin))
     for term in asked:
         reading.words.setdefault(term, ((term, _worth(term, len(asked))),))
     words = dict(list(reading.words.items())[:_MOST_TERMS])
     worth = {term: words[term][0][1] for term in asked if term in words}
-    _add_means(latin, worth, reading.means)
+    _add_means(latin, worth, reading.meanings)
     sure = min(1.0, SURE / max(1, len(asked)))
     return Query(
         words,
         _pairs(said, worth),
-        reading.means,
-        _actions(reading.done, sure),
-        letters(text) | reading.letters,
+        reading.meanings,
+        _actions(reading.actions, sure),
+        four_grams(text) | reading.four_grams,
         folded(text),
         tuple(map(stem, split(text))),
         len(text.split()) == 1,
@@ -100,7 +105,7 @@ def _worth(term: str, count: int) -> float:
     if term.isdigit():
         return NUMBER
     rare: float = min(1.0, max(0.02, (rarity().get(term, RARE) - COMMON) / (RARE - COMMON))) ** RARENESS
-    if term not in plain().little:
+    if term not in plain_words().weak:
         return rare
     return rare * (LITTLE_ALONE - (LITTLE_ALONE - LITTLE) * min(1.0, count / LONG))
 
@@ -114,23 +119,23 @@ def _actions(done: list[frozenset[int]], sure: float) -> dict[int, float]:
 
 
 def _read_signs(run: str, reading: _Reading) -> None:
-    table, english = widened().of, glossary()
+    table, english = wider_synonyms().of, translations()
     for part in _without_asking(run) or [run]:
         for term in signs(part):
             reading.words.setdefault(term, ((term, SIGN if len(term) == 1 < len(part) else 1.0),))
         for word in words_in(part, table, english.stems):
-            _add(reading.means, table.get(word, ()), 1.0)
+            _add(reading.meanings, table.get(word, ()), 1.0)
             if word in english.stems:
                 # The @ keeps it apart from the pairs of signs.
                 reading.words.setdefault(f"@{word}", tuple((term, TRANSLATED) for term in english.stems[word]))
-                reading.letters |= letters(" ".join(english.words[word]))
+                reading.four_grams |= four_grams(" ".join(english.words[word]))
     does = actions()
-    reading.done += [does[word] for word in words_in(run, does)]
+    reading.actions += [does[word] for word in words_in(run, does)]
 
 
 def _without_asking(run: str) -> list[str]:
-    """The parts of a run of Chinese between the words that only ask; a word of the tables is never cut."""
-    said, table, english = plain().said, widened().of, glossary().stems
+    """Return the parts of a run of Chinese between the words that only ask; a word of the tables is never cut."""
+    said, table, english = plain_words().asking, wider_synonyms().of, translations().stems
     parts: list[str] = []
     part = ""
     at = 0
@@ -147,7 +152,7 @@ def _without_asking(run: str) -> list[str]:
 
 
 def _add_means(latin: list[str], worth: dict[str, float], means: dict[str, float]) -> None:
-    table = widened()
+    table = wider_synonyms()
     for term, own in worth.items():
         _add(means, table.of.get(term, ()), own)
     for pair in pairwise(latin):
@@ -156,7 +161,7 @@ def _add_means(latin: list[str], worth: dict[str, float], means: dict[str, float
 
 
 def _add(means: dict[str, float], marks: tuple[str, ...], worth: float) -> None:
-    """A meaning gains by each word that has it; a word of several meanings is spread over them."""
+    """Add the meanings of one word, whose worth is spread over them."""
     for mark in marks:
         means[mark] = means.get(mark, 0.0) + worth * MEANS[mark[0]] / len(marks)
 

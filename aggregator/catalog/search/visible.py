@@ -1,4 +1,4 @@
-"""What one agent may see of the index. Law: only the tools in sight count, in every number here."""
+"""The part of the index that one agent may see. Law: only the tools the agent sees count, in every number here."""
 
 from collections.abc import Callable, Container
 from typing import Final
@@ -7,7 +7,7 @@ from aggregator.catalog.search.document import Document
 from aggregator.catalog.search.postings import Postings
 from aggregator.domain.records import ToolRecord
 
-# Canonical names, or a verdict on each tool.
+# The canonical names that the agent sees, or a test for each tool.
 Allowed = Container[str] | Callable[[ToolRecord], bool]
 
 _DIGITS: Final = bytes.maketrans(bytes((0, 1)), b"01")
@@ -16,7 +16,10 @@ _SHORT: Final = 64
 
 
 class VisibleTools:
-    """The postings with a mask of the tools one agent may see."""
+    """The postings with a mask of the tools one agent may see.
+
+    `mask` has a byte for each slot, `count` says how many tools are seen, `whole` that all are.
+    """
 
     def __init__(self, postings: Postings, allowed: Allowed) -> None:
         self.postings = postings
@@ -34,7 +37,7 @@ class VisibleTools:
         return f"<VisibleTools {self.count} of {len(self.mask)} tools>"
 
     def frequency(self, term: str) -> int:
-        """How many tools in sight say the term."""
+        """Return how many of the tools seen have the term."""
         posting = self.postings.lists.get(term)
         if posting is None:
             return 0
@@ -45,7 +48,7 @@ class VisibleTools:
         return (self.postings.bits(term) & self._bits).bit_count()
 
     def document(self, slot: int) -> Document:
-        """The tool in a slot that is in sight."""
+        """Return the tool in a slot of one that is seen."""
         document = self.postings.documents[slot]
         assert document is not None
         return document

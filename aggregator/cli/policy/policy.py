@@ -22,14 +22,14 @@ from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
+from aggregator.policy.explain import agents_allowed, tools_allowed
 from aggregator.policy.explain import explain as explain_one
-from aggregator.policy.explain import what_can, who_can
 from aggregator.policy.files import cases, schema
 from aggregator.policy.files.folder import check as check_files
 from aggregator.policy.files.folder import read_folder
 from aggregator.policy.files.lint import KnownNames, lint
 from aggregator.policy.files.starter import FILE, starter
-from aggregator.policy.full_names import thing_named
+from aggregator.policy.full_names import find_by_full_name
 from aggregator.policy.rulebook import Rulebook, target_of
 
 
@@ -70,11 +70,11 @@ def explain(path: Path | None, agent: str | None, tool: str | None, connect: boo
     known = setup.known(connect or tool is None)
     if tool is None:
         assert agent is not None
-        allowed = what_can(book, agent, known.tools or (), setup.trusted)
+        allowed = tools_allowed(book, agent, known.tools or (), setup.trusted)
         for record, decision in allowed:
             print(f"{decision.verdict:<7} {target_of(record)}")
         return 0 if allowed else 1
-    thing = thing_named(tool, setup.servers, known.tools or ())
+    thing = find_by_full_name(tool, setup.servers, known.tools or ())
     missing = said_of_missing(thing, known, setup.config, setup.storage)
     if missing is not None:
         print(missing)
@@ -82,7 +82,7 @@ def explain(path: Path | None, agent: str | None, tool: str | None, connect: boo
             return 1
     trusted = setup.trusted.get(thing.server, False)
     if agent is None:
-        for name, decision in who_can(book, thing, trusted=trusted):
+        for name, decision in agents_allowed(book, thing, trusted=trusted):
             print(f"{decision.verdict:<7} {name}")
         return 0
     explanation = explain_one(book, agent, thing, trusted=trusted)

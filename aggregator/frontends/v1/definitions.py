@@ -3,11 +3,11 @@
 import re
 from typing import Any, Final
 
-from aggregator.catalog.describe.compact_schema import slim
+from aggregator.catalog.describe.compact_schema import compact
 from aggregator.catalog.describe.first_sentence import Language, summary
 from aggregator.catalog.describe.levels import shown_name
 from aggregator.catalog.describe.markdown import columns
-from aggregator.catalog.describe.parameters import params
+from aggregator.catalog.describe.parameters import parameters
 from aggregator.catalog.describe.truncate import MARK
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
@@ -64,7 +64,7 @@ def short(tool: ToolRecord, language: Language) -> dict[str, Any]:
     text = summary(tool.definition, _SHORT_DESCRIPTION, language)
     room = _SHORT - columns(text)
     shown: list[str] = []
-    for param in params(tool.definition["inputSchema"], _ABOUT):
+    for param in parameters(tool.definition["inputSchema"], _ABOUT):
         line = f"{param.name}: {param.about or param.kind}"
         room -= columns(line) + _AROUND
         if room < 0 and not param.required:
@@ -81,7 +81,7 @@ def short_whole(tool: ToolRecord) -> dict[str, Any]:
 
 
 def _portable(tool: ToolRecord) -> PortableSchema:
-    return portable(slim(tool.definition["inputSchema"], tool.own_name))
+    return portable(compact(tool.definition["inputSchema"], tool.own_name))
 
 
 def _description(tool: ToolRecord, rules: tuple[str, ...], limit: int | None) -> str:

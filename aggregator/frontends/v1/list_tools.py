@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from aggregator.catalog.describe.levels import LABELS, level1, level2, level3, shown_name
 from aggregator.catalog.describe.tokens import estimate
-from aggregator.catalog.intent.intent import Match, snippet
+from aggregator.catalog.intent.intent import IntentMatch, snippet
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.frontends.v1.definitions import NotPortable, anthropic, mcp, openai, short, short_whole
@@ -25,7 +25,7 @@ async def shown(
     tools: Sequence[ToolRecord],
     style: Style,
     source: Callable[[ToolRecord], Literal["local", "mcp"]],
-    match: Match | None = None,
+    match: IntentMatch | None = None,
 ) -> dict[str, Any]:
     """The first tools, whole, as many as fit; what they cost a model, and how many were left out for it.
 
@@ -56,14 +56,14 @@ async def shown(
     return {**body, "unfit": unfit} if unfit else body
 
 
-def intent_answer(match: Match) -> dict[str, Any]:
+def intent_answer(match: IntentMatch) -> dict[str, Any]:
     """The whole answer about one message; an empty snippet where nothing is to be injected."""
     text = snippet(match) if match.tools else ""
     names = [shown_name(tool) for tool in match.tools]
     return {**_matched(match), "tools": names, "snippet": text, "tokens": estimate(text)}
 
 
-def _matched(match: Match) -> dict[str, Any]:
+def _matched(match: IntentMatch) -> dict[str, Any]:
     return {"intent": match.intent, "rule": match.rule, "matched": match.matched, "server": match.server}
 
 

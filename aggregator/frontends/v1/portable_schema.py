@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from aggregator.domain.schema_walk import positions
 from aggregator.schemas.signature import signature
-from aggregator.schemas.structure.local import at_pointer, followed
+from aggregator.schemas.structure.local import at_pointer, resolve_reference
 from aggregator.wire.codec import decode, encode
 
 _RULE_LENGTH: Final = 240
@@ -83,7 +83,7 @@ class _Flat:
                     for part in value:
                         self.hold(part)
                 case "anyOf" | "oneOf", list():
-                    self._choices.append((key, [followed(branch, self._whole) for branch in value]))
+                    self._choices.append((key, [resolve_reference(branch, self._whole) for branch in value]))
                 case "$ref", str() if (target := at_pointer(self._whole, value)) is not None:
                     self.hold(target)
                 case (("minProperties" | "maxProperties"), int() | float()):

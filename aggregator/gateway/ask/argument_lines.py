@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from aggregator.domain.text.invisible import escaped
-from aggregator.schemas.structure.local import followed
+from aggregator.schemas.structure.local import resolve_reference
 from aggregator.wire.codec import encode
 
 # Lines for all arguments together: each has its share, so that none can push another out of sight.
@@ -48,7 +48,7 @@ def shown_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any] | No
 
 def _parts(value: Mapping[str, Any], schema: Any, root: Any) -> Iterator[tuple[bool, str, Any, Any]]:
     """Yield whether a field is declared, its name, its value and its schema: those that are declared come first."""
-    found = followed(schema, root)
+    found = resolve_reference(schema, root)
     declared = found.get("properties") if isinstance(found, Mapping) else None
     if not isinstance(declared, Mapping):
         # Nothing is said of a value without a schema; a schema that names no fields declares none.
@@ -64,7 +64,7 @@ def _leaves(path: str, value: Any, schema: Any, root: Any, declared: bool, depth
         for known, name, item, inner in _parts(value, schema, root):
             yield from _leaves(f"{path}.{_quoted(name)}", item, inner, root, declared and known, depth + 1)
     elif depth <= _DEPTH and isinstance(value, list) and not _is_plain(value):
-        inner = followed(schema, root)
+        inner = resolve_reference(schema, root)
         items = inner.get("items") if isinstance(inner, Mapping) else None
         for at, item in enumerate(value):
             yield from _leaves(f"{path}[{at}]", item, items, root, declared, depth + 1)

@@ -16,7 +16,7 @@ from aggregator.config.servers.fallbacks import split
 from aggregator.domain.errors import OverLimit, UpstreamHttpStatus, UpstreamLost, UpstreamRefused, UpstreamUnavailable
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.limits import Limits, ResultLimit
-from aggregator.schemas.within import misfit
+from aggregator.schemas.compatible import misfit
 from aggregator.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
@@ -217,9 +217,10 @@ class Failover:
 
 
 def unfit(tool: ToolRecord, other: ToolRecord) -> str | None:
-    """Why `other` cannot stand in for `tool`; None where it can.
+    """Return why `other` surely cannot stand in for `tool`, by the top level of their schemas; None where it may.
 
-    It has to take all arguments that this takes, and its structured results have to be as this promises.
+    It has to take the arguments that `tool` takes, and to promise the structured results that `tool` promises. The
+    arguments of each call are checked against its schema all the same.
     """
     why = misfit(tool.definition["inputSchema"], other.definition["inputSchema"])
     if why is not None:

@@ -115,7 +115,7 @@ class Resolver:
     def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:
         bound = view.binding(name)
         if bound is None:
-            return self.catalog.readings(name)
+            return self.catalog.candidates(name)
         tool = self.catalog.of_server(bound, name)
         return [tool] if tool is not None else []
 

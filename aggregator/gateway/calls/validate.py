@@ -19,7 +19,7 @@ from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.look_alikes import AT_ONCE, look_alikes
 from aggregator.schemas.output import known_faults
 from aggregator.schemas.refusal import input_refusal, output_refusal, output_unchecked, with_note
-from aggregator.schemas.workers.workers import CheckTimedOut, CheckWorkers
+from aggregator.schemas.workers.workers import CheckInterrupted, CheckWorkers
 
 if TYPE_CHECKING:
     from aggregator.schemas.check import SchemaCheck
@@ -69,7 +69,7 @@ class Checker:
             raise Unverifiable(
                 tool.name, f"{tool.name} was not called: its arguments cannot be checked ({problem})."
             ) from problem
-        except CheckTimedOut as cut:
+        except CheckInterrupted as cut:
             said = f"{tool.name} was not called: its arguments were not checked to the end ({cut})."
             raise CheckCut(tool.name, said, cut.why) from cut
         if not faults:
@@ -80,7 +80,7 @@ class Checker:
         self, tool: ToolRecord, given: Mapping[str, Any], rules: tuple[Tightening, ...], agent: str
     ) -> Blame | None:
         """The rule that refuses arguments which the tool's own schema takes; they are known to be refused."""
-        with suppress(UnusableSchema, CheckTimedOut):
+        with suppress(UnusableSchema, CheckInterrupted):
             if rules and not await self._faults(self._checks.get(tool), given, tool, agent):
                 for rule in rules:
                     found = await self._faults(self._checks.get(tool, [rule.schema]), given, tool, agent)
@@ -106,7 +106,7 @@ class Checker:
         except UnusableSchema as problem:
             self._warn(tool.name, f"its outputSchema cannot be checked: {problem}")
             return answered
-        except CheckTimedOut as cut:
+        except CheckInterrupted as cut:
             self._warn(tool.name, f"a result was not checked against its outputSchema to the end: {cut}")
             if server.output_validation == "enforce":
                 return output_unchecked(tool.name, str(cut), cut.why, answered)

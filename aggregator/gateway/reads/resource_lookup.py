@@ -40,7 +40,7 @@ class ResourceLookup:
         if pair is not None and link is not None:
             return self.item(view, link, pair[1], uri)
         alone = self._by_prefix.get("")
-        own = offer.owned(uri) if alone is None else None
+        own = offer.sole_resource(uri) if alone is None else None
         if own is not None:
             return self.item(view, self._links[own.server], uri, uri)
         if alone is not None and offer.lists(alone.config.id, uri):
@@ -49,7 +49,7 @@ class ResourceLookup:
         if pair is not None:
             # The spelling is refused as if there were such a server.
             spelled(view, pair[1], uri)
-        owner = offer.fitting(sent) or (offer.owner(sent) if alone is None else None)
+        owner = offer.fitting(sent) or (offer.sole_match(sent) if alone is None else None)
         link = self._links[owner.server] if owner is not None else alone
         return self.item(view, link, sent, uri) if link is not None else None
 
@@ -80,7 +80,7 @@ class ResourceLookup:
         if view.open:
             return ResolvedItem("resource", link, own, asked)
         own = spelled(view, own, asked)
-        return ResolvedItem("resource", link, own, asked, also=self._offers.all.spelled_as(server, resolved(own)))
+        return ResolvedItem("resource", link, own, asked, also=self._offers.all.other_spellings(server, resolved(own)))
 
     def _named(self, prefix: str) -> Upstream | None:
         """Return the server of a prefix; case is ignored, since hosts that normalise URIs write it in lower case."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
 
-from aggregator.catalog.catalog import Catalog, ServerTools, part_steps
+from aggregator.catalog.catalog import Catalog, ServerTools, server_tools_steps
 from aggregator.catalog.items import NAMED_BY, item_steps
-from aggregator.catalog.resources import ItemCatalog, offer_steps
-from aggregator.catalog.validate import vet_steps
+from aggregator.catalog.resources import ItemCatalog, item_catalog_steps
+from aggregator.catalog.validate import validate_tools_steps
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.names import reads_as_anothers, shadowed
@@ -135,7 +135,7 @@ class CatalogBuilder:
             return part
         failover = self._failover
         covered = () if failover is None else (tool for tool in part.tools if failover.covers(tool))
-        return at_once(part_steps(covered))
+        return at_once(server_tools_steps(covered))
 
     def resources(self) -> ItemCatalog | None:
         """Return the resources, templates and prompts of every shown server; the same object while they do not change.
@@ -154,7 +154,7 @@ class CatalogBuilder:
     async def build_resources(self) -> None:
         """Build the resources snapshot in slices, so that `resources` returns it."""
         while not _same(parts := self._parts(), self._offered[0]):
-            self._offered = parts, await self._slices.run(offer_steps(chain.from_iterable(parts)))
+            self._offered = parts, await self._slices.run(item_catalog_steps(chain.from_iterable(parts)))
 
     def _parts(self) -> tuple[Items, ...]:
         parts = (self.items_of(link, kind) for link in self._links.values() if link.shown for kind in NAMED_BY)
@@ -186,7 +186,9 @@ class CatalogBuilder:
         ambiguous = config.prefix in naming.shadowed
         found: tuple[Any, ...]
         if kind == "tool":
-            found, warnings = yield from vet_steps(config, definitions, ambiguous=ambiguous, name_limit=naming.limit)
+            found, warnings = yield from validate_tools_steps(
+                config, definitions, ambiguous=ambiguous, name_limit=naming.limit
+            )
         else:
             found, warnings = yield from item_steps(
                 config, kind, definitions, ambiguous=ambiguous, name_limit=naming.limit
@@ -206,7 +208,7 @@ class CatalogBuilder:
             else:
                 own = record.own_name
                 warnings.append(f"{config.id}: {kind} {own!r:.80} is left out: without a prefix {problem}")
-        part = yield from part_steps(kept if kind == "tool" else ())
+        part = yield from server_tools_steps(kept if kind == "tool" else ())
         return _CheckedList(definitions, config, naming, tuple(kept), part, tuple(warnings))
 
     def _tell(self, link: Upstream, kind: str, warnings: Collection[str]) -> None:

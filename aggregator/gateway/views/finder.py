@@ -26,7 +26,7 @@ from aggregator.upstream.lifecycle.states import State
 from aggregator.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
-    from aggregator.catalog.intent.intent import IntentMatcher, Match
+    from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher
     from aggregator.catalog.search.index import SearchIndex
     from aggregator.catalog.search.semantic import SemanticIndex
     from aggregator.catalog.search.visible import VisibleTools
@@ -153,15 +153,15 @@ class Finder:
         sight = sighted.sight
         if server is not None:
             names = {tool.name for tool in self.of_server(view, server)}
-            sight = sighted.index.sight(names)
+            sight = sighted.index.visible_to(names)
             sighted = replace(sighted, by_name={name: sighted.by_name[name] for name in names})
         if self._meanings is None:
             return _ranked(sighted, sight, query, limit)
         hits = resolve_name(f"{_SEARCH}:search")(sight, query, len(sighted.by_name))
-        alike = self._meanings.likeness(query, sighted.by_name)
-        return [hit.tool for hit in resolve_name(f"{_SEMANTIC}:fused")(hits, alike, sighted.by_name, limit)]
+        alike = self._meanings.similarities(query, sighted.by_name)
+        return [hit.tool for hit in resolve_name(f"{_SEMANTIC}:merge_hits")(hits, alike, sighted.by_name, limit)]
 
-    async def match(self, view: View, message: str, limit: int) -> "Match":
+    async def match(self, view: View, message: str, limit: int) -> "IntentMatch":
         """Return the tools that a chat message asks for (`catalog.intent`)."""
         if self._intents is None:
             self._intents = await asyncio.to_thread(self._read_intents)
@@ -170,7 +170,7 @@ class Finder:
         def rank(question: str, tools: tuple[ToolRecord, ...]) -> list[ToolRecord]:
             if sighted is None:
                 return list(tools)
-            sight = sighted.index.sight({tool.name for tool in tools})
+            sight = sighted.index.visible_to({tool.name for tool in tools})
             best = _ranked(sighted, sight, question, len(tools))
             return [*best, *(tool for tool in tools if tool not in best)]
 
@@ -242,7 +242,7 @@ class Finder:
         agent = view.principal.agent_id
         known = self._sights.get(agent)
         if known is None or known.index is not self._index or known.listing is not listing:
-            known = _VisibleServer(self._index, listing, self._index.sight(by_name), by_name)
+            known = _VisibleServer(self._index, listing, self._index.visible_to(by_name), by_name)
             self._sights.put(agent, known)
         return known
 
@@ -258,7 +258,7 @@ class Finder:
             meanings = self._meanings
             if meanings is None:
                 meanings = resolve_name(f"{_SEMANTIC}:SemanticIndex")(resolve_name(f"{_SEMANTIC}:open_vectors")())
-            meanings.learn({server: tools for server, (_, tools) in now.items()})
+            meanings.update({server: tools for server, (_, tools) in now.items()})
             self._meanings = meanings
         else:
             self._meanings = None
@@ -275,7 +275,7 @@ class Finder:
         index, start = index.without_server(server), 0
         while start < len(tools):
             end = start + max(_FIRST_PART, start)
-            index, start = index.more(server, text, tools[start:end], _rest), end
+            index, start = index.with_more(server, text, tools[start:end], _rest), end
             if server not in self._indexed:
                 self._index = index
         return index
@@ -300,7 +300,7 @@ def check_search(config: Config) -> None:
         OperatorError: semantic search is configured, and its packages or vectors are not installed.
     """
     if config.search.semantic:
-        resolve_name(f"{_SEMANTIC}:where_vectors_are")()
+        resolve_name(f"{_SEMANTIC}:vectors_folder")()
 
 
 def _seen(link: Upstream, *counts: int) -> ServerSeen:

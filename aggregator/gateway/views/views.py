@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from aggregator.catalog.catalog import Catalog, ServerTools
 from aggregator.catalog.listing import Listing
-from aggregator.catalog.resources import ItemCatalog, offer_steps
+from aggregator.catalog.resources import ItemCatalog, item_catalog_steps
 from aggregator.config.model import ServerConfig
 from aggregator.config.settings import Expose
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
@@ -18,7 +18,7 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
 from aggregator.domain.schema_walk import positions
 from aggregator.gateway.views.cache import SnapshotCache
-from aggregator.policy.annotations import claimed
+from aggregator.policy.annotations import claimed_annotations
 from aggregator.policy.limits import Limits
 from aggregator.policy.live import LivePolicies
 from aggregator.policy.open_mode import OPEN
@@ -117,7 +117,7 @@ class View:
     def read_only(self, tool: ToolRecord) -> bool:
         """Return whether a tool only reads, by the word of the operator or of a trusted server."""
         if self.book is None:
-            return claimed(tool.definition, trusted=self.trusted.get(tool.server, False)).read_only
+            return claimed_annotations(tool.definition, trusted=self.trusted.get(tool.server, False)).read_only
         return self.ruling(tool).read_only
 
     def expose(self, door: Expose) -> Expose:
@@ -222,7 +222,7 @@ class Views:
                 known[key] = view.shows(item)
             if known[key]:
                 seen.append(item)
-        return (yield from offer_steps(seen))
+        return (yield from item_catalog_steps(seen))
 
 
 def tightened(tool: ToolRecord, rules: tuple[Tightening, ...]) -> ToolRecord:

@@ -1,6 +1,6 @@
-"""Looking over the JSON Schemas that tighten arguments: a word that is misspelt would tighten nothing.
+"""Look over the JSON Schemas that tighten arguments: a keyword that is misspelt would tighten nothing.
 
-The schemas are compiled elsewhere; this finds what a schema engine lets pass.
+The schemas are compiled elsewhere; this file finds mistakes that a schema engine accepts.
 """
 
 import re
@@ -31,8 +31,8 @@ _OTHER: Final = frozenset(
 KEYWORDS: Final = _ONE | _MANY | _NAMED | _COUNTS | _NUMBERS | _DATA | _OTHER
 
 
-def look_over(schema: Any, path: Path, depth: int = 0) -> Iterator[PolicyComplaint]:
-    """What is wrong with a schema that stands at `path`."""
+def find_mistakes(schema: Any, path: Path, depth: int = 0) -> Iterator[PolicyComplaint]:
+    """Yield the mistakes in a schema that stands at `path`."""
     if isinstance(schema, bool):
         return
     if not isinstance(schema, Mapping):
@@ -47,13 +47,13 @@ def look_over(schema: Any, path: Path, depth: int = 0) -> Iterator[PolicyComplai
         here = (*path, keyword)
         yield from _keyword(keyword, value, here, schema)
         if keyword in _ONE:
-            yield from look_over(value, here, depth + 1)
+            yield from find_mistakes(value, here, depth + 1)
         elif keyword in _MANY and isinstance(value, list):
             for at, part in enumerate(value):
-                yield from look_over(part, (*here, at), depth + 1)
+                yield from find_mistakes(part, (*here, at), depth + 1)
         elif keyword in _NAMED and isinstance(value, Mapping):
             for name, part in value.items():
-                yield from look_over(part, (*here, name), depth + 1)
+                yield from find_mistakes(part, (*here, name), depth + 1)
 
 
 def _keyword(keyword: str, value: Any, here: Path, schema: Mapping[str, Any]) -> Iterator[PolicyComplaint]:

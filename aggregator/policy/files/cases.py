@@ -1,10 +1,10 @@
-"""Expectations that stand beside the policies: `policies/cases/*.yaml`, run by `aggregator policy test`."""
+"""Tests of policies that stand beside them: `policies/cases/*.yaml`, run by `aggregator policy test`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from pydantic import Field
 
@@ -16,14 +16,17 @@ from aggregator.policy.diff import Trusted, is_trusted
 from aggregator.policy.explain import explain
 from aggregator.policy.files.documents import PolicyModel
 from aggregator.policy.files.folder import read_folder
-from aggregator.policy.full_names import thing_named
+from aggregator.policy.full_names import find_by_full_name
 from aggregator.policy.rulebook import Rulebook, Tightening
 
 FOLDER: Final = "cases"
 Expected = Literal["allow", "deny", "confirm", "invalid"]
 
-# What is wrong with arguments under all of these schemas, in one sentence; None where they fit.
-CheckArguments = Callable[[Iterable[Mapping[str, Any]], Mapping[str, Any]], str | None]
+
+class CheckArguments(Protocol):
+    """Return in one sentence why arguments do not fit all of these schemas; None where they fit."""
+
+    def __call__(self, schemas: Iterable[Mapping[str, Any]], arguments: Mapping[str, Any], /) -> str | None: ...
 
 
 class PolicyCase(PolicyModel):
@@ -63,7 +66,7 @@ class CasesFile(PolicyModel):
 
 @dataclass(frozen=True, slots=True)
 class CaseOutcome:
-    """What came of one case. `reason` explains what was decided, `by` says who would have to say yes."""
+    """The result of one case: the verdict `got`, its `reason`, and in `by` who would have to say yes."""
 
     case: PolicyCase
     place: str
@@ -73,7 +76,7 @@ class CaseOutcome:
 
     @property
     def passed(self) -> bool:
-        """Whether it came as expected."""
+        """True if the result is the one expected."""
         return self.got == self.case.expect and self.case.confirm_by in (None, self.by)
 
     def __str__(self) -> str:
@@ -88,7 +91,7 @@ class CaseOutcome:
 
 
 def read_cases(folder: Path) -> tuple[list[tuple[PolicyCase, str]], list[Problem]]:
-    """The cases in a folder, each with its place, and what is wrong with its files."""
+    """Return the cases in a folder, each with its place, and the problems of its files."""
     sources, problems = read_folder(folder)
     found: list[tuple[PolicyCase, str]] = []
     for source in sources:
@@ -108,9 +111,9 @@ def run_case(
     trusted: Trusted = None,
     check_arguments: CheckArguments | None = None,
 ) -> CaseOutcome:
-    """What comes of one case. `servers`: ids by prefix; `tools`: those there are, others are judged by name alone."""
+    """Run one case. `servers`: ids by prefix; `tools`: the tools known, others are decided about by name alone."""
     try:
-        thing = thing_named(case.tool, servers, tools)
+        thing = find_by_full_name(case.tool, servers, tools)
     except OperatorError as error:
         return CaseOutcome(case, place, "invalid", str(error))
     known = is_trusted(trusted, thing.server)

@@ -1,4 +1,4 @@
-"""Each policy file for itself: YAML, then the models, then its patterns and schemas; what is left is merged."""
+"""Check each policy file for itself: YAML, then the models, then its patterns and schemas; then merge them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from aggregator.config.files.report import dotted
 from aggregator.domain.problems import Problem
-from aggregator.policy.files.argument_schemas import look_over
+from aggregator.policy.files.argument_schemas import find_mistakes
 from aggregator.policy.files.documents import PolicyFile
 from aggregator.policy.files.folder import CheckSchema, PolicySource, revision
 from aggregator.policy.files.merge import CheckedFile, merge
@@ -19,13 +19,15 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def documents_of(sources: list[PolicySource], problems: list[Problem], check_schema: CheckSchema | None) -> Documents:
-    """The files together. What is wrong goes to `problems`; with an error among them the documents are not whole."""
+    """Merge the files. Problems go to `problems`; with an error among them the documents are not whole."""
     parts = [part for source in sources if (part := _part(source, problems, check_schema)) is not None]
     return merge(parts, revision(sources), problems, tuple(source.file for source in sources))
 
 
 def read_model(model: type[_M], source: PolicySource, problems: list[Problem]) -> tuple[_M, Tree] | None:
-    """One file as its model, with the lines; None and problems where it is not one, None alone where it is empty."""
+    """Read one file as its model, with the lines; None and problems where it does not fit, None alone where it is
+    empty.
+    """
     try:
         tree = parse(source.text)
     except YamlError as error:
@@ -44,7 +46,7 @@ def read_model(model: type[_M], source: PolicySource, problems: list[Problem]) -
 
 
 def problem_at(file: str, tree: Tree, fault: PolicyComplaint) -> Problem:
-    """A complaint with its file and line."""
+    """Return a complaint as a problem with its file and line."""
     return Problem(f"{file}:{tree.line(fault.path)}", dotted(fault.path), fault.message, fault.fix, "error")
 
 
@@ -58,7 +60,7 @@ def _part(source: PolicySource, problems: list[Problem], check_schema: CheckSche
         return None
     file, tree = read
     for path, schema in _schemas(tree.value):
-        faults = list(look_over(schema, path))
+        faults = list(find_mistakes(schema, path))
         if not faults and check_schema is not None and (fault := check_schema(schema)):
             faults = [PolicyComplaint(path, fault, "Correct the schema.")]
         problems += [problem_at(source.file, tree, fault) for fault in faults]

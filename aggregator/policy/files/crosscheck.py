@@ -1,4 +1,4 @@
-"""What must fit between the bodies of all files: names that are used exist, and nothing contradicts itself."""
+"""Check the bodies of all files against each other: names that are used exist, and nothing contradicts itself."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,7 +9,7 @@ from aggregator.policy.rules import Body, Documents, Place
 
 
 def crosscheck(documents: Documents) -> list[Problem]:
-    """Everything that does not fit. Without an error here every agent's rules can be worked out."""
+    """Return every problem between bodies. Without an error here every agent's rules can be worked out."""
     problems = [*_roles(documents), *_tenants(documents), *_keys(documents)]
     return problems or [*_conflicts(documents)]
 
@@ -28,7 +28,7 @@ def _roles(documents: Documents) -> Iterator[Problem]:
 
 
 def _cycle(start: str, documents: Documents) -> tuple[str, ...]:
-    """The shortest way from a role back to itself, without the end."""
+    """Return the shortest cycle from a role to itself, without its end."""
     ways: list[tuple[str, ...]] = [(start,)]
     seen: set[str] = set()
     while ways:

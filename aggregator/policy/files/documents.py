@@ -1,4 +1,4 @@
-"""What a policy file may hold. The docs and the JSON Schema are made from the descriptions here."""
+"""The models of policy files. The docs and the JSON Schema are made from the descriptions here."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -20,7 +20,7 @@ def _count(value: object) -> object:
 
 
 def _none_is_empty(value: object) -> object:
-    """`allow:` with nothing after it is a list without items."""
+    """Read `allow:` with nothing after it as an empty object."""
     return {} if value is None else value
 
 
@@ -39,13 +39,13 @@ Servers = Annotated[list[Server], BeforeValidator(_no_list)]
 
 
 class PolicyModel(BaseModel):
-    """A piece of a policy file. Nothing is converted, nothing unknown is let through, no value is shown in errors."""
+    """A part of a policy file. Nothing is converted, nothing unknown is let through, no value is shown in errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True, defer_build=True)
 
 
 class LimitsPart(PolicyModel):
-    """How much an agent may use of what a pattern matches, all matching tools counted together."""
+    """Limits on the use of all tools that a pattern matches, counted together."""
 
     per_minute: Count | None = Field(
         default=None, description="Calls in any 60 seconds.", examples=[30], json_schema_extra={"minimum": 1}
@@ -74,11 +74,11 @@ class LimitsPart(PolicyModel):
 
 
 class AnnotationsPart(PolicyModel):
-    """What becomes of allowed tools by their nature. These rules only tighten: `allow` here grants nothing.
+    """Rules for allowed tools by their nature. They only tighten: `allow` here grants nothing.
 
-    What a tool's annotations say counts only for servers that the configuration trusts, and what `read_only` and
-    `idempotent` declare counts always. Of any other tool the worst is assumed: that it may destroy something and
-    reaches the open world.
+    The annotations of a tool count only for servers that the configuration trusts; what `read_only` and `idempotent`
+    declare counts always. Of any other tool the worst is assumed: that it may destroy something and reaches the open
+    world.
     """
 
     destructive: Verdict | None = Field(
@@ -96,7 +96,7 @@ class AnnotationsPart(PolicyModel):
 
 
 class DefaultsPart(PolicyModel):
-    """What every agent has, as if each had this role. Unknown agents have nothing."""
+    """Rules for every agent, as if each had this role. Unknown agents have nothing."""
 
     allow: Patterns = Field(
         default=[],
@@ -176,13 +176,13 @@ class DefaultsPart(PolicyModel):
     names: Literal["canonical", "compatible"] | None = Field(
         default=None,
         description="How tools are listed: `canonical` as `server.tool`, `compatible` as `server__tool`. Calls may use "
-        "either. Built in: what the door says.",
+        "either. Built in: what the frontend says.",
         examples=["compatible"],
     )
     expose: Literal["all", "search", "auto"] | None = Field(
         default=None,
         description="How much is listed: `all` tools, `search` only those by which the others are found and called, "
-        "`auto` the one or the other by what the list would cost. Built in: what the door says.",
+        "`auto` the one or the other by what the list would cost. Built in: what the frontend says.",
         examples=["search"],
     )
     pinned: Patterns = Field(
@@ -193,7 +193,7 @@ class DefaultsPart(PolicyModel):
 
 
 class RolePart(DefaultsPart):
-    """What several agents have in common."""
+    """Rules that several agents have in common."""
 
     roles: Names = Field(
         default=[], description="Roles whose rules count here too, and theirs in turn.", examples=[["reader"]]

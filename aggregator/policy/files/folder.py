@@ -1,14 +1,14 @@
-"""A folder of YAML files -> checked documents, or what is wrong with them: file, line, and how to mend it.
+"""Read a folder of YAML files into checked documents, or into problems: file, line, and how to correct it.
 
 Law: all or nothing. One error anywhere, and there are no documents.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aggregator.domain.problems import Problem
 from aggregator.policy.rules import Documents
@@ -17,13 +17,16 @@ LARGEST: Final = 2**20
 MOST_FILES: Final = 1_000
 _ATTEMPTS: Final = 3
 
-# Says what is wrong with a JSON Schema, or None.
-CheckSchema = Callable[[Mapping[str, Any]], str | None]
+
+class CheckSchema(Protocol):
+    """Return the mistake in a JSON Schema, or None."""
+
+    def __call__(self, schema: Mapping[str, Any], /) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySource:
-    """One policy file as it was read. `file` is what messages call it."""
+    """One policy file as it was read. `file` is its name in messages."""
 
     file: str
     text: str
@@ -31,7 +34,7 @@ class PolicySource:
 
 @dataclass(frozen=True, slots=True)
 class CheckedPolicies:
-    """What came of the files. `found`: there is at least one, whether or not it can be used."""
+    """The result of checking the files. `found`: there is at least one, usable or not."""
 
     documents: Documents | None
     problems: tuple[Problem, ...]
@@ -39,7 +42,9 @@ class CheckedPolicies:
 
 
 def read_folder(folder: Path) -> tuple[list[PolicySource], list[Problem]]:
-    """The `*.yaml` and `*.yml` files right in a folder, as they were at one moment. No folder is an empty one."""
+    """Read the `*.yaml` and `*.yml` files right in a folder, as they are at one moment. A missing folder is an empty
+    one.
+    """
     problems: list[Problem] = []
     sources: list[PolicySource] = []
     for _ in range(_ATTEMPTS):  # again, if an editor was writing meanwhile
@@ -54,7 +59,7 @@ def read_folder(folder: Path) -> tuple[list[PolicySource], list[Problem]]:
 def check(
     sources: Iterable[PolicySource], problems: Iterable[Problem] = (), check_schema: CheckSchema | None = None
 ) -> CheckedPolicies:
-    """The documents that the files make together; the order of the files changes nothing."""
+    """Check the files together; their order changes nothing."""
     found = list(problems)
     ordered = sorted(sources, key=lambda source: source.file)
     if not ordered:
@@ -67,7 +72,7 @@ def check(
 
 
 def revision(sources: Iterable[PolicySource]) -> str:
-    """A digest of the names and contents of the files, in no order."""
+    """Return a digest of the names and contents of the files; their order changes nothing."""
     digest = hashlib.sha256()
     for source in sorted(sources, key=lambda source: source.file):
         for text in (Path(source.file).name, source.text):

@@ -1,6 +1,6 @@
-"""What is right for itself and still not meant: patterns that match nothing, rules that can never count.
+"""Warn of rules that are valid and surely not meant: patterns that match nothing, rules that can never count.
 
-Law: only warnings; what is in force does not depend on them.
+Law: only warnings; the policy in force does not depend on them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from aggregator.policy.rules import Body, Place, Rule
 
 @dataclass(frozen=True)
 class KnownNames:
-    """What there is to compare with: the ids of servers by prefix, and tools, or None where nobody has asked."""
+    """The servers and tools to compare with: ids of servers by prefix, and tools, or None where no server was asked."""
 
     servers: Mapping[str, str] = field(default_factory=dict)
     tools: tuple[ToolRecord, ...] | None = None
@@ -27,7 +27,7 @@ class KnownNames:
 
     @cached_property
     def ids(self) -> frozenset[str]:
-        """The servers there are."""
+        """The ids of the servers."""
         return frozenset(self.servers.values())
 
     @cached_property
@@ -37,7 +37,7 @@ class KnownNames:
 
 
 def lint(book: Rulebook, known: KnownNames) -> list[Problem]:
-    """Every warning, by place."""
+    """Return every warning, by place."""
     reached = _reached(book)
     found = [*_idle(book, reached)]
     for body in _bodies(book):
@@ -45,7 +45,7 @@ def lint(book: Rulebook, known: KnownNames) -> list[Problem]:
             unmatched = _unmatched(rule.pattern, known)
             if unmatched is not None:
                 found.append(_warning(rule.place, body, rule.field, *unmatched))
-            elif (never := _never(rule, reached.get(body.owner, []), known)) is not None:
+            elif (never := _without_effect(rule, reached.get(body.owner, []), known)) is not None:
                 found.append(_warning(rule.place, body, rule.field, never, "Take one of the two out."))
     found += _bindings(book, reached, known)
     found += _tenants(book, known)
@@ -62,7 +62,7 @@ def _bodies(book: Rulebook) -> Iterator[Body]:
 
 
 def _reached(book: Rulebook) -> dict[str, list[AgentRules]]:
-    """The agents that each body's rules count for."""
+    """Return the agents that each body's rules count for."""
     reached: dict[str, list[AgentRules]] = {}
     for rules in book.agents.values():
         for step in rules.steps:
@@ -83,7 +83,7 @@ def _idle(book: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[P
 
 
 def _unmatched(pattern: Pattern, known: KnownNames) -> tuple[str, str] | None:
-    """That nothing there is matches a pattern, and what was perhaps meant."""
+    """Return a message and a fix where nothing matches a pattern."""
     if pattern.kind == "server":
         servers = {id: prefix for prefix, id in known.servers.items()}
         if not servers or any(pattern.fits(server) for server in servers):
@@ -97,7 +97,7 @@ def _unmatched(pattern: Pattern, known: KnownNames) -> tuple[str, str] | None:
     if pattern.kind != "tool" or not known.tools:
         return None
     if pattern.head is not None and pattern.head not in known.listing:
-        return None  # its server is down: nobody knows
+        return None  # its server is down: its tools are not known
     if any(pattern.matches(target_of(tool)) for tool in known.tools):
         return None
     near = [tool.name for tool in known.tools if pattern.head in (None, tool.prefix)]
@@ -110,8 +110,8 @@ def _meant(pattern: Pattern, found: str | None, shape: str) -> str:
     return f'Did you mean "{shape.format(found)}"?'
 
 
-def _never(rule: Rule, holders: list[AgentRules], known: KnownNames) -> str | None:
-    """That a rule can count for none of the agents it is for, because all it speaks of is denied to them."""
+def _without_effect(rule: Rule, holders: list[AgentRules], known: KnownNames) -> str | None:
+    """Return a message where a rule counts for none of its agents, because all it speaks of is denied to them."""
     if rule.field not in ("allow", "confirm", "arguments", "limits") or not holders:
         return None
     covering = [next((d for d in _denials(rules) if _covers(d.pattern, rule.pattern)), None) for rules in holders]
@@ -136,7 +136,7 @@ def _denials(rules: AgentRules) -> Iterator[Rule]:
 
 
 def _covers(wide: Pattern, narrow: Pattern) -> bool:
-    """Whether `wide` surely matches all that `narrow` does: with stars alone it does when it matches its text."""
+    """Tell whether `wide` surely matches all that `narrow` does: with stars alone it does when it matches its text."""
     if wide.kind != narrow.kind:
         return False
     return wide.text == narrow.text or ("?" not in wide.glob and "[" not in wide.glob and wide.fits(narrow.glob))
@@ -175,7 +175,7 @@ def _binding(plain_name: str, server: str, holders: list[AgentRules], known: Kno
 
 
 def _confirmed(book: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
-    """Settings about calls that wait for a person which can make no difference to any agent."""
+    """Yield warnings about settings for calls that wait for a person which make no difference to any agent."""
     for body in _bodies(book):
         holders = reached.get(body.owner, [])
         fallback, by = body.settings.get("confirm_fallback"), body.settings.get("confirm_by")
@@ -188,7 +188,7 @@ def _confirmed(book: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Itera
 
 
 def _waits(rules: AgentRules) -> bool:
-    """Return whether any rule of the agent wants a person."""
+    """Tell whether any rule of the agent wants a person to confirm."""
     return any(bound.value == "confirm" for bound in rules.annotations.values()) or any(
         rule.field == "confirm" for step in rules.steps for rule in step.body.rules
     )

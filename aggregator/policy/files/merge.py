@@ -1,4 +1,4 @@
-"""All files together: lists are joined, single values that differ are errors naming both places.
+"""Merge all files: lists are joined, single values that differ are errors naming both places.
 
 Law: the order of the files changes nothing but the order of complaints.
 """
@@ -15,14 +15,14 @@ from aggregator.policy.files.yamltree import Path, Tree
 from aggregator.policy.patterns import Pattern, PatternError, parse
 from aggregator.policy.rules import RULE_FIELDS, Body, BodyKind, Documents, Key, Place, Rule, RuleField, Setting, owner
 
-# What `resource:` and `prompt:` patterns mean nothing for.
+# Rules for tools only: `resource:` and `prompt:` patterns are errors in them.
 _TOOLS_ONLY = frozenset({"arguments", "limits", "read_only", "idempotent", "retry", "pinned"})
 _SCALARS = ("confirm_by", "confirm_fallback", "denials", "names", "expose", "tenant")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """One file that is right for itself."""
+    """One file that is valid for itself."""
 
     file: str
     content: PolicyFile
@@ -31,7 +31,7 @@ class CheckedFile:
 
 @dataclass(slots=True)
 class _Draft:
-    """A body as it grows with each file that speaks of it."""
+    """A body as it grows with each file that has it."""
 
     kind: BodyKind
     name: str
@@ -62,10 +62,10 @@ class _Draft:
 def merge(
     parts: Iterable[CheckedFile], revision: str, problems: list[Problem], files: tuple[str, ...] = ()
 ) -> Documents:
-    """The documents; what does not go together, in one file or between two, goes to `problems`."""
+    """Merge the files into documents; contradictions in one file or between two go to `problems`."""
     merging = _Merging(problems)
     for part in sorted(parts, key=lambda part: part.file):
-        merging.take(part)
+        merging.add(part)
     documents = Documents(
         agents={name: draft.whole() for name, draft in sorted(merging.agents.items())},
         roles={name: draft.whole() for name, draft in sorted(merging.roles.items())},
@@ -79,7 +79,7 @@ def merge(
 
 
 class _Merging:
-    """Takes one file after another."""
+    """The bodies and tenants so far, while one file after another is merged."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
@@ -88,8 +88,8 @@ class _Merging:
         self.defaults: _Draft | None = None
         self.tenants: dict[str, dict[str, Place]] = {}
 
-    def take(self, part: CheckedFile) -> None:
-        """All of one file."""
+    def add(self, part: CheckedFile) -> None:
+        """Merge all of one file."""
         content, here = part.content, _Position(part)
         for name, agent in content.agents.items():
             draft = self._draft(self.agents, "agent", name, here.place("agents", name))
@@ -190,6 +190,8 @@ class _Merging:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
+    """One file, to find the places of its values."""
+
     part: CheckedFile
 
     def place(self, *path: str | int) -> Place:

@@ -29,7 +29,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 def fields() -> dict[str, tuple[FieldInfo, str]]:
-    """Every field by its heading, with where it may stand."""
+    """Return every field by its heading, with where it may stand."""
     found: dict[str, tuple[FieldInfo, str]] = {}
     for name, field in DefaultsPart.model_fields.items():
         found[name] = field, "agents, roles, defaults"
@@ -45,14 +45,14 @@ def fields() -> dict[str, tuple[FieldInfo, str]]:
 
 
 def rendered() -> str:
-    """A heading per field."""
+    """Return the reference: a heading per field."""
     return "\n".join(
         "\n".join((f"### `{name}`\n", *_facts(name, *about))) for name, about in fields().items()
     )  # fmt: skip
 
 
 def inserted(text: str) -> str:
-    """A document with the reference between its marks."""
+    """Return a document with the reference between its marks."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{rendered()}\n{END}{after}"
@@ -90,7 +90,7 @@ def _kinds(annotation: Any) -> tuple[Any, ...]:
 
 
 def _flow(value: Any) -> str:
-    """YAML on one line; texts are quoted only where they must be."""
+    """Write a value as YAML on one line; texts are quoted only where they must be."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):

@@ -17,7 +17,7 @@ CASES_FILE: Final = Path(__file__).with_name("cases.schema.json")
 
 
 def build(model: type[BaseModel], title: str) -> dict[str, Any]:
-    """The schema of one kind of file."""
+    """Return the schema of one kind of file."""
     made = model.model_json_schema()
     made["title"] = title
     for part in (made, *made.get("$defs", {}).values()):
@@ -32,7 +32,7 @@ def build(model: type[BaseModel], title: str) -> dict[str, Any]:
 
 
 def rendered(model: type[BaseModel], title: str) -> str:
-    """The text of a shipped file."""
+    """Return the text of a shipped file."""
     return json.dumps(build(model, title), indent=2, ensure_ascii=False) + "\n"
 
 

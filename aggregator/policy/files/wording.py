@@ -1,4 +1,4 @@
-"""Pydantic's complaints about a policy file as plain sentences: what was expected, what came, what to write."""
+"""Turn Pydantic's complaints about a policy file into plain sentences: what was expected, what came, what to write."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
@@ -41,7 +41,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
 
 
 class PolicyComplaint(NamedTuple):
-    """What is wrong at one place."""
+    """A mistake at one place, and how to correct it."""
 
     path: Path
     message: str
@@ -49,7 +49,9 @@ class PolicyComplaint(NamedTuple):
 
 
 def complaints(error: ValidationError, written: object, root: type[BaseModel] = PolicyFile) -> list[PolicyComplaint]:
-    """One complaint per place; `written` is the whole file as plain values, `root` the model it was checked with."""
+    """Return one complaint per place; `written` is the whole file as plain values, `root` the model it was checked
+    with.
+    """
     made: dict[Path, PolicyComplaint] = {}
     for detail in error.errors(include_url=False, include_input=False):
         path = tuple(step for step in detail["loc"] if step != "[key]")
@@ -95,7 +97,7 @@ def _unknown_key(path: Path, root: type[BaseModel]) -> tuple[str, str]:
 
 
 def model_at(path: Path, root: type[BaseModel] = PolicyFile) -> type[BaseModel]:
-    """The model that checks what stands at a path."""
+    """Return the model that checks the value at a path."""
     model: Any = root
     for step in path:
         fields = getattr(model, "model_fields", {})
@@ -105,14 +107,14 @@ def model_at(path: Path, root: type[BaseModel] = PolicyFile) -> type[BaseModel]:
 
 
 def _inner(annotation: Any) -> type[BaseModel] | None:
-    """The model inside a field's type, such as `Mapping[Name, AgentPart | None]`."""
+    """Return the model inside a field's type, such as `Mapping[Name, AgentPart | None]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for part in get_args(annotation) if (found := _inner(part))), None)
 
 
 def kind(value: object) -> str:
-    """What a value is, and what it says where it is a short word or a number."""
+    """Describe a value, with its content where that is a short word or a number."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""YAML -> plain values that know their lines. Loaded only when there is a policy file to read.
+"""Parse YAML into plain values that know their lines. Loaded only when there is a policy file to read.
 
 Rule 1: only the parser's events are used: no tags, no constructors, nothing in a file can make an object.
 Rule 2: YAML 1.2 words: `true`, `false`, `null` and numbers; `yes`, `no`, `12:30` and dates are texts, and keys always.
@@ -35,7 +35,7 @@ class Tree(NamedTuple):
     lines: Mapping[Path, int]
 
     def line(self, path: Path) -> int:
-        """The line of a path, or of the nearest that stands in the file."""
+        """Return the line of a path, or of the nearest that stands in the file."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
@@ -53,6 +53,8 @@ class YamlError(ValueError):
 
 @dataclass(slots=True)
 class _Node:
+    """A scalar, list or object of the file, with its line."""
+
     line: int
     scalar: object = None
     items: list["_Node"] | None = None
@@ -72,7 +74,11 @@ class _Build:
 
 
 def parse(text: str, loader: Any = _LOADER) -> Tree:
-    """The tree of one file; an empty file is None. Raises YamlError."""
+    """Parse one file; the value of an empty file is None.
+
+    Raises:
+        YamlError: the file cannot be read.
+    """
     build = _Build()
     try:
         for event in yaml.parse(text, Loader=loader):
@@ -138,7 +144,7 @@ def _key(build: _Build, key: str, line: int, plain: bool) -> None:
 
 
 def _close(build: _Build, node: _Node, anchor: str | None) -> None:
-    """The node is whole: it goes into the one that is open."""
+    """Put a node that is whole into the one that is open."""
     if anchor is not None:
         build.anchors[anchor] = node
     if not build.open:
@@ -192,7 +198,7 @@ def _plain(node: _Node, path: Path, lines: dict[Path, int]) -> Any:
 
 
 def _explained(error: yaml.MarkedYAMLError, text: str, brackets: list[_Node]) -> YamlError:
-    """The parser's complaint in our words, the same for both parsers PyYAML has."""
+    """Return the parser's complaint in our words, equal for both parsers PyYAML has."""
     mark = error.problem_mark or error.context_mark
     context, problem = str(error.context or ""), str(error.problem or "")
     at = mark.line if mark is not None else 0

@@ -1,8 +1,8 @@
-"""How much work a schema can make, before any of it is done.
+"""Bound the work a schema can make, before any of it is done.
 
 The engine has no budget of its own and holds the interpreter while it works. So the most schema objects it could apply
-to one place of a value are counted here, level by level; what could take too long is judged by `judge`, which counts
-its steps.
+to one place of a value are counted here, level by level; checks that could take too long are made by `interpreter`,
+which counts its steps.
 """
 
 from collections.abc import Mapping
@@ -23,21 +23,21 @@ from aggregator.schemas.structure.dialect import (
 from aggregator.schemas.structure.index import SchemaIndex
 
 _CEILING: Final = 10**12
-# What comparing one value took in the engine, in steps, at the worst (measured): members of an `enum` that are objects
-# or arrays, a division by a number that is no ordinary one, and one of the items of `uniqueItems` with all others.
+# Steps that comparing one value took in the engine at the worst (measured): members of an `enum` that are objects
+# or arrays, a division by an extreme number, and one of the items of `uniqueItems` with all others.
 _COMPARED: Final = 16
 _DIVIDED: Final = 10
 _DIVIDED_EXACTLY: Final = 2_000
 _ORDINARY: Final = (1e-9, 1e15)
 _UNIQUE: Final = 16
-# So many characters are compared in one step.
+# Characters that are compared in one step.
 _CHARACTERS: Final = 64
 _IN_PLACE: Final = frozenset({*IN_PLACE_ONE, *IN_PLACE_LIST, *IN_PLACE_MAP})
 _NOT_APPLIED: Final = frozenset({*KEPT_APART, "contentSchema"})
 
 
 class WorkLoad(NamedTuple):
-    """For one place of a value: schema objects and members compared, and the weight of the patterns."""
+    """The work at one place of a value: schema objects and members compared, and the weight of the patterns."""
 
     steps: int
     weight: int
@@ -47,7 +47,7 @@ _NOTHING: Final = WorkLoad(0, 0)
 
 
 class Edges(NamedTuple):
-    """Where evaluation goes from a schema object: at the same place, and one level down."""
+    """The schema objects that one schema object applies: to the same place, and one level down."""
 
     here: tuple[Mapping[str, Any], ...]
     named: Mapping[str, Mapping[str, Any]]
@@ -55,7 +55,7 @@ class Edges(NamedTuple):
 
 
 class Cost:
-    """The loads of a schema by level of the value; worked out as deep as they are asked for.
+    """The loads of a schema by level of the value; computed as deep as they are asked for.
 
     `again` is how often `unevaluated...` may run everything at its place once more.
     """
@@ -71,13 +71,13 @@ class Cost:
             key: 1 + again * (("unevaluatedItems" in node) + ("unevaluatedProperties" in node))
             for key, node in index.nodes.items()
         }
-        self._order = self._inside_first()
+        self._order = self._bottom_up()
         self._levels: list[dict[int, WorkLoad]] = []
         self._lock = Lock()
-        self.recursive = self._comes_round()
+        self.recursive = self._is_recursive()
 
     def at(self, level: int) -> WorkLoad:
-        """The most that can be applied to one place `level` steps below the root."""
+        """Return the most that can be applied to one place `level` steps below the root."""
         if isinstance(self._index.root, bool):
             return _NOTHING
         with self._lock:
@@ -95,7 +95,7 @@ class Cost:
             else:
                 parts += [above[part] for part in self._any_child[key]]
                 if self._index.nodes[key].get("uniqueItems") is True:
-                    # What the items hold is compared too, on every level below.
+                    # Values inside the items are compared too, on every level below.
                     parts.append(WorkLoad(_UNIQUE, 0))
                 named = [above[part] for part in self._named[key]]
                 if named:
@@ -103,8 +103,8 @@ class Cost:
             loads[key] = _sum(parts, self._times[key]) if parts else _NOTHING
         return loads
 
-    def _inside_first(self) -> list[int]:
-        """Every schema object after those it applies to the same place.
+    def _bottom_up(self) -> list[int]:
+        """Return every schema object after those it applies to the same place.
 
         Raises:
             UnusableSchema: one applies itself to the same place, without end.
@@ -127,8 +127,8 @@ class Cost:
                         stack.append((id(part), False))
         return order
 
-    def _comes_round(self) -> bool:
-        """Whether some schema object can apply to a part of what it applies to."""
+    def _is_recursive(self) -> bool:
+        """Tell whether some schema object can apply to a part of the value that it applies to."""
         state: dict[int, bool] = {}
         for start in self._edges:
             stack = [(start, False)]

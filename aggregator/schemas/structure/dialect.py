@@ -1,4 +1,4 @@
-"""The five dialects, and where in a schema its subschemas lie."""
+"""The five dialects of JSON Schema, and the keywords that hold subschemas."""
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
@@ -10,7 +10,7 @@ Schema = Mapping[str, Any] | bool
 
 
 class Dialect(IntEnum):
-    """In the order of their making, so that `<` reads as "older than"."""
+    """A dialect of JSON Schema. They are in order of age, so that `<` reads as "older than"."""
 
     DRAFT_04 = 4
     DRAFT_06 = 6
@@ -51,7 +51,7 @@ _MAP: Final = (*IN_PLACE_MAP, *CHILD_MAP, *KEPT_APART)
 
 
 def dialect_of(schema: Schema) -> Dialect:
-    """By `$schema`; 2020-12 where it is absent.
+    """Return the dialect that `$schema` names; 2020-12 where it is absent.
 
     Raises:
         UnusableSchema: a dialect we do not know.
@@ -70,7 +70,7 @@ def is_schema(value: Any) -> bool:
 
 
 def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Schema]]:
-    """Every schema right inside this one, and the way there."""
+    """Yield every schema directly inside this one, with its path."""
     for keyword in _ONE:
         if is_schema(schema.get(keyword)):
             yield (keyword,), schema[keyword]

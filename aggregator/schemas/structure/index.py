@@ -1,4 +1,4 @@
-"""A schema read once: its size, its subschemas, and where each reference leads. Nothing is ever fetched."""
+"""A schema read once: its size, its subschemas, and the targets of its references. Nothing is ever fetched."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,17 +13,18 @@ DEPTH_LIMIT: Final = 100
 VALUES_LIMIT: Final = 100_000
 SUBSCHEMAS_LIMIT: Final = 5_000
 
-# What has no id of its own.
+# The name of a schema without an id of its own.
 _HOME: Final = ""
 
 
 @dataclass(slots=True)
 class SchemaIndex:
-    """`targets` holds where the references of a schema object lead, by its identity and the keyword.
+    """A schema read once.
 
-    More than one target: the reference is dynamic, and which one counts depends on how evaluation came there.
-    `strays` are targets that stand where no keyword makes them a schema, and nobody has looked at them as one.
-    `patterns` are the regular expressions with the place they stand at.
+    `nodes` are its schema objects by identity. `targets` are the targets of their references, by the identity of the
+    object and the keyword; more than one where the reference is dynamic and the target depends on the evaluation
+    before. `unmarked_targets` are targets where no keyword expects a schema, so that no metaschema has checked them.
+    `patterns` are the regular expressions, each with its place.
     """
 
     root: Schema
@@ -31,27 +32,31 @@ class SchemaIndex:
     nodes: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     targets: dict[tuple[int, str], tuple[Schema, ...]] = field(default_factory=dict)
     patterns: list[tuple[str, str]] = field(default_factory=list)
-    strays: list[Mapping[str, Any]] = field(default_factory=list)
-    looks_back: bool = False
+    unmarked_targets: list[Mapping[str, Any]] = field(default_factory=list)
+    has_unevaluated: bool = False
 
     @property
     def dynamic(self) -> bool:
-        """Whether a reference's target is not known from the schema alone."""
+        """True if a reference's target is not known from the schema alone."""
         return any(len(found) > 1 for found in self.targets.values())
 
 
 def read(schema: Schema) -> SchemaIndex:
-    """Reads all of it.
+    """Read all of a schema.
 
     Raises:
         UnusableSchema: too deep, too large, an unknown dialect, or a reference that leads out or nowhere.
     """
-    _measure(schema)
+    _bound(schema)
     return _Reader(schema).read()
 
 
-def _measure(schema: Schema) -> None:
-    """As a tree: what is shared (YAML allows it) counts as often as it is read."""
+def _bound(schema: Schema) -> None:
+    """Bound a schema as a tree: a part that is shared (YAML allows it) counts as often as it is read.
+
+    Raises:
+        UnusableSchema: too deep or too large.
+    """
     level: list[Any] = [schema]
     count = depth = 0
     while level:
@@ -71,6 +76,8 @@ def _measure(schema: Schema) -> None:
 
 
 class _Reader:
+    """The state of reading one schema: its named resources, anchors and base URIs."""
+
     def __init__(self, schema: Schema) -> None:
         self.index = SchemaIndex(schema, dialect_of(schema))
         self._id = "id" if self.index.dialect == Dialect.DRAFT_04 else "$id"
@@ -86,8 +93,8 @@ class _Reader:
         while waiting:
             before = len(self.index.nodes)
             for node in waiting:
-                self._follow(node)
-            # A reference may lead to a place that holds no schema by its keyword; it is one from then on.
+                self._resolve_references(node)
+            # A reference may lead to a place where no keyword expects a schema: its target has references too.
             waiting = list(self.index.nodes.values())[before:]
         return self.index
 
@@ -102,7 +109,7 @@ class _Reader:
                 raise UnusableSchema(f"it has more than {SUBSCHEMAS_LIMIT:,} subschemas")
             base = self._register(node, base, where)
             self._bases[id(node)] = (base, where)
-            self._note(node, where)
+            self._record(node, where)
             for way, inside in subschemas(node):
                 place = where
                 for key in way:
@@ -110,7 +117,7 @@ class _Reader:
                 stack.append((inside, base, place))
 
     def _register(self, node: Mapping[str, Any], base: str, where: str) -> str:
-        """Takes in the node's own names; the base its references count from."""
+        """Record the names a schema object gives itself, and return the base its references count from."""
         own = node.get(self._id)
         if isinstance(own, str) and not (self._old and "$ref" in node):
             uri, fragment = _joined(base, own)
@@ -129,28 +136,28 @@ class _Reader:
             raise UnusableSchema(f"the part at {where:.120} names another $schema than the whole")
         return base
 
-    def _note(self, node: Mapping[str, Any], where: str) -> None:
+    def _record(self, node: Mapping[str, Any], where: str) -> None:
         if isinstance(node.get("pattern"), str):
             self.index.patterns.append((f"{where}/pattern", node["pattern"]))
         if isinstance(node.get("patternProperties"), dict):
             self.index.patterns += [(f"{where}/patternProperties", pattern) for pattern in node["patternProperties"]]
         if "unevaluatedItems" in node or "unevaluatedProperties" in node:
-            self.index.looks_back = True
+            self.index.has_unevaluated = True
 
-    def _follow(self, node: Mapping[str, Any]) -> None:
+    def _resolve_references(self, node: Mapping[str, Any]) -> None:
         base, where = self._bases[id(node)]
         for keyword in REFERENCES:
             reference = node.get(keyword)
-            if not isinstance(reference, str) or not _speaks(keyword, self.index.dialect):
+            if not isinstance(reference, str) or not _is_reference(keyword, self.index.dialect):
                 continue
             target = self._resolve(base, reference, f"{where}/{keyword}")
             found: list[Schema] = [target]
             if isinstance(target, dict):
-                found += self._stand_ins(keyword, reference, target)
+                found += self._dynamic_targets(keyword, reference, target)
             self.index.targets[id(node), keyword] = tuple(found)
 
-    def _stand_ins(self, keyword: str, reference: str, target: Mapping[str, Any]) -> list[Schema]:
-        """What else a dynamic reference could mean."""
+    def _dynamic_targets(self, keyword: str, reference: str, target: Mapping[str, Any]) -> list[Schema]:
+        """Return the other targets that a dynamic reference could have."""
         others: list[Schema] = []
         if keyword == "$dynamicRef" and target.get("$dynamicAnchor") == reference.rpartition("#")[2]:
             others += self._dynamic[target["$dynamicAnchor"]]
@@ -174,13 +181,13 @@ class _Reader:
         if not is_schema(target):
             raise UnusableSchema(f"the reference at {where:.120} leads nowhere: {reference!r:.120}")
         if isinstance(target, dict) and id(target) not in self.index.nodes:
-            self.index.strays.append(target)
+            self.index.unmarked_targets.append(target)
         self._walk([(target, uri, fragment)])
         found: Schema = target
         return found
 
     def _pointed(self, resource: Any, pointer: str, base: str) -> tuple[Any, str]:
-        """What a JSON pointer leads to, and the base that holds there."""
+        """Return the target of a JSON pointer, and the base that holds there."""
         target = resource
         for part in pointer.split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
@@ -194,14 +201,14 @@ class _Reader:
         return target, base
 
 
-def _speaks(keyword: str, dialect: Dialect) -> bool:
+def _is_reference(keyword: str, dialect: Dialect) -> bool:
     if keyword == "$dynamicRef":
         return dialect == Dialect.DRAFT_2020_12
     return keyword == "$ref" or dialect == Dialect.DRAFT_2019_09
 
 
 def _joined(base: str, reference: str) -> tuple[str, str]:
-    """The document a reference speaks of, and the fragment."""
+    """Return the document a reference leads to, and the fragment."""
     if not reference or reference.startswith("#"):
         return base, reference[1:]
     try:

@@ -1,4 +1,4 @@
-"""Local references, followed as far as they are plain JSON pointers; for what only reads a schema."""
+"""Resolve local references that are plain JSON pointers, for code that only reads a schema."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,8 +7,8 @@ from urllib.parse import unquote
 _HOPS: Final = 20
 
 
-def followed(schema: Any, root: Any) -> Any:
-    """The schema that a chain of `#/...` references ends at; the last one met where it leads nowhere."""
+def resolve_reference(schema: Any, root: Any) -> Any:
+    """Return the schema that a chain of `#/...` references ends at; the last one met where it leads nowhere."""
     for _ in range(_HOPS):
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         if not isinstance(reference, str):
@@ -21,7 +21,7 @@ def followed(schema: Any, root: Any) -> Any:
 
 
 def at_pointer(root: Any, reference: str) -> Any:
-    """What `#` or `#/...` leads to in `root`; None for anything else, and for what has an id of its own."""
+    """Return the target of `#` or `#/...` in `root`; None for anything else, and for a target with an id of its own."""
     if reference == "#":
         return root
     if not reference.startswith("#/"):

@@ -1,29 +1,31 @@
-"""The size of a value, level by level, without recursion: what is too large or too deep is not checked at all."""
+"""Measure a value, level by level, without recursion: a value too large or too deep is not checked at all."""
 
 from typing import Any, Final, NamedTuple
 
 # A host's message is bounded in bytes before it comes here; these bound what a check costs.
 DEPTH_LIMIT: Final = 64
 VALUES_LIMIT: Final = 250_000
-# The engine takes limits of what is no finite number, or has thousands of digits, for met.
+# The engine ignores limits on numbers that are not finite or have thousands of digits.
 _BOUND: Final = 10**300
 
 
 class Size(NamedTuple):
-    """Per level below the root: how many values, and how many characters in strings and property names."""
+    """The size of a value: per level below the root the number of values, and of characters in strings and property
+    names.
+    """
 
     values: list[int]
     characters: list[int]
 
 
 class ValueTooLarge(ValueError):
-    """The value is past what is checked; the message says what would have been taken."""
+    """The value is larger than is checked; the message says what would have been accepted."""
 
 
 def measure(value: Any, *, characters: bool, most: int = VALUES_LIMIT, number: int = _BOUND) -> Size:
     """Return the size of `value`; it may have `most` values, and numbers below `number`.
 
-    `characters`: whether the texts are wanted too; without them the walk is cheaper.
+    `characters`: whether the characters are counted too; without them the walk is cheaper.
 
     Raises:
         TooLarge: too deep, too many values, or a number without end.

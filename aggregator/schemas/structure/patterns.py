@@ -1,6 +1,6 @@
-"""Regular expressions that run in linear time: what each costs per character, and whether a text matches.
+"""Regular expressions that run in linear time: the cost of each per character, and matching.
 
-Law: only the engine without backtracking is used (docs/checks.md, Patterns); what it cannot do is not done.
+Law: only the engine without backtracking is used (docs/checks.md, Patterns); an expression it cannot run is not used.
 """
 
 import re
@@ -14,7 +14,7 @@ _KIB: Final = 1024
 _LADDER: Final = ((4 * _KIB, 100), (64 * _KIB, 1_000), (1024 * _KIB, 45_000), (10 * 1024 * _KIB, 70_000))
 HEAVY: Final = 1_000
 LENGTH_LIMIT: Final = 8_192
-# An expression of which so little is written can only be large by its counts.
+# A shorter expression can only compile to a large program by its counts.
 _SHORT: Final = 200
 _COUNTS: Final = re.compile(r"\{\d+(?:,\d*)?\}")
 
@@ -23,9 +23,10 @@ OPTIONS: Final = RegexOptions(size_limit=_LADDER[-1][0])
 
 @lru_cache(maxsize=2_048)
 def weight(pattern: str, *, heavy: bool = True) -> int | None:
-    """Nanoseconds per character at the worst; None for what is no expression, or none that linear time can match.
+    """Return the nanoseconds per character at the worst; None for an invalid expression, or one that needs
+    backtracking.
 
-    `heavy`: whether one is taken that costs more than `HEAVY`, which is slow even to compile.
+    `heavy`: accept an expression that costs more than `HEAVY`, which is slow even to compile.
     """
     if len(pattern) > LENGTH_LIMIT:
         return None
@@ -33,7 +34,7 @@ def weight(pattern: str, *, heavy: bool = True) -> int | None:
 
 
 class Weigh(Protocol):
-    """Finds the weight of a pattern."""
+    """Find the weight of a pattern."""
 
     def __call__(self, pattern: str, *, heavy: bool) -> int | None: ...
 
@@ -44,7 +45,7 @@ class Costly(Exception):
 
 @lru_cache(maxsize=2_048)
 def light_weight(pattern: str, *, heavy: bool = True) -> int | None:
-    """Return what `weight` does, in a millisecond or two.
+    """Return the result of `weight`, in a millisecond or two.
 
     Raises:
         Costly: that cannot be told so soon.
@@ -54,7 +55,7 @@ def light_weight(pattern: str, *, heavy: bool = True) -> int | None:
     cost = weight(pattern, heavy=False)
     if cost is not None:
         return cost
-    # Without its counts every expression makes a small program: one that is refused even so is none of ours.
+    # Without its counts every valid expression makes a small program: one refused even so is no expression.
     plain = _COUNTS.sub("{1}", pattern)
     if len(pattern) > _SHORT or _compiles(plain, _LADDER[-2][0]):
         raise Costly
@@ -62,7 +63,7 @@ def light_weight(pattern: str, *, heavy: bool = True) -> int | None:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether it is found anywhere in the text; `pattern` has a weight."""
+    """Tell whether a pattern that has a weight is found anywhere in the text."""
     return _compiled(pattern).is_valid(text)
 
 

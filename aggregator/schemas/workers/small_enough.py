@@ -1,4 +1,4 @@
-"""Whether a schema is small enough to be compiled where others wait."""
+"""Decide whether a schema is small enough to be compiled on the event loop."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,8 +9,8 @@ _MODEST_CHARACTERS: Final = 100_000
 _MODEST_PATTERNS: Final = 50
 
 
-def is_modest(schema: Any) -> bool:
-    """Whether compiling takes milliseconds, but for its patterns; looks at a bounded part of the schema."""
+def is_small_enough(schema: Any) -> bool:
+    """Tell whether compiling takes milliseconds, but for its patterns. Looks at a bounded part of the schema."""
     values = characters = patterns = 0
     waiting = [schema]
     while waiting:

@@ -1,4 +1,4 @@
-"""Whose check is next, of those that wait for a worker: servers in turn, and the agents of each server in turn."""
+"""A fair queue of checks that wait for a worker: servers in turn, and the agents of each server in turn."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ OF_ONE: Final = 64
 IN_ALL: Final = 1_024
 
 
-class NoTurn(Exception):
-    """As many checks wait already as may."""
+class WorkerQueueFull(Exception):
+    """The queue is full."""
 
 
 @dataclass(eq=False, slots=True)
 class Turn:
-    """One check: whose schema, and for whom."""
+    """One check in the queue: the server of the schema, and the agent of the call."""
 
     server: str
     agent: str
@@ -23,7 +23,7 @@ class Turn:
 
 
 class WorkerTurns:
-    """`places` is how many checks may run at once. One server, and one agent, has all but one of them at most."""
+    """A fair queue. `places` checks may run at once, and of one server or one agent at most all but one of them."""
 
     def __init__(self, places: int) -> None:
         self.resize(places)
@@ -36,27 +36,27 @@ class WorkerTurns:
         return f"<Turns: {len(self._running)} of {self._places} taken, {len(self._waiting)} waiting>"
 
     def resize(self, places: int) -> None:
-        """From now on so many may run at once."""
+        """Change how many checks may run at once."""
         self._places = places
         self._share = max(1, places - 1)
 
     def ask(self, server: str, agent: str) -> Turn:
-        """Put one more check in line.
+        """Put one more check into the queue.
 
         Raises:
-            NoTurn: there is no room.
+            NoTurn: the queue is full.
         """
         same_server = sum(turn.server == server for turn in self._waiting)
         same_agent = sum(turn.agent == agent for turn in self._waiting)
         if len(self._waiting) >= IN_ALL or same_server >= OF_ONE or same_agent >= OF_ONE:
-            raise NoTurn
+            raise WorkerQueueFull
         self._count += 1
         turn = Turn(server, agent, self._count)
         self._waiting.append(turn)
         return turn
 
     def admit(self) -> list[Turn]:
-        """Return those that may run now and could not before."""
+        """Return the checks that may run now and could not before."""
         admitted: list[Turn] = []
         while len(self._running) < self._places:
             servers = Counter(turn.server for turn in self._running)
@@ -77,7 +77,7 @@ class WorkerTurns:
         return admitted
 
     def leave(self, turn: Turn) -> None:
-        """The check is over, or is not wanted any more."""
+        """Take out a check that is over, or is not wanted any more."""
         self._running.discard(turn)
         if turn in self._waiting:
             self._waiting.remove(turn)
@@ -85,6 +85,6 @@ class WorkerTurns:
             self._served.clear()
 
     def _rank(self, turn: Turn) -> tuple[int, int, int]:
-        """Who was served longest ago comes first."""
+        """Return the sort key by which the one served longest ago comes first."""
         of_server = self._served.get(("server", turn.server), 0)
         return of_server, self._served.get(("server " + turn.server, turn.agent), 0), turn.number

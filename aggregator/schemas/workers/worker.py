@@ -1,7 +1,7 @@
 """A process that makes checks which may take long, so that it can be killed while it makes one.
 
-Run as `python -m aggregator.schemas.workers.worker`, by `workers` alone. Frames on stdin and stdout are a length
-in eight bytes and so much JSON. An order is `[key, seconds]` and the value in a frame of its own; after the answer
+Run as `python -m aggregator.schemas.workers.worker`, by `workers` alone. Frames on stdin and stdout are a length in
+eight bytes and JSON of that length. A job is `[key, seconds]` and the value in a frame of its own; after the answer
 `"unknown"` comes the list of schemas that the key stands for. Every other answer is `{"faults": [...]}` or
 `{"unusable": why}`.
 """
@@ -24,7 +24,7 @@ from aggregator.wire.codec import decode, encode
 UNKNOWN: Final = "unknown"
 READY: Final = "ready"
 HEADER: Final = 8
-# The process that gives orders kills this one in time; if it is gone itself, the system does so this much later.
+# The parent kills this process in time; if the parent is gone, the system does so this many seconds later.
 _GRACE: Final = 1.0
 _KEPT: Final = 256
 _MEMORY: Final = 4 * 2**30
@@ -32,7 +32,7 @@ _NICENESS: Final = 5
 
 
 def main() -> None:
-    """Take orders until stdin ends."""
+    """Make checks until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform != "win32":
         os.nice(_NICENESS)
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _die_in(seconds: float) -> None:
-    """Have the system end this process then, whatever it does; with 0, never."""
+    """Have the system end this process after so many seconds; with 0, never."""
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
@@ -72,7 +72,7 @@ def _compiled(schemas: list[Any]) -> SchemaCheck | str:
 
 
 def _read(stream: BinaryIO) -> Any:
-    """The next frame; None at the end."""
+    """Return the next frame; None at the end."""
     header = stream.read(HEADER)
     size = int.from_bytes(header)
     data = stream.read(size) if len(header) == HEADER else b""

@@ -1,6 +1,7 @@
-"""The processes in which checks are made that may take long: few, shared in turns, killed when their time is over.
+"""The processes in which long checks are made: few, shared fairly, killed when their time is over.
 
-Law: a check that was cut is told as such. Whatever a schema and a value do to a worker, the next check has another one.
+Law: a check that was interrupted is reported as such. A worker that a schema or a value brought down is replaced before
+the next check.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from weakref import WeakKeyDictionary
 from aggregator.config.settings import ChecksConfig
 from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.structure.measure import DEPTH_LIMIT
-from aggregator.schemas.workers.turns import NoTurn, Turn, WorkerTurns
+from aggregator.schemas.workers.turns import Turn, WorkerQueueFull, WorkerTurns
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.pieces import encode_in_pieces
 
@@ -27,16 +28,19 @@ _MODULE: Final = "aggregator.schemas.workers.worker"
 _HEADER: Final = 8
 # A new process loads the engine first.
 _START: Final = 30.0
-# By which an interpreter finds its own parts.
+# Environment variables by which an interpreter finds its own parts.
 _INHERITED: Final = ("PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-# One that nobody needs ends.
+# A worker idle for so long ends.
 _IDLE: Final = 300.0
 
 Why = Literal["time", "busy", "failed"]
 
 
-class CheckTimedOut(Exception):
-    """A check was not made to its end: it took too long, too many waited, or no process could make it."""
+class CheckInterrupted(Exception):
+    """A check was not made to its end: it took too long, too many waited, or no process could make it.
+
+    `why` is one of `time`, `busy` and `failed`.
+    """
 
     def __init__(self, why: Why, said: str) -> None:
         super().__init__(said)
@@ -44,14 +48,17 @@ class CheckTimedOut(Exception):
 
 
 class SchemaSet(Protocol):
-    """What holds the schemas of one check; the object counts as their name."""
+    """An object that holds the schemas of one check. The worker processes know the check by this object."""
 
     @property
     def schemas(self) -> tuple[Mapping[str, Any] | bool, ...]: ...
 
 
 class CheckWorkers:
-    """Started when first needed. `close` ends what is left; a worker whose program is gone ends by itself."""
+    """The worker processes, started when first needed. `close` ends them; a worker whose parent is gone ends by itself.
+
+    `started` counts the processes started so far.
+    """
 
     def __init__(self, config: ChecksConfig | None = None) -> None:
         config = config or ChecksConfig()
@@ -75,34 +82,34 @@ class CheckWorkers:
         await self.close()
 
     def reconfigure(self, config: ChecksConfig) -> None:
-        """Take other settings; what is being checked keeps its own."""
+        """Take other settings; checks that are running keep theirs."""
         self._limit = config.timeout
         self._turns.resize(config.workers)
         self._admit()
 
     async def faults(self, check: SchemaSet, value: Any, server: str, agent: str) -> tuple[Fault, ...]:
-        """Return what is wrong with the value, as `Check.faults` does. `server` has the schema, `agent` asks.
+        """Return the faults of the value, as `Check.faults` does. `server` has the schema, `agent` makes the call.
 
         Raises:
-            CutShort: nobody knows.
-            UnusableSchema: there is no checking with the schema.
+            CutShort: the check was not made to its end.
+            UnusableSchema: no check can be made with the schema.
         """
         try:
             turn = self._turns.ask(server, agent)
-        except NoTurn:
-            raise CheckTimedOut("busy", "too many checks wait for a process of their own") from None
+        except WorkerQueueFull:
+            raise CheckInterrupted("busy", "too many checks wait for a process of their own") from None
         admitted = self._admitted[turn] = asyncio.get_running_loop().create_future()
         try:
             self._admit()
             await admitted
-            return await self._made(check, value)
+            return await self._run(check, value)
         finally:
             del self._admitted[turn]
             self._turns.leave(turn)
             self._admit()
 
     async def close(self) -> None:
-        """End every worker. What is being checked is cut short."""
+        """End every worker. Checks that are running are cut short."""
         self._closed = True
         for worker in list(self._all):
             await self._end(worker)
@@ -112,7 +119,7 @@ class CheckWorkers:
             if not self._admitted[turn].done():
                 self._admitted[turn].set_result(None)
 
-    async def _made(self, check: SchemaSet, value: Any) -> tuple[Fault, ...]:
+    async def _run(self, check: SchemaSet, value: Any) -> tuple[Fault, ...]:
         try:
             data = await asyncio.to_thread(encode_in_pieces, value)
         except (ValueError, TypeError, RecursionError):
@@ -120,21 +127,21 @@ class CheckWorkers:
         while self._idle and not self._idle[-1].alive:
             await self._end(self._idle[-1])
         worker = self._idle.pop() if self._idle else await self._start()
-        worker.busy()
+        worker.set_busy()
         try:
             async with asyncio.timeout(self._limit):
-                answer = await worker.ask(self._key(check), check, data, self._limit)
+                answer = await worker.run(self._key(check), check, data, self._limit)
         except TimeoutError:
             log.warning("a check took more than %g s and was cut short", self._limit)
-            raise CheckTimedOut("time", f"checking took more than {self._limit:g} s") from None
+            raise CheckInterrupted("time", f"checking took more than {self._limit:g} s") from None
         except UnusableSchema:
             raise
         except (OSError, EOFError, ValueError) as error:
             log.warning("a process that checks ended in the middle: %r", error)
-            raise CheckTimedOut("failed", "the process that made the check ended") from None
+            raise CheckInterrupted("failed", "the process that made the check ended") from None
         else:
             self._idle.append(worker)
-            worker.rest(lambda: self._retire(worker))
+            worker.set_idle(lambda: self._retire(worker))
         finally:
             if worker not in self._idle:
                 await self._end(worker)
@@ -144,24 +151,24 @@ class CheckWorkers:
 
     async def _start(self) -> "_Worker":
         if self._closed:
-            raise CheckTimedOut("failed", "the aggregator is shutting down")
+            raise CheckInterrupted("failed", "the aggregator is shutting down")
         try:
             worker = await _started()
         except (OSError, EOFError, ValueError, TimeoutError) as error:
             log.error("no process can be started to make checks in: %r", error)
-            raise CheckTimedOut("failed", "no process could be started to check it in") from None
+            raise CheckInterrupted("failed", "no process could be started to check it in") from None
         self.started += 1
         self._all.add(worker)
         return worker
 
     def _key(self, check: SchemaSet) -> int:
-        """The name of a check, which no other ever has."""
+        """Return the key of a check, which no other check ever has."""
         if check not in self._keys:
             self._keys[check] = next(self._numbers)
         return self._keys[check]
 
     def _retire(self, worker: "_Worker") -> None:
-        """Let go of one that was idle for long; its stdin ends, and so does it."""
+        """Let an idle worker end, by the end of its stdin."""
         if worker in self._idle:
             self._idle.remove(worker)
             self._all.discard(worker)
@@ -175,7 +182,7 @@ class CheckWorkers:
 
 
 class _Worker:
-    """One process, and the names of the checks it knows."""
+    """One process, and the pipes to it."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
@@ -183,9 +190,10 @@ class _Worker:
         self._process, self._orders, self._answers = process, process.stdin, process.stdout
         self._resting: asyncio.TimerHandle | None = None
 
-    async def ask(self, key: int, check: SchemaSet, data: bytes, seconds: float) -> Any:
-        """Send one order and return the answer; `key` is the name of the check. Cancelled in the middle, the worker is
-        of no more use."""
+    async def run(self, key: int, check: SchemaSet, data: bytes, seconds: float) -> Any:
+        """Send one job and return the answer; `key` is the key of the check. Cancelled meanwhile, the worker cannot be
+        used again.
+        """
         await self._send(encode([key, seconds]), data)
         answer = await self.answer()
         if answer == "unknown":
@@ -199,11 +207,11 @@ class _Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the process has not ended."""
+        """True while the process has not ended."""
         return self._process.returncode is None
 
     async def answer(self) -> Any:
-        """The next frame from the process."""
+        """Return the next frame from the process."""
         size = int.from_bytes(await self._answers.readexactly(_HEADER))
         return decode(await self._answers.readexactly(size))
 
@@ -213,23 +221,23 @@ class _Worker:
             self._orders.write(frame)
         await self._orders.drain()
 
-    def busy(self) -> None:
-        """It has something to do again."""
+    def set_busy(self) -> None:
+        """Note that the worker is used: it is not retired."""
         if self._resting is not None:
             self._resting.cancel()
             self._resting = None
 
-    def rest(self, enough: Callable[[], None]) -> None:
-        """It has nothing to do; `enough` is called if that lasts."""
+    def set_idle(self, enough: Callable[[], None]) -> None:
+        """Note that the worker is idle; `enough` is called if it stays so."""
         self._resting = asyncio.get_running_loop().call_later(_IDLE, enough)
 
     def release(self) -> None:
-        """Let it end."""
-        self.busy()
+        """Close the pipe to the process, so that it ends by itself."""
+        self.set_busy()
         self._orders.close()
 
     async def kill(self) -> None:
-        """End it now, whatever it does."""
+        """End the process now."""
         self.release()
         with suppress(ProcessLookupError):
             self._process.kill()
@@ -237,10 +245,10 @@ class _Worker:
 
 
 async def _started() -> _Worker:
-    """A process that is ready.
+    """Start a process and wait until it is ready.
 
     Raises:
-        OSError, EOFError, ValueError, TimeoutError: there is none.
+        OSError, EOFError, ValueError, TimeoutError: it does not start.
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -251,7 +259,7 @@ async def _started() -> _Worker:
         stdout=PIPE,
         stderr=DEVNULL,
         start_new_session=True,
-        # What it imports has to be what runs here; of all else in the environment it needs nothing.
+        # The worker imports the same modules as this process; it needs nothing else of the environment.
         env={
             **{name: os.environ[name] for name in _INHERITED if name in os.environ},
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),

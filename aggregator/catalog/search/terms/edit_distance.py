@@ -1,4 +1,4 @@
-"""Terms that are spelled almost like one that no tool says. Bounded: few candidates, small distances."""
+"""Edit distances between terms. Bounded: few candidates, small distances."""
 
 from typing import Final
 
@@ -6,12 +6,13 @@ _ENDS_ENOUGH: Final = 3
 
 
 def distance_allowed(term: str) -> int:
-    """How many slips a word of this length may have."""
+    """Return how many slips a word of this length may have."""
     return 0 if len(term) < 4 else 1 if len(term) < 8 else 2
 
 
-def within(one: str, two: str, most: int) -> int | None:
-    """The number of slips (a letter too many, missing, wrong, or two swapped) between the words, if at most `most`.
+def edit_distance(one: str, two: str, most: int) -> int | None:
+    """Return the number of slips (a letter too many, missing, wrong, or two swapped) between the words, if at most
+    `most`.
 
     Optimal string alignment, one row at a time.
     """
@@ -35,6 +36,6 @@ def within(one: str, two: str, most: int) -> int | None:
     return row[-1] if row[-1] <= most else None
 
 
-def compound(term: str, whole: str) -> bool:
-    """Whether `whole` begins or ends with `term` and goes on for a while: haul, haulingbuddies."""
+def extends(term: str, whole: str) -> bool:
+    """Tell whether `whole` begins or ends with `term` and is longer by three letters or more: haul, haulingbuddies."""
     return len(whole) >= len(term) + _ENDS_ENOUGH and (whole.startswith(term) or whole.endswith(term))

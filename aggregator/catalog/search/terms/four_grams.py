@@ -1,4 +1,4 @@
-"""How alike two texts are spelled: the runs of four letters of their words, as the bits of a number."""
+"""Compare the spelling of two texts: the runs of four letters of their words, as the bits of a number."""
 
 import math
 from functools import lru_cache, reduce
@@ -12,13 +12,13 @@ _BITS: Final = 4096
 _LENGTH: Final = 4
 
 
-def letters(text: str) -> int:
-    """The runs of four in each word, its two ends included; the pairs of signs in Chinese."""
+def four_grams(text: str) -> int:
+    """Return the runs of four letters in each word, its two ends included; the pairs of signs in Chinese."""
     return reduce(or_, map(_word, set(chunks(text.lower()))), 0)
 
 
-def alike(asked: int, text: int) -> float:
-    """How many runs both have, less where `text` is long."""
+def similarity(asked: int, text: int) -> float:
+    """Score how many runs both have, less where `text` is long."""
     return (asked & text).bit_count() / math.sqrt(text.bit_count() or 1)
 
 

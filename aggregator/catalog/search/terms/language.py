@@ -1,5 +1,4 @@
-"""What words are in themselves: how common in English, which say little, what they ask to have done, how they are
-translated. Four tables, read once.
+"""Tables about words: how common each is in English, which say little, the actions they name, their translations.
 
 Law: the tables are about the language of requests and tools, never about one catalog.
 """
@@ -13,30 +12,30 @@ from aggregator.catalog.search.terms.stem import stem
 from aggregator.catalog.search.terms.tables import lines
 
 LONGEST_SIGNS: Final = 6
-# Any question asks for this action, the first of the table.
+# Any query asks for this action, the first of the table.
 LOOKING: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PlainWords:
-    """`unsaid` and `little`: stems; `said`: Chinese words that only ask."""
+    """Words that say little: the stems `ignored` and `weak`, and in `asking` Chinese words that only ask."""
 
-    unsaid: frozenset[str]
-    little: frozenset[str]
-    said: frozenset[str]
+    ignored: frozenset[str]
+    weak: frozenset[str]
+    asking: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Glossary:
-    """A Chinese word to the English `words`, and their `stems`."""
+class Translations:
+    """The Chinese words of the table, with the English `words` for each, and their `stems`."""
 
     words: Mapping[str, tuple[str, ...]]
     stems: Mapping[str, tuple[str, ...]]
 
 
 @cache
-def plain() -> PlainWords:
-    """The words that say little."""
+def plain_words() -> PlainWords:
+    """Return the words that say little, read once."""
     lists: dict[str, list[str]] = {}
     words: list[str] = []
     for line in lines("plain.txt"):
@@ -51,7 +50,7 @@ def plain() -> PlainWords:
 
 @cache
 def rarity() -> Mapping[str, float]:
-    """Stems to minus the logarithm of their share of English text; what is not here is rarer than 12.5."""
+    """Map stems to minus the logarithm of their share of English text; a stem that is missing is rarer than 12.5."""
     found: dict[str, float] = {}
     for line in lines("frequency.txt"):
         rare, *stems = line.split()
@@ -61,7 +60,7 @@ def rarity() -> Mapping[str, float]:
 
 @cache
 def actions() -> Mapping[str, frozenset[int]]:
-    """Stems and Chinese words to the actions they are words for, by number."""
+    """Map stems and Chinese words to the numbers of the actions they name."""
     found: dict[str, frozenset[int]] = {}
     for number, line in enumerate(lines("actions.txt")):
         for word in line.split():
@@ -71,19 +70,19 @@ def actions() -> Mapping[str, frozenset[int]]:
 
 
 @cache
-def glossary() -> Glossary:
-    """The Chinese words of the table."""
+def translations() -> Translations:
+    """Return the translations of Chinese words, read once."""
     words: dict[str, tuple[str, ...]] = {}
     for line in lines("glossary.txt"):
         english = tuple(part for word in line.split() if word.isascii() for part in word.split("_"))
         for word in line.split():
             if not word.isascii():
                 words[word] = tuple(dict.fromkeys((*words.get(word, ()), *english)))
-    return Glossary(words, {word: tuple(dict.fromkeys(map(stem, own))) for word, own in words.items()})
+    return Translations(words, {word: tuple(dict.fromkeys(map(stem, own))) for word, own in words.items()})
 
 
 def words_in(run: str, *known: Mapping[str, object]) -> list[str]:
-    """The words of a run of Chinese that one of the tables knows, the longest first at each place."""
+    """Return the words of a run of Chinese that one of the tables has, the longest first at each place."""
     found: list[str] = []
     at = 0
     while at < len(run):

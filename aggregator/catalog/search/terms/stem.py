@@ -15,7 +15,7 @@ _STEP_4: Final = dict.fromkeys(
     ["al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ou", "ism", "ate", "iti", "ous",
      "ive", "ize", "sion", "tion"], "",
 )  # fmt: skip
-# What the rules pull apart or cannot see: irregular forms that tools and requests use.
+# Irregular forms that tools and requests use, which the rules would separate or miss.
 _IRREGULAR: Final = {
     "bought": "buy", "built": "build", "children": "child", "drawn": "draw", "drew": "draw", "feet": "foot",
     "forgot": "forget", "forgotten": "forget", "found": "find", "gave": "give", "given": "give", "held": "hold",
@@ -29,7 +29,9 @@ _IRREGULAR: Final = {
 
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
-    """The stem of a lower-case word; what is not plain a-z, or shorter than three letters, stays as it is."""
+    """Return the stem of a lower-case word; a word that is not plain a-z, or shorter than three letters, stays as it
+    is.
+    """
     if len(word) < 3 or not word.isascii() or not word.isalpha():
         return word
     if word in _IRREGULAR:
@@ -73,7 +75,7 @@ def _past_and_progressive(word: str) -> str:
 
 
 def _swap(word: str, table: dict[str, str], least: int) -> str:
-    """`word` with its longest ending in `table` swapped, if what is left measures more than `least`."""
+    """Replace the longest ending of `word` that `table` has, if the rest measures more than `least`."""
     for length in range(min(7, len(word) - 1), 1, -1):
         ending = word[-length:]
         if ending in table:
@@ -83,7 +85,7 @@ def _swap(word: str, table: dict[str, str], least: int) -> str:
 
 
 def _pattern(word: str) -> str:
-    """`word` as vowels and consonants, v and c: y is a vowel behind a consonant."""
+    """Return the pattern of vowels and consonants in `word`, as v and c: y is a vowel behind a consonant."""
     pattern = ""
     for letter in word:
         vowel = letter in "aeiou" or (letter == "y" and pattern.endswith("c"))

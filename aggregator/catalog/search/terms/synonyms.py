@@ -1,4 +1,4 @@
-"""What words have to do with each other: a table of meanings, and the further words that WordNet puts under its lines.
+"""Words that are related: a table of meanings, and the further words that WordNet puts under its lines.
 
 Law: the tables are about the language of requests and tools, never about one catalog.
 """
@@ -14,36 +14,39 @@ from aggregator.catalog.search.terms.stem import stem
 from aggregator.catalog.search.terms.tables import lines
 from aggregator.catalog.search.terms.words import chunks, unspaced
 
-# What a tool says by a word of several meanings is shared out among them; the words of WordNet say less.
+# The weight of a word is shared out among its meanings; the words of WordNet weigh less.
 _SPREAD: Final = 0.5
 _RELATED: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
 class Synonyms:
-    """`of`: a stem, or a Chinese word, to the marks of its meanings: `*3` for doing the same,
-    `=7` for words that stand for each other, `~9` for words of one subject. `shares`: the same with
-    how much of each meaning the word says in a tool. `phrases`: two stems in a row that are looked up as one."""
+    """A table of words and their meanings.
+
+    `of` maps a stem, or a Chinese word, to the marks of its meanings: `*3` for words of one action, `=7` for words that
+    stand for each other, `~9` for words of one subject. `shares` maps it to its marks with how much of each meaning the
+    word says in a tool. `phrases` has two stems in a row that are looked up as one.
+    """
 
     of: Mapping[str, tuple[str, ...]]
     shares: Mapping[str, tuple[tuple[str, float], ...]]
     phrases: Mapping[tuple[str, str], str]
 
     def with_phrases(self, terms: list[str]) -> list[str]:
-        """Latin terms in a row, followed by the phrases among them."""
+        """Return Latin terms in a row, followed by the phrases among them."""
         return terms + [self.phrases[pair] for pair in pairwise(terms) if pair in self.phrases]
 
     def words_in(self, run: str) -> list[str]:
-        """The known words in a run of Chinese, longest first at each place."""
+        """Return the known words in a run of Chinese, longest first at each place."""
         return words_in(run, self.of)
 
 
 @cache
-def meanings() -> Synonyms:
-    """The table of meanings."""
+def synonyms() -> Synonyms:
+    """Return the table of meanings, read once."""
     of: dict[str, tuple[str, ...]] = {}
     phrases: dict[tuple[str, str], str] = {}
-    for (_, mark), line in zip(heads(), _lines(), strict=True):
+    for (_, mark), line in zip(line_heads(), _lines(), strict=True):
         for word in line.split()[1:]:
             for chunk in [word] if "_" in word else chunks(word):
                 term = chunk if unspaced(chunk) else stem(chunk.lower())
@@ -56,11 +59,11 @@ def meanings() -> Synonyms:
 
 
 @cache
-def widened() -> Synonyms:
-    """The same with the words that WordNet puts under its lines."""
-    table = meanings()
+def wider_synonyms() -> Synonyms:
+    """Return the table of meanings with the words that WordNet puts under its lines, read once."""
+    table = synonyms()
     of, shares = dict(table.of), dict(table.shares)
-    by_head = dict(heads())
+    by_head = dict(line_heads())
     for line in lines("related.txt"):
         head, _, stems = line.partition(": ")
         for term in stems.split():
@@ -69,8 +72,8 @@ def widened() -> Synonyms:
     return Synonyms(of, shares, table.phrases)
 
 
-def heads() -> list[tuple[str, str]]:
-    """Each line's first words, by which the table of related words names it, and its mark."""
+def line_heads() -> list[tuple[str, str]]:
+    """Return each line's first words, by which the table of related words names it, and its mark."""
     return [(" ".join(line.split()[:5]), f"{line[0]}{number}") for number, line in enumerate(_lines())]
 
 

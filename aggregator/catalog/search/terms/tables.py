@@ -1,4 +1,4 @@
-"""The lines of the tables of general knowledge in `data/`, which say where they come from.
+"""The tables of general knowledge in `data/`, line by line. Each says where it comes from.
 
 Law: no table is about one catalog.
 """
@@ -10,6 +10,6 @@ _DATA: Final = resources.files("aggregator.catalog") / "data"
 
 
 def lines(name: str) -> list[str]:
-    """The lines of a table, without remarks."""
+    """Return the lines of a table, without remarks."""
     text = (_DATA / name).read_text(encoding="utf-8")
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]

@@ -1,6 +1,6 @@
-"""Text and identifiers -> terms to index and to look for: stems of Latin words, pairs and single signs of Chinese.
+"""Split text and identifiers into terms: stems of Latin words, pairs and single signs of Chinese.
 
-Law: one text has one list of terms, whoever asks and whatever else is indexed.
+Law: one text has one list of terms, for every agent and in every index.
 """
 
 import re
@@ -24,7 +24,7 @@ _CONTRACTION: Final = re.compile(r"(?<=\w)['’](?=\w)")
 
 
 def terms(text: str) -> list[str]:
-    """All terms of `text` in its order; an identifier gives its parts and the whole."""
+    """Return all terms of `text` in its order; an identifier gives its parts and the whole."""
     found = chunks(text)
     if text.isascii():
         return list(chain.from_iterable(map(_latin, found)))
@@ -32,7 +32,9 @@ def terms(text: str) -> list[str]:
 
 
 def chunks(text: str) -> list[str]:
-    """Runs of one script, in compatibility form and without accents; case is kept, since it splits identifiers."""
+    """Return runs of one script, in compatibility form and without accents; case is kept, since it splits
+    identifiers.
+    """
     if not text.isascii():
         text = _plain_letters(unicodedata.normalize("NFKC", text))
     if "'" in text or "’" in text:
@@ -41,22 +43,22 @@ def chunks(text: str) -> list[str]:
 
 
 def split(identifier: str) -> list[str]:
-    """The words an identifier is made of, in lower case: getUserByID, get-user-by-id -> get, user, by, id."""
+    """Return the words an identifier is made of, in lower case: getUserByID, get-user-by-id -> get, user, by, id."""
     return [part.lower() for chunk in chunks(identifier) for part in _PARTS.findall(_singular(chunk))]
 
 
 def folded(name: str) -> str:
-    """The same for every spelling of a name: letters, digits and signs only, in lower case."""
+    """Return the letters, digits and signs of a name in lower case: equal for all its spellings."""
     return "".join(chunks(name)).lower()
 
 
 def unspaced(chunk: str) -> bool:
-    """Whether a chunk is of a script without spaces."""
+    """Tell whether a chunk is of a script without spaces."""
     return _IS_UNSPACED.match(chunk) is not None
 
 
 def signs(run: str) -> list[str]:
-    """A run of Chinese as overlapping pairs, and every sign of its own."""
+    """Return a run of Chinese as overlapping pairs, and every sign of its own."""
     return [run[at : at + 2] for at in range(len(run) - 1)] + list(run)
 
 
@@ -73,11 +75,11 @@ def _latin(chunk: str) -> tuple[str, ...]:
 
 
 def _singular(chunk: str) -> str:
-    """IDs, PRs without their s."""
+    """Strip the s of plural acronyms: IDs, PRs."""
     match = _ACRONYMS.fullmatch(chunk)
     return match[1] if match else chunk
 
 
 def _plain_letters(text: str) -> str:
-    """Without the accents of Latin letters; the marks of other scripts belong to them."""
+    """Return the text without the accents of Latin letters; the marks of other scripts belong to them."""
     return _ACCENTED.sub(lambda match: unicodedata.normalize("NFD", match[0])[0], text)

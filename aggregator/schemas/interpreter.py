@@ -1,29 +1,40 @@
-"""Judges a value by a schema in plain Python, counting its steps: for explanations, and where the engine could stall.
+"""An interpreter of JSON Schema in plain Python that counts its steps: for explanations, and where the engine could
+stall.
 
-What was found of a schema object and a value is remembered, so the work grows with the product of the two and never
-with the number of ways through the schema; and it ends when the steps are used up.
+The result for a schema object and a value is remembered, so the work grows with the product of the two and never with
+the number of paths through the schema; and it ends when the steps are used up.
 """
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from aggregator.schemas.branches import of_alternatives
+from aggregator.schemas.branches import explain_alternatives
 from aggregator.schemas.fault import Fault, step
 from aggregator.schemas.structure.dialect import REFERENCES, Dialect, Schema
-from aggregator.schemas.structure.equality import distinct, frozen
+from aggregator.schemas.structure.equality import first_duplicate, hashable
 from aggregator.schemas.structure.index import SchemaIndex
 from aggregator.schemas.structure.patterns import matches
-from aggregator.schemas.wording import compared, got, likened, misnamed, one_of, outline, short, typed, types_of
+from aggregator.schemas.wording import (
+    got,
+    has_type,
+    limit_faults,
+    misnamed,
+    one_of,
+    options_compared,
+    outline,
+    short,
+    types_of,
+)
 
 STEPS: Final = 30_000
 EXPLAINING_STEPS: Final = 6_000
-# What one step takes, about; the search for a pattern is charged by it.
+# The approximate time of one step, by which the matching of patterns is charged.
 _STEP_NS: Final = 8_000
-# So many members are gone through, so many values compared, and so many names likened to another, in one step.
+# Members visited, and values compared, in one step.
 _MEMBERS: Final = 16
 _COMPARED: Final = 50
-# What putting one schema into words takes at most.
+# Steps that describing one schema takes at most.
 _OUTLINE: Final = 15
 _DIVISION: Final = 8
 
@@ -32,11 +43,11 @@ _NO: Final = Fault("", "", "", "")
 
 
 class OutOfSteps(Exception):
-    """Judging would take longer than is given to one check."""
+    """The check would take longer than one check may."""
 
 
-class SchemaJudge:
-    """For one value; made anew each time."""
+class SchemaInterpreter:
+    """The interpreter, for one value; made anew each time."""
 
     def __init__(self, index: SchemaIndex, weights: Mapping[str, int], steps: int = STEPS) -> None:
         self._index = index
@@ -46,11 +57,11 @@ class SchemaJudge:
         self._known: dict[tuple[int, int], bool] = {}
         self._options: dict[int, frozenset[Any]] = {}
         self._frozen_values: dict[int, Any] = {}
-        # Above zero while only yes or no is wanted, and no words for why.
+        # Above zero while only yes or no is wanted, and no explanation.
         self._terse = 0
 
     def faults(self, value: Any) -> Iterator[Fault]:
-        """In the order of the schema.
+        """Yield the faults of the value, in the order of the schema.
 
         Raises:
             OutOfSteps: before it was known whether there are more.
@@ -58,7 +69,7 @@ class SchemaJudge:
         return self.problems(self._index.root, value, "")
 
     def holds(self, schema: Schema, value: Any) -> bool:
-        """Whether the value fits."""
+        """Tell whether the value fits."""
         if isinstance(schema, bool):
             return schema
         key = (id(schema), id(value))
@@ -72,12 +83,17 @@ class SchemaJudge:
         return known
 
     def spend(self, steps: int) -> None:
+        """Count steps.
+
+        Raises:
+            OutOfSteps: none are left.
+        """
         self._left -= steps
         if self._left < 0:
             raise OutOfSteps
 
     def problems(self, schema: Schema, value: Any, at: str) -> Iterator[Fault]:
-        """Each problem of a value that stands at the pointer `at`; goes only into what does not hold."""
+        """Yield each fault of a value that stands at the pointer `at`, looking only into parts that do not hold."""
         self.spend(1)
         if isinstance(schema, bool):
             if not schema:
@@ -85,31 +101,31 @@ class SchemaJudge:
             return
         for keyword in REFERENCES:
             for target in self._index.targets.get((id(schema), keyword), ())[:1]:
-                yield from self._within(target, value, at)
+                yield from self._faults_within(target, value, at)
                 if self._dialect <= Dialect.DRAFT_07:
                     return
-        yield from self._of_any(schema, value, at)
+        yield from self._type_faults(schema, value, at)
         if isinstance(value, str):
-            yield from self._of_text(schema, value, at)
+            yield from self._text_faults(schema, value, at)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             if "multipleOf" in schema:
                 self.spend(_DIVISION)
-            yield from _of_number(schema, value, at, self._dialect)
+            yield from _number_faults(schema, value, at, self._dialect)
         elif isinstance(value, list):
-            yield from self._of_array(schema, value, at)
+            yield from self._array_faults(schema, value, at)
         elif isinstance(value, dict):
-            yield from self._of_object(schema, value, at)
-        yield from self._of_branches(schema, value, at)
-        if self._index.looks_back and self._dialect >= Dialect.DRAFT_2019_09:
-            yield from self._of_rest(schema, value, at)
+            yield from self._object_faults(schema, value, at)
+        yield from self._branch_faults(schema, value, at)
+        if self._index.has_unevaluated and self._dialect >= Dialect.DRAFT_2019_09:
+            yield from self._unevaluated_faults(schema, value, at)
 
-    def _within(self, schema: Schema, value: Any, at: str) -> Iterator[Fault]:
+    def _faults_within(self, schema: Schema, value: Any, at: str) -> Iterator[Fault]:
         if not self.holds(schema, value):
             yield from self.problems(schema, value, at)
 
-    def _of_any(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
+    def _type_faults(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
         wanted = types_of(schema)
-        if wanted and not typed(value, wanted, self._dialect):
+        if wanted and not has_type(value, wanted, self._dialect):
             yield Fault(at, one_of(wanted), got(value), "type")
             return
         options = schema.get("enum")
@@ -117,7 +133,7 @@ class SchemaJudge:
             if self._terse:
                 yield _NO
             else:
-                self.spend(likened(options, value))
+                self.spend(options_compared(options, value))
                 yield Fault(at, one_of(options, quoted=True, near=value), got(value), "enum")
         if "const" in schema and self._dialect > Dialect.DRAFT_04:
             wanted = schema["const"]
@@ -128,19 +144,19 @@ class SchemaJudge:
         known = self._options.get(id(owner))
         if known is None:
             self.spend(sum(_values_in(option) for option in options) // _COMPARED)
-            known = self._options[id(owner)] = frozenset(map(frozen, options))
+            known = self._options[id(owner)] = frozenset(map(hashable, options))
         return known
 
     def _frozen_value(self, value: Any) -> Any:
         if not isinstance(value, dict | list):
-            return frozen(value)
+            return hashable(value)
         if id(value) not in self._frozen_values:
             self.spend(_values_in(value) // _COMPARED)
-            self._frozen_values[id(value)] = frozen(value)
+            self._frozen_values[id(value)] = hashable(value)
         return self._frozen_values[id(value)]
 
-    def _of_text(self, schema: Mapping[str, Any], value: str, at: str) -> Iterator[Fault]:
-        yield from compared(schema, "minLength", "maxLength", len(value), "characters", value, at)
+    def _text_faults(self, schema: Mapping[str, Any], value: str, at: str) -> Iterator[Fault]:
+        yield from limit_faults(schema, "minLength", "maxLength", len(value), "characters", value, at)
         pattern = schema.get("pattern")
         if isinstance(pattern, str) and pattern in self._weights and not self._match(pattern, value):
             yield Fault(at, f"a text that matches {pattern:.120}", got(value), "pattern")
@@ -149,11 +165,11 @@ class SchemaJudge:
         self.spend(1 + len(text) * self._weights[pattern] // _STEP_NS)
         return matches(pattern, text)
 
-    def _of_array(self, schema: Mapping[str, Any], value: list[Any], at: str) -> Iterator[Fault]:
-        yield from compared(schema, "minItems", "maxItems", len(value), "items", value, at)
+    def _array_faults(self, schema: Mapping[str, Any], value: list[Any], at: str) -> Iterator[Fault]:
+        yield from limit_faults(schema, "minItems", "maxItems", len(value), "items", value, at)
         if schema.get("uniqueItems") is True:
             self.spend(_values_in(value) // _COMPARED)
-            twice = distinct(value)
+            twice = first_duplicate(value)
             if twice is not None:
                 yield Fault(step(at, twice), "an item unlike the others", got(value[twice]), "uniqueItems")
         first, rest = self._items(schema)
@@ -170,7 +186,7 @@ class SchemaJudge:
             yield from self.problems(schema, item, step(at, number))
 
     def _items(self, schema: Mapping[str, Any]) -> tuple[list[Schema], Schema | None]:
-        """The schemas of the first items, and of those after."""
+        """Return the schemas of the first items, and the one of those after."""
         items = schema.get("items")
         if self._dialect == Dialect.DRAFT_2020_12:
             first = schema.get("prefixItems")
@@ -193,18 +209,18 @@ class SchemaJudge:
             yield Fault(at, wanted, f"{found}", "maxContains")
 
     def _outline(self, schema: Schema) -> str:
-        """A schema in a few words; nothing where no words are wanted."""
+        """Return a schema in a few words; empty where no words are wanted."""
         if self._terse:
             return ""
         self.spend(_OUTLINE)
         return outline(schema)
 
-    def _of_object(self, schema: Mapping[str, Any], value: dict[str, Any], at: str) -> Iterator[Fault]:
+    def _object_faults(self, schema: Mapping[str, Any], value: dict[str, Any], at: str) -> Iterator[Fault]:
         required = schema.get("required")
         if isinstance(required, list):
             self.spend(len(required) // 50)
             yield from (Fault(step(at, n), "required", "nothing", "required") for n in required if n not in value)
-        yield from compared(schema, "minProperties", "maxProperties", len(value), "properties", value, at)
+        yield from limit_faults(schema, "minProperties", "maxProperties", len(value), "properties", value, at)
         properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
         rest = schema.get("additionalProperties", True)
         for number, (name, part) in enumerate(value.items()):
@@ -215,7 +231,7 @@ class SchemaJudge:
                 yield self._misnamed(schema, name, at, part, "additionalProperties")
             for one in inside or [rest]:
                 if one is not True and one is not False:
-                    yield from self._within(one, part, step(at, name))
+                    yield from self._faults_within(one, part, step(at, name))
                 elif one is False and inside:
                     yield Fault(step(at, name), "no such property", got(part), "false")
             if "propertyNames" in schema and self._dialect > Dialect.DRAFT_04:
@@ -241,13 +257,13 @@ class SchemaJudge:
                     wanted = f"required where {name!r:.60} is given"
                     yield from (Fault(step(at, other), wanted, "nothing", keyword) for other in missing)
                 else:
-                    yield from self._within(then, value, at)
+                    yield from self._faults_within(then, value, at)
 
-    def _of_branches(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
+    def _branch_faults(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
         for keyword in ("allOf", "anyOf", "oneOf"):
             self.spend(len(schema.get(keyword, ())) // _MEMBERS)
         for part in schema.get("allOf", ()):
-            yield from self._within(part, value, at)
+            yield from self._faults_within(part, value, at)
         options = schema.get("anyOf")
         if options and not any(self.holds(option, value) for option in options):
             yield from self._explained(options, value, at, "anyOf")
@@ -263,46 +279,48 @@ class SchemaJudge:
             yield Fault(at, f"anything but {self._outline(schema['not'])}", got(value), "not")
         if "if" in schema and self._dialect >= Dialect.DRAFT_07:
             branch = schema.get("then" if self.holds(schema["if"], value) else "else", True)
-            yield from self._within(branch, value, at)
+            yield from self._faults_within(branch, value, at)
 
     def _explained(self, options: list[Schema], value: Any, at: str, keyword: str) -> Iterator[Fault]:
         if self._terse:
             yield _NO
         else:
             self.spend(len(options) // 4 + sum(map(_named_in, options)) // _MEMBERS)
-            yield from of_alternatives(self, self._index, options, value, at, keyword)
+            yield from explain_alternatives(self, self._index, options, value, at, keyword)
 
     def _misnamed(self, schema: Mapping[str, Any], name: str, at: str, part: Any, keyword: str) -> Fault:
         if self._terse:
             return _NO
-        self.spend(likened(list(schema.get("properties", ())), name))
+        self.spend(options_compared(list(schema.get("properties", ())), name))
         return misnamed(schema, name, at, got(part), keyword)
 
-    def _of_rest(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
-        """`unevaluatedProperties` and `unevaluatedItems`: whatever nothing else at this place has looked at."""
+    def _unevaluated_faults(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
+        """Check `unevaluatedProperties` and `unevaluatedItems`: the members that no other keyword at this place has
+        looked at.
+        """
         if isinstance(value, dict) and "unevaluatedProperties" in schema:
-            seen = self._seen(schema, value, own=False)
+            seen = self._evaluated(schema, value, own=False)
             for name, part in value.items():
                 if name not in seen and not self.holds(schema["unevaluatedProperties"], part):
                     yield self._misnamed(schema, name, at, part, "unevaluatedProperties")
         if isinstance(value, list) and "unevaluatedItems" in schema:
-            numbers = self._seen(schema, value, own=False)
+            numbers = self._evaluated(schema, value, own=False)
             for number, item in enumerate(value):
                 if number not in numbers and not self.holds(schema["unevaluatedItems"], item):
                     yield Fault(step(at, number), "no further item", got(item), "unevaluatedItems")
 
-    def _seen(self, schema: Schema, value: Any, *, own: bool = True) -> set[str | int]:
-        """The property names or item numbers that the schema, which holds, looks at."""
+    def _evaluated(self, schema: Schema, value: Any, *, own: bool = True) -> set[str | int]:
+        """Return the property names or item numbers that a schema which holds looks at."""
         self.spend(1 + (len(value) // _MEMBERS if isinstance(value, dict | list) else 0))
         if isinstance(schema, bool):
             return set()
-        seen: set[str | int] = set(self._looked_at(schema, value, own=own))
+        seen: set[str | int] = set(self._evaluated_by(schema, value, own=own))
         for part in self._applied(schema, value):
             if self.holds(part, value):
-                seen |= self._seen(part, value)
+                seen |= self._evaluated(part, value)
         return seen
 
-    def _looked_at(self, schema: Mapping[str, Any], value: Any, *, own: bool) -> Iterator[str | int]:
+    def _evaluated_by(self, schema: Mapping[str, Any], value: Any, *, own: bool) -> Iterator[str | int]:
         if isinstance(value, dict):
             patterns, properties = schema.get("patternProperties", {}), schema.get("properties", {})
             everything = "additionalProperties" in schema or (own and "unevaluatedProperties" in schema)
@@ -317,7 +335,7 @@ class SchemaJudge:
                 yield from (n for n, item in enumerate(value) if self.holds(schema["contains"], item))
 
     def _applied(self, schema: Mapping[str, Any], value: Any) -> Iterator[Schema]:
-        """What else the schema applies to the value itself."""
+        """Yield the other schemas that a schema applies to the value itself."""
         for keyword in REFERENCES:
             yield from self._index.targets.get((id(schema), keyword), ())[:1]
         for keyword in ("allOf", "anyOf", "oneOf"):
@@ -331,7 +349,7 @@ class SchemaJudge:
 
 
 def _values_in(value: Any) -> int:
-    """How many values there are in `value`, itself included."""
+    """Return how many values there are in `value`, itself included."""
     count, waiting = 0, [value]
     while waiting:
         part = waiting.pop()
@@ -344,11 +362,11 @@ def _values_in(value: Any) -> int:
 
 
 def _named_in(option: Schema) -> int:
-    """How many properties a schema names itself."""
+    """Return how many properties a schema names itself."""
     return len(option.get("properties", ())) if isinstance(option, Mapping) else 0
 
 
-def _of_number(schema: Mapping[str, Any], value: float, at: str, dialect: Dialect) -> Iterator[Fault]:
+def _number_faults(schema: Mapping[str, Any], value: float, at: str, dialect: Dialect) -> Iterator[Fault]:
     low, high = schema.get("minimum"), schema.get("maximum")
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
     if dialect == Dialect.DRAFT_04:
