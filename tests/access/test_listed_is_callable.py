@@ -143,12 +143,19 @@ def test_a_deny_more_lets_nothing_through(
     body = tighter[group][name] if name else tighter[group]
     body["deny"] = [*body.get("deny", []), pattern]
 
+    own = {
+        listed_canonical(prefix, one["name"]): (prefix, one["name"]) for prefix, tools in world.items() for one in tools
+    }
+
     async def work() -> None:
         desks = [GatewayHarness(config, world, rules) for rules in (content, tighter)]
         for agent in AGENTS:
-            for spelling in spellings(world):
-                before, after = [await reached(harness, agent, spelling) for harness in desks]
-                assert after in (None, before), spelling
+            found = {name: [await reached(harness, agent, name) for harness in desks] for name in spellings(world)}
+            reachable = {before for before, _ in found.values()}
+            for spelling, (before, after) in found.items():
+                # `a__b/get` may be `b/get` of `a` and `get` of `a__b`: with the one hidden it is the other, as if the
+                # hidden tool did not exist. A name that is one tool's own never moves to another.
+                assert after is None or after in ({before} if before == own.get(spelling) else reachable), spelling
 
     config = make_config(tmp_path, {name: {"command": "played"} for name in SERVERS})
     run(work())
