@@ -59,12 +59,14 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "upstream": (
         ("supervisor",),
         ("upstream",),
+        ("shared_connection",),
         ("health",),
         ("lists",),
         ("sessions",),
         ("transports",),
-        ("connection", "drawing"),
-        ("lifecycle", "process", "."),
+        ("connection",),
+        ("lifecycle", "process"),
+        (".",),
     ),
     "config": (
         ("load",),

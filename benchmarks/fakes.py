@@ -8,7 +8,7 @@ from typing import Any, Final
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.frontends.web.host_guard import App
-from aggregator.upstream.connection import Connection, Inbound
+from aggregator.upstream.connection import Connection, InboundHandlers
 from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.transports import TRANSPORTS
 from aggregator.upstream.transports.duplex import DuplexConnection
@@ -42,7 +42,9 @@ def fake_stdio_upstreams() -> None:
 
 
 @asynccontextmanager
-async def open_fake_upstream(server: ServerConfig, inbound: Inbound, warden: Reaper) -> AsyncIterator[Connection]:
+async def open_fake_upstream(
+    server: ServerConfig, inbound: InboundHandlers, warden: Reaper
+) -> AsyncIterator[Connection]:
     """A connection on which what is sent and what is heard are bytes, as on a pipe."""
     loop = asyncio.get_running_loop()
 

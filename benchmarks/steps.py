@@ -147,7 +147,7 @@ async def _running(place: Path, variant: Recording, url: str) -> AsyncIterator[t
     os.environ.update(variant.variables(url))
     try:
         async with app.running():
-            await app.supervisor.all_tried()
+            await app.supervisor.wait_all_tried()
             web = WebServer(app.gateway, config, app.access, app.report)
             async with web.running():
                 yield app, web, key.text

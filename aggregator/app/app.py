@@ -82,7 +82,7 @@ class App:
     @property
     def upstreams(self) -> Mapping[str, Upstream]:
         """The upstreams by server id, in config order."""
-        return self.supervisor.links
+        return self.supervisor.upstreams
 
     @property
     def hurry(self) -> asyncio.Event:
@@ -111,7 +111,7 @@ class App:
                     yield
 
     async def _started(self) -> None:
-        await self.supervisor.all_tried(SETTLE)
+        await self.supervisor.wait_all_tried(SETTLE)
 
     async def drain(self, enough: asyncio.Event | None = None) -> None:
         """Refuse new requests and wait for running ones: at most `shutdown_timeout` seconds, and only until `hurry` or

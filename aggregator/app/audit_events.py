@@ -99,9 +99,9 @@ class AuditEvents:
         for name, link in self._links.items():
             before, now = self._states.get(name, "starting"), _state(link)
             # The end of this process is no event of an upstream.
-            if before != now and not link.life.over:
+            if before != now and not link.lifecycle.closed:
                 self._states[name] = now
-                why = link.reason or ("" if link.health.answers else link.health.told())
+                why = link.reason or ("" if link.health.answers else link.health.problem())
                 said = f"{name} is {now}" + (f": {why}" if why else "")
                 self._observing.record_event("upstream_state", said, server=name, details={"from": before, "to": now})
 

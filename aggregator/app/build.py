@@ -96,8 +96,8 @@ def build_app(
     keys = KeySync(access, views, database)
     lists = _build_lists(config, upstreams, views)
     changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events)
-    recalls = kept_at is not None
-    supervisor = Supervisor(config.servers, upstreams, changes, lists.slices, redactor, recalls=recalls)
+    restores = kept_at is not None
+    supervisor = Supervisor(config.servers, upstreams, changes, lists.slices, redactor, restores=restores)
     kept = CatalogSync(supervisor, kept_at, database, changes.catalog_changed, events) if kept_at is not None else None
     gateway = _build_gateway(config, lists, supervisor, views, call_log, approval)
     reconfiguration = Reconfiguration(config, supervisor, gateway, lists.updates, views, telemetry, events, kept)
@@ -198,7 +198,7 @@ def _build_gateway(
     offers, failover = lists.offers, lists.failover
     startup = StartupWait(supervisor, config)
     resolver = Resolver(supervisor, views, config.startup_wait, failover.covers, lists.slices, lists.current)
-    pipeline = Pipeline(supervisor.links, resolver, approval, call_log, lists.inquiries, failover, offers)
+    pipeline = Pipeline(supervisor.upstreams, resolver, approval, call_log, lists.inquiries, failover, offers)
     pipeline.reconfigure(config)
     permission = ItemPermission(approval)
     resources = Resources(lists.resource_lookup, startup, offers, permission)

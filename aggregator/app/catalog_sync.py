@@ -113,7 +113,7 @@ class CatalogSync:
     def reconfigure(self) -> None:
         """Take the upstreams of a new configuration."""
         before = self._fingerprints
-        self._links = [link for link in self._supervisor.links.values() if link.config.enabled]
+        self._links = [link for link in self._supervisor.upstreams.values() if link.config.enabled]
         self._fingerprints = {link.config.id: fingerprint(link.config) for link in self._links}
         for server in before:
             if self._fingerprints.get(server) != before[server]:
@@ -123,7 +123,7 @@ class CatalogSync:
 
     async def _work(self) -> None:
         await self._recall()
-        await self._supervisor.all_tried(SETTLE)
+        await self._supervisor.wait_all_tried(SETTLE)
         complete = True
         while True:
             with suppress(TimeoutError):
@@ -155,12 +155,12 @@ class CatalogSync:
             kept = found[self._fingerprints[server]]
             self._known[server] = _versions(kept.tools)
             self._kept[server] = definitions, kept.connected
-        await self._supervisor.recall(recalled)
+        await self._supervisor.restore(recalled)
 
     def _discreetly(self, lists: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
         """Return the lists without values that are known as secrets by now."""
         links = {self._fingerprints[link.config.id]: link for link in self._links}
-        return {one: links[one].discreet.definitions(items) for one, items in lists.items() if one in links}
+        return {one: links[one].redaction.definitions(items) for one, items in lists.items() if one in links}
 
     def _pending(self) -> list[Upstream]:
         seen = (link for link in self._links if link.greeting is not None and link.state in ("ready", "stopped"))

@@ -23,4 +23,4 @@ class HostCleanup:
         self._subscriptions.remove_host(host)
         self._inquiries.parking.left(host)
         for upstream in self._upstreams.values():
-            upstream.left(host)
+            upstream.host_left(host)

@@ -50,7 +50,7 @@ class Status:
             for name, link in self._upstreams.items()
         }
         stopping = self._gateway.drain.started
-        ready = not stopping and all(link.life.tried for link in self._upstreams.values())
+        ready = not stopping and all(link.lifecycle.tried for link in self._upstreams.values())
         details = {"ready": ready, "tools": len(self._gateway.catalog), "servers": servers}
         if stopping:
             details["stopping"] = True
@@ -88,10 +88,10 @@ def condition(link: Upstream, tools: int) -> dict[str, Any]:
     """Return the status for `/readyz` and `aggregator status`; times in seconds since 1970, `tools` the number of valid
     tools.
     """
-    now = link.life.condition
+    now = link.lifecycle.current
     return {
         "state": now.state,
-        "reason": link.health.told() if now.state == "ready" else link.reason,
+        "reason": link.health.problem() if now.state == "ready" else link.reason,
         "since": round(now.since, 3),
         "tools": tools,
         "in_flight": link.in_flight,
@@ -110,5 +110,5 @@ def measured(link: Upstream, tools: int) -> UpstreamSnapshot:
         link.refused,
         link.since,
         link.health.answers,
-        RecentCalls(*link.health.vitals.figures(time.monotonic())),
+        RecentCalls(*link.health.latency.figures(time.monotonic())),
     )

@@ -13,7 +13,7 @@ from aggregator.domain.names import Style, spellings
 from aggregator.domain.uris.links import in_meta
 from aggregator.wire.codec import Raw, encode
 
-# One page fits clients that take no server-sent event above 1 MiB, with room for the envelope.
+# One page fits clients that take no server-sent event above 1 MiB, with space for the envelope.
 PAGE_BYTES: Final = 700_000
 # Comparing names takes some 20 microseconds each: a miss must not delay other requests.
 _COMPARED: Final = 2_000
@@ -67,7 +67,7 @@ class Pages(Generic[R]):
 
     def nearest_steps(self, name: str, style: Style = "canonical") -> Steps[list[str]]:
         """Return the result of `nearest`, looking at one name in a step."""
-        meant = {prefix for prefix, _ in spellings(name)}
+        prefixes = {prefix for prefix, _ in spellings(name)}
         same: list[str] = []
         named: list[str] = []
         for record in self.records:
@@ -76,7 +76,7 @@ class Pages(Generic[R]):
                 same.append(record.listed[style])
                 if len(same) == _NEAREST:
                     return same
-            if len(named) < _COMPARED and record.prefix in meant:
+            if len(named) < _COMPARED and record.prefix in prefixes:
                 named.append(record.listed[style])
         if same:
             return same
@@ -84,15 +84,15 @@ class Pages(Generic[R]):
         # Like `difflib.get_close_matches`, one name in a step.
         matcher = SequenceMatcher[str]()
         matcher.set_seq2(name[:_COMPARED_LENGTH])
-        alike: list[tuple[float, str]] = []
+        similar: list[tuple[float, str]] = []
         for candidate in candidates:
             yield
             matcher.set_seq1(candidate)
             if matcher.real_quick_ratio() >= _ALIKE and matcher.quick_ratio() >= _ALIKE:
                 ratio = matcher.ratio()
                 if ratio >= _ALIKE:
-                    alike.append((ratio, candidate))
-        return [candidate for _, candidate in nlargest(_NEAREST, alike)]
+                    similar.append((ratio, candidate))
+        return [candidate for _, candidate in nlargest(_NEAREST, similar)]
 
     def page(self, style: Style, cursor: str | None) -> tuple[Raw, str | None]:
         """Return one page, as JSON bytes of an array, and the cursor of the next one.

@@ -48,7 +48,7 @@ async def _connect(loaded: Loaded) -> tuple[list[dict[str, Any]], list[str]]:
     """A row per server, and which tools cannot stand in for others."""
     app = build_app(all_started(loaded.config), redactor=loaded.redactor)
     async with app.running():
-        await app.supervisor.all_tried()
+        await app.supervisor.wait_all_tried()
         warnings = [f"warning: {loaded.path}: fallbacks: {said}" for said in app.failover.problems]
         return [_row(link, app) for link in app.upstreams.values()], warnings
 
@@ -82,7 +82,7 @@ def _row(link: Upstream, app: App) -> dict[str, Any]:
         "tools": len(shown) if greeting else None,
         "left_out": left_out if greeting else None,
         "seconds": round(link.connect_seconds, 2) if greeting and link.connect_seconds is not None else None,
-        "problem": link.life.condition.reason or None,
+        "problem": link.lifecycle.current.reason or None,
     }
 
 

@@ -51,7 +51,7 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded],
     principal = app.access.authenticate(RequestFacts("stdio", launch_agent=agent))
     assert isinstance(principal, Principal), "whoever starts the program may start it as any agent"
     host = Host("stdio", config.stdio.names, principal, session="stdio")
-    app.supervisor.audience.expect_one()
+    app.supervisor.clients.expect_one()
     stopping = stop_on_signals(app.hurry.set, app.reload)
     with standard_streams() as (stdin, stdout):
         async with app.running(), Tasks("the stdio command") as tasks:

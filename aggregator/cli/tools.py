@@ -52,7 +52,7 @@ async def _tools(loaded: Loaded, query: str | None, server: str | None, limit: i
     if server is not None and server not in known:
         raise OperatorError(f"There is no server {server!r}; there are {', '.join(sorted(known)) or 'none'}.")
     async with app.running():
-        await app.supervisor.all_tried()
+        await app.supervisor.wait_all_tried()
         tools = [tool for tool in app.gateway.catalog.tools if server in (None, tool.server, tool.prefix)]
     return (tools if query is None else _found(loaded.config, tools, query, limit))[:limit]
 

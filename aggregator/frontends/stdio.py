@@ -105,7 +105,7 @@ async def serve_stdio(
             async for data in _chunks(stdin):
                 for start in range(0, len(data), _SLICE):
                     door.take(data[start : start + _SLICE])
-                    await door.peer.hears_more(limits.max_pending)
+                    await door.peer.wait_to_read(limits.max_pending)
                     await out.drained()
 
         reading = tasks.start(read())
@@ -117,12 +117,12 @@ async def serve_stdio(
             reading.result()
             gateway.list_changes.close()
             # No answer of the host can come any more.
-            door.peer.deafen(_LEFT)
+            door.peer.end_input(_LEFT)
             if drain is not None:
                 await drain()
             with suppress(TimeoutError):
                 async with asyncio.timeout(DRAIN if drain is None else LAST_BYTES):
-                    await door.peer.at_most(0)
+                    await door.peer.wait_running(0)
         finally:
             gateway.list_changes.detach(host)
             door.peer.close(_LEFT)

@@ -154,8 +154,8 @@ class Dispatcher:
         modern = version is not None and era_of(version) == "modern"
         if modern and host.set_client_info(params["_meta"].get(META_CLIENT_INFO)):
             self.list_changes.refresh(host)
-        if modern and self._supervisor.audience.awaited:
-            self._supervisor.audience.arrived(RequestCaller(host, version, params, channel))
+        if modern and self._supervisor.clients.awaited:
+            self._supervisor.clients.connected(RequestCaller(host, version, params, channel))
         handler = (_MODERN if modern else _LEGACY).get(method)
         if handler is None:
             raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
@@ -178,7 +178,7 @@ class Dispatcher:
         if method == "notifications/initialized" and host.version is not None:
             host.initialized = True
         elif method == "notifications/roots/list_changed" and host.version is not None:
-            self._supervisor.tell_alone(host, method)
+            self._supervisor.notify_dedicated(host, method)
 
     def called(self, principal: Principal, name: str) -> ToolRecord | None:
         """Return the visible tool that a name means; None if there is none. Used to compare headers with its schema."""
@@ -237,7 +237,7 @@ class Dispatcher:
         if host.set_client_info(info):
             self.list_changes.refresh(host)
         await self._exhibit.prepare(host)
-        self._supervisor.audience.arrived(SessionCaller(host, abilities_of(host.version, host.capabilities)))
+        self._supervisor.clients.connected(SessionCaller(host, abilities_of(host.version, host.capabilities)))
         return {
             "protocolVersion": host.version,
             "capabilities": CAPABILITIES,

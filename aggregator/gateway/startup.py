@@ -17,4 +17,4 @@ class StartupWait:
 
     async def settled(self) -> None:
         """Wait until every upstream has come up or failed once, at most for the configured times."""
-        await self._supervisor.settled(self._config.startup_wait, self._config.straggler_wait)
+        await self._supervisor.wait_listed(self._config.startup_wait, self._config.straggler_wait)

@@ -75,7 +75,7 @@ def collect_findings(facts: DecisionFacts) -> tuple[Finding, ...]:
     """Return everything that speaks for or against, within each kind the finding that counts most first."""
     denied = [_by_rule(one, "deny", "denies") for one in facts.matched["deny"]]
     granted = [_by_rule(one, "allow", "allows") for one in facts.matched["allow"]]
-    asked = [_by_rule(one, "confirm", "wants a person to confirm") for one in facts.matched["confirm"]]
+    confirmed = [_by_rule(one, "confirm", "wants a person to confirm") for one in facts.matched["confirm"]]
     tempered = list(_by_annotations(facts))
     return (
         *_by_tenant(facts),
@@ -83,7 +83,7 @@ def collect_findings(facts: DecisionFacts) -> tuple[Finding, ...]:
         *denied,
         *(granted or [_by_default(facts)]),
         *(finding for finding in tempered if finding.effect == "deny"),
-        *asked,
+        *confirmed,
         *(finding for finding in tempered if finding.effect != "deny"),
     )
 

@@ -182,12 +182,12 @@ class _Comparing:
 
     def _touched_by(self, rules: Mapping[object, Rule]) -> list[ToolRecord]:
         """Return the tools that any of the rules speaks of: no other can be decided otherwise."""
-        asked = frozenset(rules)
-        if asked not in self._touched:
+        key = frozenset(rules)
+        if key not in self._touched:
             self.left -= len(self._tools) // 8
             index = RuleIndex(rules.values())
-            self._touched[asked] = [tool for tool in self._tools if any(index.matching(target_of(tool)))]
-        return self._touched[asked]
+            self._touched[key] = [tool for tool in self._tools if any(index.matching(target_of(tool)))]
+        return self._touched[key]
 
 
 def _differing(before: AgentRules | None, after: AgentRules | None) -> Mapping[object, Rule]:

@@ -49,10 +49,10 @@ def limits_of(agent_id: str, found: Iterable[MatchedRule]) -> Limits:
     results: list[ResultLimit] = []
     for rule, _ in found:
         for name, bound in rule.value.items():
-            said = f"{name}: {bound.value} ({rule} of {rule.owner})"
+            text = f"{name}: {bound.value} ({rule} of {rule.owner})"
             if name == "result_bytes":
-                results.append(ResultLimit(bound.value, said, str(bound.place)))
+                results.append(ResultLimit(bound.value, text, str(bound.place)))
                 continue
             counter = (agent_id, name, rule.owner, rule.pattern.text)
-            counted.append(Limit(name, bound.value, counter, said, str(bound.place)))
+            counted.append(Limit(name, bound.value, counter, text, str(bound.place)))
     return Limits(tuple(counted), min(results, key=lambda result: result.most, default=None))

@@ -181,10 +181,12 @@ def _split(text: str) -> tuple[PatternKind, str]:
             return kind, found["rest"]
     if found["kind"] == "tool":
         raise PatternError("A pattern without a kind means tools.", f"Write it bare: {found['rest']}")
-    meant = nearest(found["kind"], _PREFIXES)
+    suggestion = nearest(found["kind"], _PREFIXES)
     raise PatternError(
         f"There is no kind {found['kind']!r}.",
-        f"Did you mean `{meant}:{found['rest']}`?" if meant else "The kinds are resource:, prompt: and server:.",
+        f"Did you mean `{suggestion}:{found['rest']}`?"
+        if suggestion
+        else "The kinds are resource:, prompt: and server:.",
     )
 
 

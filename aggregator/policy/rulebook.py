@@ -224,13 +224,13 @@ class AgentRules:
 
     def _rule(self, target: Target, claims: ToolAnnotations) -> Ruling:
         found = by_field(self.matching(target))
-        judged = decision(self._findings(target, claims, found), hidden=self.denials == "hidden")
+        decided = decision(self._findings(target, claims, found), hidden=self.denials == "hidden")
         tightened = tuple(
             Tightening(rule.value, f"{rule} of {rule.owner}", str(rule.place)) for rule, _ in found["arguments"]
         )
         limits = limits_of(self.agent_id, found["limits"])
         read_only = claims.read_only or bool(found["read_only"])
-        return Ruling(judged, tightened, limits, _may_repeat(found, claims), bool(found["pinned"]), read_only)
+        return Ruling(decided, tightened, limits, _may_repeat(found, claims), bool(found["pinned"]), read_only)
 
 
 class Rulebook:

@@ -24,13 +24,15 @@ class ProblemFinder(Protocol):
 
 
 def explain_alternatives(
-    judge: ProblemFinder, index: SchemaIndex, options: Sequence[Schema], value: Any, at: str, keyword: str
+    finder: ProblemFinder, index: SchemaIndex, options: Sequence[Schema], value: Any, at: str, keyword: str
 ) -> Iterator[Fault]:
     """Yield at least one fault of a value that fits none of the options."""
     kinds = [_kinds(option, index) for option in options]
-    right = [option for option, wanted in zip(options, kinds, strict=True) if not wanted or has_type(value, wanted)]
+    right = [
+        option for option, expected in zip(options, kinds, strict=True) if not expected or has_type(value, expected)
+    ]
     if not right:
-        union = list(dict.fromkeys(kind for wanted in kinds for kind in wanted))
+        union = list(dict.fromkeys(kind for expected in kinds for kind in expected))
         yield Fault(at, one_of(union), got(value), "type")
         return
     marked = _marked(right, index, value)
@@ -38,10 +40,10 @@ def explain_alternatives(
         yield Fault(at + marked.pointer, marked.expected, marked.got, marked.keyword)
         return
     if len(marked) == 1:
-        yield from judge.problems(marked[0], value, at)
+        yield from finder.problems(marked[0], value, at)
         return
     # The nearest option is the one with the fewest problems, if there is only one such.
-    tried = [list(islice(judge.problems(option, value, at), _COMPARED)) for option in marked[:_BRANCHES_COMPARED]]
+    tried = [list(islice(finder.problems(option, value, at), _COMPARED)) for option in marked[:_BRANCHES_COMPARED]]
     tried.sort(key=len)
     if len(tried) > 1 and len(tried[0]) < len(tried[1]) and len(marked) <= _BRANCHES_COMPARED:
         yield from tried[0]

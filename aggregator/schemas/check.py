@@ -32,7 +32,7 @@ _AT_ONCE_NUMBER: Final = 2**64
 _EXPLAINED_VALUES: Final = 500
 _EXPLAINED_STEPS: Final = 600
 # With `unevaluated...` each member of an object or array may be looked for in all that applies to the same place.
-_LOOKED_BACK_VALUES: Final = 16
+_UNEVALUATED_VALUES: Final = 16
 # Recursive schemas are unrolled by the engine as it goes, which costs far more a step.
 _RECURSIVE_STEPS: Final = 1_000
 # The depth of nearly all arguments; the loads of these levels are computed ahead.
@@ -55,11 +55,11 @@ class SchemaCheck:
     `warnings` name the parts of the schema that are not checked, `schemas` are the schemas that were compiled.
     """
 
-    __slots__ = ("__weakref__", "_parts", "_texts", "schemas", "warnings")
+    __slots__ = ("__weakref__", "_counts_characters", "_parts", "schemas", "warnings")
 
-    def __init__(self, parts: "tuple[_Part, ...]", schemas: tuple[Schema, ...]) -> None:
+    def __init__(self, parts: "tuple[_CompiledSchema, ...]", schemas: tuple[Schema, ...]) -> None:
         self._parts = parts
-        self._texts = any(part.weights for part in parts)
+        self._counts_characters = any(part.weights for part in parts)
         self.schemas = schemas
         self.warnings: tuple[str, ...] = tuple(warning for part in parts for warning in part.warnings)
 
@@ -68,7 +68,7 @@ class SchemaCheck:
         for JSON.
         """
         try:
-            size = measure(value, characters=self._texts, most=_AT_ONCE_VALUES, number=_AT_ONCE_NUMBER)
+            size = measure(value, characters=self._counts_characters, most=_AT_ONCE_VALUES, number=_AT_ONCE_NUMBER)
         except ValueTooLarge:
             return None
         found: dict[Fault, None] = {}
@@ -88,7 +88,7 @@ class SchemaCheck:
         `killable`: the process is ended if it takes too long, so that no check is refused for its cost.
         """
         try:
-            size = measure(value, characters=self._texts)
+            size = measure(value, characters=self._counts_characters)
         except ValueTooLarge as problem:
             return (Fault("", str(problem), "more", "size"),)
         found: dict[Fault, None] = {}
@@ -98,10 +98,10 @@ class SchemaCheck:
         return tuple(found)
 
 
-class _Part:
+class _CompiledSchema:
     """One schema of a check. Its index is dropped once the schema is compiled, and made again when a value needs it."""
 
-    __slots__ = ("_cost", "_engine", "_held", "_most", "_schema", "_steps", "warnings", "weights")
+    __slots__ = ("_cost", "_engine", "_index_and_cost", "_most", "_schema", "_steps", "warnings", "weights")
 
     def __init__(self, schema: Schema, *, strict: bool, weigh: Weigh = weight) -> None:
         index = read(schema)
@@ -113,13 +113,13 @@ class _Part:
             schema = _without(index, {pattern for _, pattern in refused})
             index = read(schema)
         self._schema = schema
-        cost = Cost(index, self.weights, _LOOKED_BACK_VALUES + 1)
+        cost = Cost(index, self.weights, _UNEVALUATED_VALUES + 1)
         self._engine = _compiled(index)
         # By depth of a value: the most steps that one place in it can take; None where there is no bound.
         self._steps = {depth: _most_steps(cost, depth) for depth in range(1, _USUAL_DEPTH + 1)}
-        self._most = _LOOKED_BACK_VALUES if index.has_unevaluated else _AT_ONCE_VALUES
+        self._most = _UNEVALUATED_VALUES if index.has_unevaluated else _AT_ONCE_VALUES
         self._cost = cost if self.weights else None
-        self._held: tuple[SchemaIndex, Cost] | None = None
+        self._index_and_cost: tuple[SchemaIndex, Cost] | None = None
 
     def at_once(self, value: Any, size: Size, limit: int) -> list[Fault] | None:
         """Return the faults of the value; None where that may take longer than the event loop can wait."""
@@ -135,10 +135,11 @@ class _Part:
         return self._explained(value, limit, _EXPLAINED_STEPS)
 
     def faults(self, value: Any, size: Size, limit: int, killable: bool) -> list[Fault]:
+        """Return the faults of the value; `killable` as in `SchemaCheck.faults`."""
         if not self._bounded(size):
-            judged = self._interpreted(value, limit)
-            if judged is not None:
-                return judged
+            found = self._interpreted(value, limit)
+            if found is not None:
+                return found
             if not killable:
                 return [Fault("", "a value that can be checked in bounded time", got(value), "time")]
         try:
@@ -155,7 +156,7 @@ class _Part:
         if count > self._most:
             return False
         if depth not in self._steps:
-            cost = self._cost or Cost(self._read()[0], self.weights, _LOOKED_BACK_VALUES + 1)
+            cost = self._cost or Cost(self._read()[0], self.weights, _UNEVALUATED_VALUES + 1)
             self._steps[depth] = _most_steps(cost, depth)
         steps = self._steps[depth]
         if steps is None or count * steps * _SURE_STEP_NS > _AT_ONCE_NS:
@@ -163,11 +164,11 @@ class _Part:
         return self._cost is None or _spent(self._cost, size, _SURE_STEP_NS) <= _AT_ONCE_NS
 
     def _read(self) -> tuple[SchemaIndex, Cost]:
-        held = self._held
-        if held is None:
+        known = self._index_and_cost
+        if known is None:
             index = read(self._schema)
-            held = self._held = (index, Cost(index, self.weights))
-        return held
+            known = self._index_and_cost = (index, Cost(index, self.weights))
+        return known
 
     def _bounded(self, size: Size) -> bool:
         """Tell whether the engine is certain to be done in time."""
@@ -205,9 +206,9 @@ class _Part:
         index = self._read()[0]
         found: list[Fault] = []
         if not index.dynamic:
-            judge = SchemaInterpreter(index, self.weights, EXPLAINING_STEPS)
+            interpreter = SchemaInterpreter(index, self.weights, EXPLAINING_STEPS)
             with suppress(OutOfSteps, RecursionError):
-                found.extend(islice(judge.faults(value), limit))
+                found.extend(islice(interpreter.faults(value), limit))
         return found or [_unexplained(value)]
 
 
@@ -244,7 +245,7 @@ def compile_check(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> Schem
     Raises:
         UnusableSchema: no check can be made with it; the message says why.
     """
-    parts = (_Part(schema, strict=False), *(_Part(more, strict=True) for more in extra))
+    parts = (_CompiledSchema(schema, strict=False), *(_CompiledSchema(more, strict=True) for more in extra))
     return SchemaCheck(parts, (schema, *extra))
 
 
@@ -256,8 +257,8 @@ def compile_quickly(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> Sch
     """
     try:
         parts = (
-            _Part(schema, strict=False, weigh=light_weight),
-            *(_Part(more, strict=True, weigh=light_weight) for more in extra),
+            _CompiledSchema(schema, strict=False, weigh=light_weight),
+            *(_CompiledSchema(more, strict=True, weigh=light_weight) for more in extra),
         )
     except Costly:
         return None
@@ -266,10 +267,10 @@ def compile_quickly(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> Sch
 
 def _compiled(index: SchemaIndex) -> Any:
     schema = index.root
-    said = {"$schema": schema["$schema"]} if isinstance(schema, Mapping) and "$schema" in schema else {}
+    dialect = {"$schema": schema["$schema"]} if isinstance(schema, Mapping) and "$schema" in schema else {}
     try:
-        for stray in index.unmarked_targets:
-            jsonschema_rs.meta.validate({**stray, **said})
+        for target in index.unmarked_targets:
+            jsonschema_rs.meta.validate({**target, **dialect})
         return _ENGINES[index.dialect](schema, pattern_options=OPTIONS, validate_formats=False, offline=True)
     except jsonschema_rs.ValidationError as problem:
         where = "".join(f"/{part}" for part in problem.instance_path)

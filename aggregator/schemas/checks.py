@@ -1,6 +1,4 @@
-"""The cache of the checks of all tools: each is compiled when it is first needed, and forgotten when there are too
-many.
-"""
+"""The cache of the checks of all tools: each is compiled when first needed; the one used longest ago goes."""
 
 import asyncio
 import json
@@ -17,7 +15,7 @@ from aggregator.schemas.workers.small_enough import is_small_enough
 if TYPE_CHECKING:
     from aggregator.schemas.check import SchemaCheck
 
-_ROOM: Final = 4_096
+_CAPACITY: Final = 4_096
 # The engine is a large library: it is loaded with the first check, never at the start.
 ENGINE: Final = "aggregator.schemas.check:compile_check"
 _QUICK: Final = "aggregator.schemas.check:compile_quickly"
@@ -42,12 +40,12 @@ class UncompiledSchema:
 class SchemaChecks:
     """A cache of compiled checks. Safe in threads. A schema that cannot be compiled is kept as its `UnusableSchema`."""
 
-    def __init__(self, room: int = _ROOM) -> None:
-        # By identity: quick, and the schemas are held so that an identity cannot be given to another object.
+    def __init__(self, capacity: int = _CAPACITY) -> None:
+        # By identity, which is quick; the schemas are kept, so that no other object can get their identity.
         self._by_identity: LruCache[
             tuple[int, ...], tuple[tuple[Schema, ...], SchemaCheck | UncompiledSchema | UnusableSchema]
-        ] = LruCache(room)
-        self._by_content: LruCache[bytes, SchemaCheck | UncompiledSchema | UnusableSchema] = LruCache(room)
+        ] = LruCache(capacity)
+        self._by_content: LruCache[bytes, SchemaCheck | UncompiledSchema | UnusableSchema] = LruCache(capacity)
 
     def get(self, tool: ToolRecord, extra: Sequence[Schema] = ()) -> "SchemaCheck | UncompiledSchema":
         """Return the check of a tool's arguments, tightened by `extra`.
@@ -70,7 +68,7 @@ class SchemaChecks:
         """Compile ahead of the calls, giving way after each tool. Returns by tool name what is not checked, or only in
         part.
         """
-        said: dict[str, list[str]] = {}
+        notes_by_tool: dict[str, list[str]] = {}
         for tool in tools:
             notes: list[str] = []
             for get, what in ((self.get, "inputSchema"), (self.output, "outputSchema")):
@@ -81,9 +79,9 @@ class SchemaChecks:
                 else:
                     notes += [f"{what}: {warning}" for warning in check.warnings] if check is not None else []
             if notes:
-                said[tool.name] = notes
+                notes_by_tool[tool.name] = notes
             await asyncio.sleep(0)
-        return said
+        return notes_by_tool
 
     def _get(self, schemas: tuple[Schema, ...]) -> "SchemaCheck | UncompiledSchema":
         key = tuple(map(id, schemas))
@@ -96,12 +94,12 @@ class SchemaChecks:
     def _compiled(
         self, schemas: tuple[Schema, ...], key: tuple[int, ...]
     ) -> "SchemaCheck | UncompiledSchema | UnusableSchema":
-        modest = all(map(is_small_enough, schemas))
-        digest = _digest(schemas) if modest else b""
+        small = all(map(is_small_enough, schemas))
+        digest = _digest(schemas) if small else b""
         found = self._by_content.peek(digest) if digest else None
         if found is None:
             try:
-                found = (resolve_name(_QUICK)(*schemas) if modest else None) or UncompiledSchema(schemas)
+                found = (resolve_name(_QUICK)(*schemas) if small else None) or UncompiledSchema(schemas)
             except UnusableSchema as problem:
                 found = problem
         self._by_identity.put(key, (schemas, found))

@@ -57,10 +57,10 @@ class _Coercion:
         if depth > _DEPTH or not isinstance(schema, Mapping) or self._has_own_base(schema):
             return value
         if not _takes(self._kinds(schema, 0), value):
-            meant = self._meant(schema, value)
-            if meant is not _UNCLEAR:
+            meaning = self._meant(schema, value)
+            if meaning is not _UNCLEAR:
                 self.changed.append(at)
-                value = meant
+                value = meaning
         for part in self._applicable(schema, value, 0) if isinstance(value, dict | list) else ():
             if isinstance(value, dict):
                 value = self._object(part, value, at, depth)

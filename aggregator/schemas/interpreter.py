@@ -124,9 +124,9 @@ class SchemaInterpreter:
             yield from self.problems(schema, value, at)
 
     def _type_faults(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
-        wanted = types_of(schema)
-        if wanted and not has_type(value, wanted, self._dialect):
-            yield Fault(at, one_of(wanted), got(value), "type")
+        expected = types_of(schema)
+        if expected and not has_type(value, expected, self._dialect):
+            yield Fault(at, one_of(expected), got(value), "type")
             return
         options = schema.get("enum")
         if isinstance(options, list) and self._frozen_value(value) not in self._frozen(options, options):
@@ -136,9 +136,9 @@ class SchemaInterpreter:
                 self.spend(options_compared(options, value))
                 yield Fault(at, one_of(options, quoted=True, near=value), got(value), "enum")
         if "const" in schema and self._dialect > Dialect.DRAFT_04:
-            wanted = schema["const"]
-            if self._frozen_value(value) not in self._frozen(schema, [wanted]):
-                yield _NO if self._terse else Fault(at, one_of([wanted], quoted=True), got(value), "const")
+            expected = schema["const"]
+            if self._frozen_value(value) not in self._frozen(schema, [expected]):
+                yield _NO if self._terse else Fault(at, one_of([expected], quoted=True), got(value), "const")
 
     def _frozen(self, owner: Any, options: list[Any]) -> frozenset[Any]:
         known = self._options.get(id(owner))
@@ -202,11 +202,11 @@ class SchemaInterpreter:
         self.spend(len(value) // _MEMBERS)
         found = sum(self.holds(schema["contains"], item) for item in value)
         if found < least:
-            wanted = f"at least {short(least)} items that are {self._outline(schema['contains'])}"
-            yield Fault(at, wanted, f"{found}", "contains")
+            expected = f"at least {short(least)} items that are {self._outline(schema['contains'])}"
+            yield Fault(at, expected, f"{found}", "contains")
         elif most is not None and found > most:
-            wanted = f"at most {short(most)} items that are {self._outline(schema['contains'])}"
-            yield Fault(at, wanted, f"{found}", "maxContains")
+            expected = f"at most {short(most)} items that are {self._outline(schema['contains'])}"
+            yield Fault(at, expected, f"{found}", "maxContains")
 
     def _outline(self, schema: Schema) -> str:
         """Return a schema in a few words; empty where no words are wanted."""
@@ -241,8 +241,8 @@ class SchemaInterpreter:
     def _name(self, schema: Schema, name: str, at: str) -> Iterator[Fault]:
         if not self.holds(schema, name):
             reason = next(self.problems(schema, name, at), None)
-            wanted = "no property" if reason is None or schema is False else f"a name that is {reason.expected}"
-            yield Fault(step(at, name), wanted, f"the name {name[:60]!r}", "propertyNames")
+            expected = "no property" if reason is None or schema is False else f"a name that is {reason.expected}"
+            yield Fault(step(at, name), expected, f"the name {name[:60]!r}", "propertyNames")
 
     def _dependent(self, schema: Mapping[str, Any], value: dict[str, Any], at: str) -> Iterator[Fault]:
         new = self._dialect >= Dialect.DRAFT_2019_09
@@ -254,8 +254,8 @@ class SchemaInterpreter:
                 if isinstance(then, list):
                     self.spend(len(then) // _MEMBERS)
                     missing = [other for other in then if other not in value]
-                    wanted = f"required where {name!r:.60} is given"
-                    yield from (Fault(step(at, other), wanted, "nothing", keyword) for other in missing)
+                    expected = f"required where {name!r:.60} is given"
+                    yield from (Fault(step(at, other), expected, "nothing", keyword) for other in missing)
                 else:
                     yield from self._faults_within(then, value, at)
 
@@ -273,8 +273,8 @@ class SchemaInterpreter:
             if not fitting:
                 yield from self._explained(options, value, at, "oneOf")
             elif fitting > 1:
-                wanted = "what fits exactly one of the alternatives"
-                yield Fault(at, wanted, f"{got(value)}, which fits {fitting}", "oneOf")
+                expected = "what fits exactly one of the alternatives"
+                yield Fault(at, expected, f"{got(value)}, which fits {fitting}", "oneOf")
         if "not" in schema and self.holds(schema["not"], value):
             yield Fault(at, f"anything but {self._outline(schema['not'])}", got(value), "not")
         if "if" in schema and self._dialect >= Dialect.DRAFT_07:

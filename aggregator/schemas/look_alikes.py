@@ -21,8 +21,8 @@ def look_alikes(rules: Sequence[Schema], own: Schema, given: Any, most: int | No
 
     None where there are more than `most` values to look through.
     """
-    spoken = {name for rule in rules for name in _names(rule)}
-    meant = {_plain(name): name for name in spoken}
+    ruled = {name for rule in rules for name in _names(rule)}
+    by_plain_name = {_plain(name): name for name in ruled}
     found = []
     stack: list[tuple[str, Any]] = [("", given)]
     seen = 0
@@ -38,7 +38,7 @@ def look_alikes(rules: Sequence[Schema], own: Schema, given: Any, most: int | No
             continue
         for name, item in value.items():
             stack.append((step(at, name), item))
-            if name not in spoken and (other := meant.get(_plain(name))) is not None:
+            if name not in ruled and (other := by_plain_name.get(_plain(name))) is not None:
                 found.append((name, Fault(step(at, name), f"the name {other!r}", f"{name!a}", "properties")))
     if not found:
         return ()

@@ -44,10 +44,10 @@ def output_refusal(tool_name: str, faults: Sequence[Fault], result: Mapping[str,
     return _withheld(lines, error, result)
 
 
-def output_unchecked(tool_name: str, said: str, why: str, result: Mapping[str, Any]) -> dict[str, Any]:
+def output_unchecked(tool_name: str, sentence: str, why: str, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the error result of a call whose result was not checked to the end, where it has to be."""
     lines = [
-        f"{tool_name} was called, but its answer was not checked against its outputSchema to the end: {said}.",
+        f"{tool_name} was called, but its answer was not checked against its outputSchema to the end: {sentence}.",
         "The call may have taken effect: do not simply repeat it. What the tool answered follows.",
     ]
     error = {"code": CheckCut.code, "status": 502, "tool": tool_name, "reason": why, "retryable": False}

@@ -43,12 +43,12 @@ def type_of(value: Any) -> str:
     return kinds.get(type(value), "something else")
 
 
-def has_type(value: Any, wanted: Iterable[str], dialect: Dialect = Dialect.DRAFT_2020_12) -> bool:
+def has_type(value: Any, expected: Iterable[str], dialect: Dialect = Dialect.DRAFT_2020_12) -> bool:
     """Tell whether the value is of one of the types. In draft-04 `1.0` is no integer."""
     own = type_of(value)
     if own == "integer" and dialect == Dialect.DRAFT_04 and isinstance(value, float):
         own = "number"
-    return own in wanted or (own == "integer" and "number" in wanted)
+    return own in expected or (own == "integer" and "number" in expected)
 
 
 def got(value: Any) -> str:
@@ -90,12 +90,12 @@ def options_compared(options: list[Any], near: Any) -> int:
     return min(len(options), _LIKENED) if isinstance(near, str) else 0
 
 
-def misnamed(schema: Mapping[str, Any], name: str, at: str, came: str, keyword: str) -> Fault:
+def misnamed(schema: Mapping[str, Any], name: str, at: str, actual: str, keyword: str) -> Fault:
     """Return the fault of a property that is not allowed, with the name that may have been meant."""
     known = list(schema.get("properties", {}))[:_NAMES_LIKENED]
     close = get_close_matches(name[:80], known, n=1)
     hint = f"; did you mean {close[0]!r:.80}?" if close else ""
-    return Fault(step(at, name), f"no property of this name{hint}", came, keyword)
+    return Fault(step(at, name), f"no property of this name{hint}", actual, keyword)
 
 
 def limit_faults(
@@ -103,11 +103,11 @@ def limit_faults(
 ) -> Iterator[Fault]:
     """Yield the faults of a pair of size limits."""
     low, high = schema.get(least), schema.get(most)
-    came = got(value) if not isinstance(value, str) else f"a string of {size} characters"
+    actual = got(value) if not isinstance(value, str) else f"a string of {size} characters"
     if low is not None and size < low:
-        yield Fault(at, f"at least {short(low)} {of}", came, least)
+        yield Fault(at, f"at least {short(low)} {of}", actual, least)
     if high is not None and size > high:
-        yield Fault(at, f"at most {short(high)} {of}", came, most)
+        yield Fault(at, f"at most {short(high)} {of}", actual, most)
 
 
 def short(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""A downstream client and its running calls, as far as upstreams have to do with them."""
+"""The host whose call is running, and the running call, as upstreams deal with them."""
 
 import asyncio
 from collections.abc import Hashable, Mapping
@@ -10,12 +10,16 @@ from aggregator.domain.versions import Era
 
 
 class Caller(Protocol):
-    """The host behind a call, as far as an upstream has to do with it.
+    """The host that a call is made for, as an upstream deals with it.
 
-    `host` is the same for calls of one session or connection, and for nothing else; `agent` is who that acts for,
-    `session` is None for hosts that have none. `identity` is equal for all calls of one host: where that has no
-    session, for the calls of one principal that name the same program. `era` is that of the revision the host speaks,
-    `sent_in` the revision that its call went on in, once it has. `level` is what the host wants logged, if it said so.
+    host: equal for the calls of one session or connection, and for no others.
+    agent: the agent that the host acts for.
+    session: the session of the host; None for a host without one.
+    identity: equal for all calls of one host; without sessions, for calls of one principal that name one program.
+    era: of the revision that the host speaks.
+    abilities: the requests that the host declared it can answer.
+    level: the lowest log level that the host wants; None if it has set none.
+    sent_in: the revision in which the call was sent upstream; None until then.
     """
 
     sent_in: str | None
@@ -42,31 +46,34 @@ class Caller(Protocol):
     def level(self) -> str | None: ...
 
     async def ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Put a question of this server to the host.
+        """Send a request of this server to the host, and return the result.
 
         Raises:
-            RpcError: it cannot be put, or the host answered with an error.
+            RpcError: the host cannot be asked, or answered with an error.
         """
         ...
 
-    def hear_log(self, server: str, params: Mapping[str, Any]) -> None:
-        """Pass a log line on, if the host wants it."""
+    def on_log(self, server: str, params: Mapping[str, Any]) -> None:
+        """Pass on a log message of this server, if the host wants it."""
         ...
 
-    def hear_completed(self, server: str, elicitation: str, *, running: bool) -> None:
-        """A page that the host was sent to is done with; `running`: its call is still under way."""
+    def on_elicitation_complete(self, server: str, elicitation: str, *, running: bool) -> None:
+        """Report that an elicitation by URL is complete; `running`: the call that asked for it has not ended."""
         ...
 
-    def standing(self) -> "Caller | None":
-        """The same host for what belongs to no call; None where it cannot be reached then."""
+    def for_session(self) -> "Caller | None":
+        """Return the caller for messages outside of this call; None if the host cannot be reached then."""
         ...
 
 
 class RunningCall:
-    """One call under way. Its clock stands still while its host is asked something.
+    """One running call. Its time limit is suspended while its host is asked something.
 
-    `latest` is how far progress may put its end off, on the loop's clock. `answered`: the server answered after the
-    call was given up, and so no longer works on it.
+    caller: the host; None for a request of our own.
+    questions: the requests of the server to the host that wait for an answer.
+    asked: the number of all such requests.
+    latest: the time of the event loop beyond which progress does not extend the limit.
+    answered: the server has answered after the call was given up, so that it no longer works on the call.
     """
 
     __slots__ = ("_clock", "_left", "answered", "asked", "caller", "latest", "questions")
@@ -81,11 +88,11 @@ class RunningCall:
         self._left = 0.0
 
     def answer(self) -> None:
-        """Note that the server answered, though nobody waits for it any more."""
+        """Take note that the server answered after the call was given up."""
         self.answered = True
 
     def extend(self, limit: float) -> None:
-        """It made progress: its time starts anew."""
+        """Restart the time limit: the call made progress."""
         if self.questions:
             self._left = min(limit, self.latest)
         else:
@@ -93,7 +100,7 @@ class RunningCall:
             self._clock.reschedule(min(now + limit, self.latest))
 
     def hold(self, question: "asyncio.Task[Any]") -> None:
-        """A person is asked: that takes the time it takes."""
+        """Suspend the time limit while a request waits for the host."""
         if not self.questions:
             now = asyncio.get_running_loop().time()
             self._left = (self._clock.when() or now) - now
@@ -102,7 +109,7 @@ class RunningCall:
         self.questions.add(question)
 
     def go_on(self, question: "asyncio.Task[Any]") -> None:
-        """That question is done with."""
+        """Resume the time limit, if this was the last request that waited for the host."""
         if question not in self.questions:
             return
         self.questions.discard(question)
@@ -112,6 +119,6 @@ class RunningCall:
             self._clock.reschedule(now + self._left)
 
     def end(self) -> set["asyncio.Task[Any]"]:
-        """The call is over; what it was still asking is returned."""
+        """End the call, and return the requests that still wait for the host."""
         left, self.questions = self.questions, set()
         return left

@@ -1,4 +1,4 @@
-"""The port between a link and whatever carries its messages."""
+"""The port between an upstream and its transports: what a connection can do, and what it reports."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,15 +13,15 @@ from aggregator.upstream.process.process import Reaper
 from aggregator.wire.codec import decode_cut
 from aggregator.wire.peer import OnProgress
 
-# Deeper than any tool that is shown: what is cut here is left out there.
+# Levels that are kept of an answer that nests too deeply: more than any tool that is listed has.
 _LEVELS_KEPT: Final = 400
 
 
 class Connection(Protocol):
-    """An open way to one upstream. Leaving the context that opened it closes everything it holds."""
+    """An open connection to one upstream. Leaving the context that opened it closes all it holds."""
 
     ended: asyncio.Future[str]
-    """Done when the connection is over, with the reason in words an operator understands."""
+    """Done when the connection has ended, with the reason for an operator."""
 
     async def request(
         self,
@@ -31,31 +31,31 @@ class Connection(Protocol):
         headers: Mapping[str, str] | None = None,
         origin: RunningCall | None = None,
     ) -> dict[str, Any]:
-        """One request and its result; cancelling the wait cancels it upstream in the way of the era.
+        """Send one request and return its result; cancelling the wait cancels the request upstream, as its era does.
 
-        `headers` are for transports that have some (`Mcp-Param-*`), `origin` for those that can tell what the upstream
-        says on account of this request.
+        headers: `Mcp-Param-*`, for transports that have headers.
+        origin: the call, for transports that can tell which messages of the upstream belong to this request.
 
         Raises:
             RpcError: the upstream's error response.
-            PeerGone: the connection ended before an answer.
+            PeerGone: the connection ended before the answer.
             AnswerTooDeep: the answer cannot be read whole.
-            SessionExpired: the upstream forgot our session; nothing was run.
-            UpstreamError: the transport's own verdict (refused, unavailable, not MCP).
+            SessionExpired: the upstream does not know our session; nothing was run.
+            UpstreamError: the transport failed: refused, unavailable, or not MCP.
         """
         ...
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Say something that has no answer; a connection that is gone swallows it."""
+        """Send a notification; it is dropped if the connection has ended."""
         ...
 
     def speak(self, version: str) -> None:
-        """From now on the connection speaks this revision (HTTP puts it in headers and cancels by its rules)."""
+        """Use this revision from now on: HTTP sends it in headers, and cancels by its rules."""
         ...
 
 
 class SessionExpired(Exception):
-    """HTTP 404 for our session id: a new session has to be initialized (L/basic/transports)."""
+    """An HTTP 404 for our session id: a new session has to be initialized (L/basic/transports)."""
 
 
 def too_many_values(server: ServerConfig) -> UpstreamBadAnswer:
@@ -68,14 +68,14 @@ def too_many_values(server: ServerConfig) -> UpstreamBadAnswer:
 
 
 class AnswerTooDeep(UpstreamBadAnswer):
-    """An answer that nests deeper than can be read; `readable` is what is left of its result without the depths."""
+    """An answer that nests deeper than can be read; `readable` returns its result without the deepest levels."""
 
     def __init__(self, server: str, data: bytes) -> None:
         super().__init__(server, f"{server} sent an answer that is nested too deeply to be read.")
         self._data = data
 
     def readable(self) -> dict[str, Any]:
-        """The result, cut; empty when there is none. Takes a second for a large one: call it in a thread."""
+        """Return the result, cut; empty if there is none. Takes a second for a large one: call it in a thread."""
         try:
             message = decode_cut(self._data, _LEVELS_KEPT, self.server)
         except ValueError:
@@ -85,12 +85,11 @@ class AnswerTooDeep(UpstreamBadAnswer):
 
 
 @dataclass(frozen=True, slots=True)
-class Inbound:
-    """What is done with what an upstream says on its own account: method, params, and the `origin` it belongs to where
-    the transport can tell."""
+class InboundHandlers:
+    """The handlers for requests and notifications of an upstream."""
 
     on_request: Callable[[str, dict[str, Any], RunningCall | None], Awaitable[dict[str, Any]]]
     on_notification: Callable[[str, dict[str, Any], RunningCall | None], None]
 
 
-Open = Callable[[ServerConfig, Inbound, Reaper], AbstractAsyncContextManager[Connection]]
+OpenTransport = Callable[[ServerConfig, InboundHandlers, Reaper], AbstractAsyncContextManager[Connection]]

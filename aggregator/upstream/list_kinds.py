@@ -1,4 +1,4 @@
-"""The kinds of lists that an upstream has, and how each is asked for (S/server, L/server)."""
+"""The kinds of lists that an upstream has, and the request for each (S/server, L/server)."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
@@ -7,20 +7,20 @@ Kind = Literal["tool", "resource", "template", "prompt"]
 
 
 class _ListMethod(NamedTuple):
-    """How a kind is listed: the method, the field of the result, and the capability that offers it."""
+    """The request for one kind of list: its method, the member of the result with the items, and the capability."""
 
     method: str
     field: str
     capability: str
 
 
-WAYS: Final[Mapping[Kind, _ListMethod]] = {
+LIST_METHODS: Final[Mapping[Kind, _ListMethod]] = {
     "tool": _ListMethod("tools/list", "tools", "tools"),
     "resource": _ListMethod("resources/list", "resources", "resources"),
     "template": _ListMethod("resources/templates/list", "resourceTemplates", "resources"),
     "prompt": _ListMethod("prompts/list", "prompts", "prompts"),
 }
-# What the news of a change is called, in the handshake eras and as a filter of 2026-07-28.
+# The filters of 2026-07-28 for changes of lists, by capability.
 LIST_CHANGE_FILTERS: Final[Mapping[str, str]] = {
     "tools": "toolsListChanged",
     "prompts": "promptsListChanged",

@@ -1,14 +1,13 @@
-"""Owns every link and its task: starts them side by side, tells when something changed, ends them together.
+"""The supervisor of all upstreams: starts them side by side, reports changes, replaces and ends them.
 
-Law: what is no longer configured takes no new calls at once, and ends when its calls have, or their time is up.
+Law: an upstream that is no longer configured takes no new calls; it ends when its calls have, or when their time is up.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Slices
@@ -18,28 +17,16 @@ from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.list_kinds import Kind
 from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.sessions.clients import DownstreamClients
-from aggregator.upstream.upstream import Upstream
+from aggregator.upstream.upstream import Upstream, UpstreamObserver
 
 log = logging.getLogger(__name__)
-
-
-class UpstreamObserver(Protocol):
-    """The part of the program that is notified by upstreams. `changed` and `resource_updated` are called at once."""
-
-    def changed(self) -> None:
-        """Take note that the state, the lists or the health of an upstream changed."""
-
-    async def examine(self, link: Upstream, kind: Kind, definitions: list[Any]) -> None:
-        """Examine a list before it counts, in slices."""
-
-    def resource_updated(self, link: Upstream, watched: list[str], uri: str) -> None:
-        """Take note that a resource changed. `uri` is as the upstream gave it, `watched` are the URIs subscribed to."""
 
 
 class Upstreams(dict[str, Upstream]):
     """The upstreams by server id, in config order. One that is ending is still found by its id.
 
-    `by_prefix` holds those in use by the prefix of their names, with "" for one without a prefix.
+    by_prefix: those by the prefix of their names, "" for none; one without a prefix only if it is enabled.
+    leaving: those that were taken out and end their calls, by server id.
     """
 
     def __init__(self) -> None:
@@ -47,12 +34,12 @@ class Upstreams(dict[str, Upstream]):
         self.leaving: dict[str, Upstream] = {}
         self.by_prefix: dict[str, Upstream] = {}
 
-    def replace(self, links: Mapping[str, Upstream]) -> None:
+    def replace(self, upstreams: Mapping[str, Upstream]) -> None:
         """Take these upstreams in place of the present ones; the object stays the same."""
         self.clear()
-        self.update(links)
+        self.update(upstreams)
         self.by_prefix.clear()
-        self.by_prefix.update(_prefixed(links.values()))
+        self.by_prefix.update(_prefixed(upstreams.values()))
 
     def __missing__(self, server: str) -> Upstream:
         if server in self.leaving:
@@ -61,182 +48,203 @@ class Upstreams(dict[str, Upstream]):
 
 
 class Supervisor:
-    """The links by server id, in config order, and by the prefix of their names: both change in place. Once `hurry` is
-    set, nothing that ends is waited for.
+    """The owner of all upstreams and their tasks. `upstreams` is filled, and changed in place.
 
-    `redact` takes out of what is told of one what no other may show. `recalls`: somebody will `recall` what they had.
-    `slices` runs long work in pieces.
+    hurry: once it is set, the end of an upstream is not waited for.
+    clients: the hosts that this process serves.
+    slices: runs long work in pieces.
     """
 
     def __init__(
         self,
         servers: Iterable[ServerConfig],
-        links: Upstreams,
+        upstreams: Upstreams,
         observer: UpstreamObserver,
         slices: Slices,
         redact: Redactor | None = None,
         *,
-        recalls: bool = False,
+        restores: bool = False,
     ) -> None:
+        """Build an upstream for each server.
+
+        redact: removes from texts about one server the secrets of all.
+        restores: `restore` will be called with the tools of earlier connections.
+        """
         self.hurry = asyncio.Event()
-        self._warden = Reaper(self.hurry)
-        self._recalls = recalls
+        self.clients = DownstreamClients()
+        self._reaper = Reaper(self.hurry)
+        self._restores = restores
         self._observer = observer
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._redact = redact
         self.slices = slices
         self._tasks = Tasks("the supervisor")
-        self._alive: dict[Upstream, asyncio.Task[None]] = {}
-        self.audience = DownstreamClients()
-        self._links = links
-        links.replace({server.id: self._link(server) for server in servers})
+        self._running: dict[Upstream, asyncio.Task[None]] = {}
+        self._upstreams = upstreams
+        upstreams.replace({server.id: self._build(server) for server in servers})
 
     @property
-    def links(self) -> Mapping[str, Upstream]:
-        return self._links
+    def upstreams(self) -> Mapping[str, Upstream]:
+        """The upstreams by server id, in config order."""
+        return self._upstreams
 
     @property
     def by_prefix(self) -> Mapping[str, Upstream]:
-        """Without a prefix only a link that is in use, since any name may be its."""
-        return self._links.by_prefix
+        """The upstreams by the prefix of their names; one without a prefix only if it is enabled."""
+        return self._upstreams.by_prefix
 
     def __repr__(self) -> str:
-        states = [link.state for link in self.links.values()]
+        states = [upstream.state for upstream in self.upstreams.values()]
         return f"<Supervisor {', '.join(f'{states.count(state)} {state}' for state in sorted(set(states)))}>"
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """All enabled links live inside."""
+        """Run all enabled upstreams inside the context."""
         async with self._tasks:
-            for link in self.links.values():
-                self._begin(link)
+            for upstream in self.upstreams.values():
+                self._begin(upstream)
             try:
                 yield
             finally:
                 await self.stop()
-                await self._warden.close()
+                await self._reaper.close()
 
     async def stop(self) -> None:
-        """End every link now, side by side, and with it what its calls wait for."""
-        self._warden.end()
+        """End every upstream now, side by side, and fail the calls that wait for it."""
+        self._reaper.end()
         await self._tasks.cancel()
 
     def reconfigure(self, servers: Iterable[ServerConfig], anew: Collection[str], drain: float) -> None:
-        """These servers from now on, in this order, those in `anew` (ids) on another connection.
+        """Replace the servers by these, in this order; those with an id in `anew` get a new connection.
 
-        What goes may end its calls, in at most `drain` seconds; what comes instead of it shows what that had.
+        An upstream that is taken out may end its calls, in at most `drain` seconds. One in its place shows the lists of
+        the old one until it has its own.
         """
-        before, now = dict(self._links), {}
+        before, now = dict(self._upstreams), {}
         for server in servers:
-            link = before.get(server.id)
-            if link is None or server.id in anew:
-                now[server.id] = new = self._link(server)
-                if link is not None:
-                    new.succeed(link)
-                new.looked_up()
+            upstream = before.get(server.id)
+            if upstream is None or server.id in anew:
+                now[server.id] = new = self._build(server)
+                if upstream is not None:
+                    new.replace(upstream)
+                new.restored()
             else:
-                now[server.id] = link
-                if link.config != server:
-                    link.amend(server)
-        self._links.replace(now)
-        for link in self._links.values():
-            if before.get(link.config.id) is not link:
-                self._begin(link)
-        for server_id, link in before.items():
-            if self._links.get(server_id) is not link and link in self._alive:
-                self._links.leaving[server_id] = link
-                self._tasks.start(self._retire(link, drain))
-        self._wake()
+                now[server.id] = upstream
+                if upstream.config != server:
+                    upstream.update(server)
+        self._upstreams.replace(now)
+        for upstream in self._upstreams.values():
+            if before.get(upstream.config.id) is not upstream:
+                self._begin(upstream)
+        for server_id, upstream in before.items():
+            if self._upstreams.get(server_id) is not upstream and upstream in self._running:
+                self._upstreams.leaving[server_id] = upstream
+                self._tasks.start(self._retire(upstream, drain))
+        self._notify_waiters()
 
-    def _link(self, server: ServerConfig) -> Upstream:
-        link = Upstream(server, self._warden, self._link_changed, self.audience, self._redact)
-        link.lists.slices = self.slices
-        link.lists.look_over = partial(self._observer.examine, link)
-        link.watch.told = partial(self._observer.resource_updated, link)
-        if not self._recalls:
-            link.looked_up()
-        return link
+    # -- what the upstreams report
 
-    def _begin(self, link: Upstream) -> None:
-        if link.config.enabled:
-            self._alive[link] = self._tasks.start(link.run())
+    def changed(self) -> None:
+        """Pass on that an upstream changed; see `UpstreamObserver`."""
+        self._notify_waiters()
+        self._observer.changed()
 
-    async def _retire(self, link: Upstream, drain: float) -> None:
-        """Nobody finds it any more; what runs in it may end."""
-        if not await link.quiet(drain):
-            log.warning("server %s is stopped with %d calls under way", link.config.id, link.in_flight)
-        running = self._alive.pop(link)
+    async def examine(self, upstream: Upstream, kind: Kind, items: list[Any]) -> None:
+        """Pass on a list; see `UpstreamObserver`."""
+        await self._observer.examine(upstream, kind, items)
+
+    def resource_updated(self, upstream: Upstream, watched: list[str], uri: str) -> None:
+        """Pass on an update of a resource; see `UpstreamObserver`."""
+        self._observer.resource_updated(upstream, watched, uri)
+
+    # -- one upstream
+
+    def _build(self, server: ServerConfig) -> Upstream:
+        upstream = Upstream(server, self._reaper, self, self.slices, self.clients, self._redact)
+        if not self._restores:
+            upstream.restored()
+        return upstream
+
+    def _begin(self, upstream: Upstream) -> None:
+        if upstream.config.enabled:
+            self._running[upstream] = self._tasks.start(upstream.run())
+
+    async def _retire(self, upstream: Upstream, drain: float) -> None:
+        """End an upstream that was taken out, once its calls have ended or `drain` seconds are over."""
+        if not await upstream.wait_unused(drain):
+            log.warning("server %s is stopped with %d calls under way", upstream.config.id, upstream.in_flight)
+        running = self._running.pop(upstream)
         running.cancel()
         await asyncio.wait([running])
-        if self._links.leaving.get(link.config.id) is link:
-            del self._links.leaving[link.config.id]
+        if self._upstreams.leaving.get(upstream.config.id) is upstream:
+            del self._upstreams.leaving[upstream.config.id]
 
-    def tell_alone(self, host: Hashable, method: str) -> None:
-        """Pass a notification of a host on to the servers that have a connection for it alone."""
-        for link in self.links.values():
-            self._tasks.start(link.tell_alone(host, method))
+    # -- hosts and stored lists
 
-    async def recall(self, known: Mapping[str, list[Any]]) -> None:
-        """Show these definitions by server id, as far as a server is still starting."""
+    def notify_dedicated(self, host: Hashable, method: str) -> None:
+        """Pass a notification of a host on to the upstreams that have a connection for it alone."""
+        for upstream in self.upstreams.values():
+            self._tasks.start(upstream.notify_dedicated(host, method))
+
+    async def restore(self, known: Mapping[str, list[Any]]) -> None:
+        """Show the tools of earlier connections, by server id, for upstreams that are still starting."""
         for server, definitions in known.items():
-            if (link := self._links.get(server)) is not None:
-                await self._observer.examine(link, "tool", definitions)
+            if (upstream := self._upstreams.get(server)) is not None:
+                await self.examine(upstream, "tool", definitions)
         for server, definitions in known.items():
-            if (link := self._links.get(server)) is not None:
-                link.recall(definitions)
-        for link in self.links.values():
-            link.looked_up()
-        self._tell()
+            if (upstream := self._upstreams.get(server)) is not None:
+                upstream.restore(definitions)
+        for upstream in self.upstreams.values():
+            upstream.restored()
+        self.changed()
 
-    async def settled(self, at_most: float, between: float) -> None:
-        """Wait for the links that are on their way and not shown yet: `at_most` seconds in all, and once one is shown
-        only `between` seconds for each next one."""
+    # -- waiting
+
+    async def wait_listed(self, at_most: float, between: float) -> None:
+        """Wait for the upstreams that are being connected and whose tools are not known.
+
+        at_most: seconds in all.
+        between: seconds for each further upstream, once one is listed.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + at_most
-        while starting := [link for link in self.links.values() if link.settles]:
-            some_shown = any(link.shown for link in self.links.values())
-            if not await self._news_until(min(deadline, loop.time() + between) if some_shown else deadline):
-                names = ", ".join(link.config.id for link in starting)
+        while starting := [upstream for upstream in self.upstreams.values() if upstream.holds_first_list]:
+            some_listed = any(upstream.listed for upstream in self.upstreams.values())
+            if not await self._wait_changed(min(deadline, loop.time() + between) if some_listed else deadline):
+                names = ", ".join(upstream.config.id for upstream in starting)
                 log.info("the list goes out without %s, still connecting", names)
                 return
 
-    async def all_tried(self, at_most: float | None = None) -> None:
-        """Wait until every link has come up or failed once; `connect_timeout` bounds each."""
+    async def wait_all_tried(self, at_most: float | None = None) -> None:
+        """Wait until every upstream has been connected or has failed once; `connect_timeout` bounds each."""
         deadline = None if at_most is None else asyncio.get_running_loop().time() + at_most
-        while self._starting() and await self._news_until(deadline):
+        while self._starting() and await self._wait_changed(deadline):
             pass
 
-    async def tried(self, link: Upstream, at_most: float) -> None:
-        """The same for one, or what has come in its place."""
-        deadline, server = asyncio.get_running_loop().time() + at_most, link.config.id
-        while self._links.get(server, link).state == "starting" and await self._news_until(deadline):
+    async def wait_tried(self, upstream: Upstream, at_most: float) -> None:
+        """Wait until one upstream, or its replacement, has been connected or has failed once."""
+        deadline, server = asyncio.get_running_loop().time() + at_most, upstream.config.id
+        while self._upstreams.get(server, upstream).state == "starting" and await self._wait_changed(deadline):
             pass
 
     def _starting(self) -> list[Upstream]:
-        return [link for link in self.links.values() if link.state == "starting"]
+        return [upstream for upstream in self.upstreams.values() if upstream.state == "starting"]
 
-    async def _news_until(self, deadline: float | None) -> bool:
-        """Whether a link changed before the deadline."""
-        news = self._news
+    async def _wait_changed(self, deadline: float | None) -> bool:
+        """Return True if an upstream changed before the deadline."""
+        changed = self._changed
         try:
             async with asyncio.timeout_at(deadline):
-                await news.wait()
+                await changed.wait()
         except TimeoutError:
             return False
         return True
 
-    def _link_changed(self, link: Upstream) -> None:
-        self._tell()
-
-    def _tell(self) -> None:
-        self._wake()
-        self._observer.changed()
-
-    def _wake(self) -> None:
-        # A new event each time: everyone who waits hears of this change, and nobody of an older one.
-        self._news.set()
-        self._news = asyncio.Event()
+    def _notify_waiters(self) -> None:
+        # A new event each time, so that each waiter sees the changes since it began to wait, and no older ones.
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
-def _prefixed(links: Iterable[Upstream]) -> dict[str, Upstream]:
-    return {link.config.prefix: link for link in links if link.config.prefix or link.config.enabled}
+def _prefixed(upstreams: Iterable[Upstream]) -> dict[str, Upstream]:
+    return {one.config.prefix: one for one in upstreams if one.config.prefix or one.config.enabled}

@@ -1,251 +1,235 @@
-"""One upstream through its states: connect, greet, list, serve calls, notice the end, come back."""
+"""One upstream: its parts, the requests that are sent to it, and the session that each of them uses."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Hashable, Mapping
-from contextlib import AsyncExitStack, suppress
-from typing import Any, Final
+from collections.abc import Hashable, Mapping
+from contextlib import suppress
+from typing import Any, Final, Protocol
 
 from aggregator.config.model import ServerConfig
-from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.errors import RpcError, UpstreamBusy, UpstreamError, UpstreamUnavailable
+from aggregator.domain.bounds.slices import Slices
+from aggregator.domain.errors import UpstreamBusy, UpstreamUnavailable
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.caller import Caller
-from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.health.health import Health, is_silence
-from aggregator.upstream.lifecycle import failures as setback
-from aggregator.upstream.lifecycle.failures import Failure
 from aggregator.upstream.lifecycle.idle import IdleStop
 from aggregator.upstream.lifecycle.reconnect_loop import ReconnectLoop
 from aggregator.upstream.lifecycle.state import UpstreamState
 from aggregator.upstream.lifecycle.states import State, StateAndReason
-from aggregator.upstream.list_kinds import LISTS_CHANGED, WAYS
+from aggregator.upstream.list_kinds import LIST_METHODS, LISTS_CHANGED, Kind
 from aggregator.upstream.lists.lists import UpstreamLists
 from aggregator.upstream.lists.subscriptions import UpstreamSubscriptions
-from aggregator.upstream.process.launch import launched
-from aggregator.upstream.process.process import ChildProcess, Reaper
-from aggregator.upstream.redaction import discretion
+from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.redaction import server_redaction
 from aggregator.upstream.sessions import request as errands
 from aggregator.upstream.sessions.clients import DownstreamClients
-from aggregator.upstream.sessions.connect import Connector, UpstreamSession
+from aggregator.upstream.sessions.connect import Connector
 from aggregator.upstream.sessions.isolation import IsolatedSessions
-from aggregator.upstream.sessions.negotiate import Negotiated, negotiate
+from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.request import OutgoingRequest
-from aggregator.upstream.transports.connection_end import end_of
-from aggregator.wire.peer import OnProgress, PeerGone
+from aggregator.upstream.sessions.session import UpstreamSession
+from aggregator.upstream.shared_connection import SharedConnection
+from aggregator.wire.peer import OnProgress
 
 log = logging.getLogger(__name__)
 
-_COMING: Final = frozenset({"starting", "reconnecting"})  # a connection is on its way, or will be in a moment
+# In these states a connection is being made, or will be in a moment.
+_CONNECTING: Final = frozenset({"starting", "reconnecting"})
+
+
+class UpstreamObserver(Protocol):
+    """The part of the program that upstreams report to. `changed` and `resource_updated` are called at once."""
+
+    def changed(self) -> None:
+        """Take note that the state, the lists or the health of an upstream changed."""
+
+    async def examine(self, upstream: "Upstream", kind: Kind, items: list[Any], /) -> None:
+        """Work through a list before it takes effect, in slices."""
+
+    def resource_updated(self, upstream: "Upstream", watched: list[str], uri: str, /) -> None:
+        """Take note of an update. `uri` is as the server gave it, `watched` are the subscribed URIs it is about."""
 
 
 class Upstream:
-    """`run` owns everything; the rest of the program calls `call` and reads the attributes."""
+    """One server as the aggregator supervises it. `run` owns its tasks; `call` sends a request to it.
+
+    config: as it is now.
+    lifecycle: its state; moved by the reconnect loop alone.
+    shared: the connection that its callers share.
+    lists, subscriptions, health: what is known of it while it is connected.
+    redaction: removes secrets from texts about it.
+    calls, in_flight, refused: requests that were sent, that are running, and that exceeded `max_pending`.
+    """
 
     def __init__(
         self,
         config: ServerConfig,
-        warden: Reaper,
-        changed: Callable[["Upstream"], None],
-        audience: DownstreamClients | None = None,
+        reaper: Reaper,
+        observer: UpstreamObserver,
+        slices: Slices,
+        clients: DownstreamClients | None = None,
         redact: Redactor | None = None,
     ) -> None:
-        audience = audience or DownstreamClients()
-        self.config = config
-        self.discreet = discretion(config, redact)
-        off = config.disabled_reason or ("" if config.enabled else "disabled in the config")
-        first = StateAndReason("starting" if config.enabled else "disabled", off, time.time())
-        self.life = UpstreamState(config.id, first, lambda: self.config.grace, lambda: changed(self), self.discreet)
-        self.lists = UpstreamLists(config, lambda: changed(self), self.discreet)
-        self.watch = UpstreamSubscriptions(config.id)
-        self.health = Health(lambda: self.config, lambda: changed(self))
-        self.greeting: Negotiated | None = None
-        self.transport: str | None = None
-        self.connect_seconds: float | None = None
-        self._warden = warden
-        self._way_in = Connector(config, warden, self._hear, self.discreet)
-        self._front = audience.front
-        self._shared = config.isolation == "shared"
-        self._apart = IsolatedSessions(config, self._way_in, audience, self._hear, self.lists.renew)
-        self._rest = IdleStop(lambda: self.config)
-        self._session: UpstreamSession | None = None
-        # Done when the connection is to end: with the reason, or None when it comes to rest.
-        self._lost: asyncio.Future[str | None] | None = None
-        self._renewing = asyncio.Lock()
-        self.in_flight = 0
+        clients = clients or DownstreamClients()
+        current = self._current = CurrentConfig(config)
+        redaction = self.redaction = server_redaction(config, redact)
+        why = config.disabled_reason or ("" if config.enabled else "disabled in the config")
+        first = StateAndReason("starting" if config.enabled else "disabled", why, time.time())
+        self._observer = observer
+        self.lists = UpstreamLists(current, observer.changed, redaction, slices, self._examine)
+        self.subscriptions = UpstreamSubscriptions(config.id, self._resource_updated)
+        self.health = Health(current, observer.changed)
+        self.lifecycle = UpstreamState(current, first, observer.changed, redaction)
+        self._idle = IdleStop(current)
+        self._loop = ReconnectLoop(current, self.lifecycle, self._idle)
+        connector = Connector(config, reaper, self._on_notification, redaction)
+        self._isolated = IsolatedSessions(current, connector, clients, self._on_notification, self.lists.read_again)
+        self._one_session = config.isolation == "shared"
         self.calls = 0
+        self.in_flight = 0
         self.refused = 0
-        self.reconnects = 0
+        self.shared = SharedConnection(
+            current,
+            self._loop,
+            self,
+            reaper=reaper,
+            clients=clients,
+            connector=connector,
+            isolated=self._isolated,
+            lists=self.lists,
+            subscriptions=self.subscriptions,
+            health=self.health,
+            idle=self._idle,
+        )
 
     def __repr__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
-        return f"<Link {self.config.id} {self.state}{why}, {self.in_flight} in flight>"
+        return f"<Upstream {self.config.id} {self.state}{why}, {self.in_flight} in flight>"
+
+    # -- how it is
+
+    @property
+    def config(self) -> ServerConfig:
+        """The configuration of the server as it is now."""
+        return self._current.value
 
     @property
     def state(self) -> State:
-        """Where it is in the table of `states`."""
-        return self.life.state
+        """The state of the table in `lifecycle.states`."""
+        return self.lifecycle.state
 
     @property
     def reason(self) -> str:
-        """Why it is in that state, and when it is tried again; empty where there is nothing to say."""
-        return self.life.condition.told(time.time())
+        """The reason for the state, and the time of the next attempt; empty where there is neither."""
+        return self.lifecycle.current.text(time.time())
 
     @property
     def since(self) -> float:
-        """Since when it is, in seconds since 1970."""
-        return self.life.condition.since
+        """The time of the last transition, in seconds since 1970."""
+        return self.lifecycle.current.since
+
+    @property
+    def listed(self) -> bool:
+        """True if its tools are listed and callable, be they known from an earlier connection."""
+        return self.lifecycle.listed
+
+    @property
+    def holds_first_list(self) -> bool:
+        """True if a first list should wait: it is being connected for the first time, and its tools are not known."""
+        return self.state == "starting" and not self.listed and not self.lifecycle.tried
+
+    @property
+    def greeting(self) -> Negotiated | None:
+        """The description that the server gave of itself when it was connected last; None before."""
+        return self.shared.greeting
+
+    @property
+    def transport(self) -> str | None:
+        """The transport of the latest connection; None before the first."""
+        return self.shared.transport
+
+    @property
+    def connect_seconds(self) -> float | None:
+        """The seconds that the latest connection took; None before the first."""
+        return self.shared.connect_seconds
+
+    @property
+    def reconnects(self) -> int:
+        """The number of connections after the first."""
+        return self._loop.reconnects
 
     @property
     def definitions(self) -> list[Any]:
-        """Its tools, as it has them."""
+        """The definitions of its tools, as the server has them."""
         return self.lists["tool"]
 
     @definitions.setter
     def definitions(self, definitions: list[Any]) -> None:
         self.lists.put("tool", definitions)
 
-    @property
-    def shown(self) -> bool:
-        """Whether its tools are listed and callable: also before it has answered, where it is known what it had."""
-        return self.life.shown
+    def unavailable(self) -> UpstreamUnavailable:
+        """Return the error for a request that cannot be sent now."""
+        return self.lifecycle.unavailable()
 
-    @property
-    def settles(self) -> bool:
-        """Whether a first list waits for it: it is on its way for the first time, and nobody knows what it has."""
-        return self.state == "starting" and not self.shown and not self.life.tried
-
-    # -- what it had when it was last seen
-
-    def recall(self, definitions: list[Any]) -> None:
-        """Take what it had when it was last connected, until it has answered or turns out to be away."""
-        if self.state == "starting" and self._session is None:
-            self.definitions = definitions
-            self.life.known = True
-
-    def looked_up(self) -> None:
-        """Whatever was to be recalled has been."""
-        self._rest.looked_up()
-
-    # -- another configuration
-
-    def amend(self, config: ServerConfig) -> None:
-        """What its tools are, or how long things may take, is other than before; the connection stays."""
-        self.config = self.lists.config = self._apart.config = config
-        self._rest.amended()
-
-    def succeed(self, other: "Upstream") -> None:
-        """Show what the link had in whose place this one comes, until it knows better."""
-        if other.shown:
-            self.recall(other.definitions)
-            for kind in WAYS:
-                self.lists.put(kind, other.lists[kind])
-
-    async def quiet(self, limit: float) -> bool:
-        """Wait until no call is under way, at most `limit` seconds; whether none is."""
-        return await self._rest.free(limit)
-
-    def wake(self) -> None:
-        """Start it, should it be asleep."""
-        self._rest.need()
-        self.life.wake()
-
-    def stay(self, seconds: float) -> None:
-        """Somebody is asked something on its account: it is not to come to rest before."""
-        self._rest.stay(seconds)
-
-    # -- the life of a link
+    # -- life cycle
 
     async def run(self) -> None:
         """Connect, and connect again, until cancelled."""
-        await ReconnectLoop(lambda: self.config, self.life, self._rest, self._once, self._apart.close).run()
+        await self._loop.run(self.shared)
 
-    async def _once(self) -> Failure | None:
-        """One connection, and why it ended or could not be made; None if it came to rest."""
-        try:
-            async with AsyncExitStack() as stack:
-                try:
-                    return await self._live(stack)
-                except asyncio.CancelledError:
-                    self.life.end()
-                    self._apart.end()  # side by side with what the stack closes
-                    raise
-        except UpstreamError as error:
-            return setback.failed(self.config, error)
-        except Exception as error:
-            log.exception("%s: connecting failed in a way nobody foresaw", self.config.id)
-            return Failure(f"{type(error).__name__}: {error}")
+    def start(self) -> None:
+        """Start the upstream if it is stopped: it is needed."""
+        self._idle.need()
+        self._loop.start()
 
-    async def _live(self, stack: AsyncExitStack) -> Failure | None:
-        """The same; `stack` closes what was opened."""
-        began = time.monotonic()
-        child: ChildProcess | None = None
-        try:
-            async with asyncio.timeout(self.config.connect_timeout):
-                config, child = await stack.enter_async_context(launched(self.config, self._warden))
-                session = await self._way_in.enter(stack, config, child, self._front())
-                self._apart.begin(config)
-                await self.lists.begin(await self._apart.lister(session))
-        except (TimeoutError, RpcError, PeerGone, SessionExpired, UpstreamError) as error:
-            if isinstance(error, TimeoutError):
-                self._way_in.timed_out()
-            obituary = child.obituary() if child is not None and child.exited.done() else None
-            return setback.failed(self.config, error, obituary)
-        now, calls = time.monotonic(), self.calls
-        self.connect_seconds = now - began
-        self.greeting, self.transport = session.greeting, session.transport
-        self._session = session
-        self._lost = asyncio.get_running_loop().create_future()
-        try:
-            async with Tasks(f"server {self.config.id}") as tasks:
-                for kind in WAYS:
-                    tasks.start(self.lists.keep(kind, self._lister, self._lose))
-                tasks.start(self.watch.keep(lambda: self._session, self._lose))
-                tasks.start(self.health.keep(lambda: self._session, self._lose, lambda: self.in_flight > 0))
-                if session.greeting.era == "modern":
-                    tasks.start(self.lists.listen(session, self._lose))
-                await self.lists.others_read()
-                if not (session.over or self._lost.done()):
-                    self.reconnects += self.state != "starting"
-                    self._rest.begin()
-                    self.life.move("connected")
-                    tasks.start(self._rest_when_idle(session, self._lost))
-                reason = await end_of(session.connection.ended, self._lost, child)
-                # Before what is left of it is cleared away, which may take a while.
-                if reason is not None and self._session is not None:
-                    self._lose(self._session, reason)
-        finally:
-            self._session = None
-        if reason is None:
-            return None
-        ended = child.exited.done() if child is not None else session.over and self.transport == "stdio"
-        # What dies of a call has lived: it is not to be kept from other callers for that.
-        died = ended and self.calls == calls
-        return Failure(reason, died=died, served=time.monotonic() - now)
+    def keep_alive(self, seconds: float) -> None:
+        """Let the upstream run for so long without use: a person is asked something on its behalf."""
+        self._idle.keep_alive(seconds)
 
-    async def _rest_when_idle(self, session: UpstreamSession, lost: asyncio.Future[str | None]) -> None:
-        """Come to rest once nobody has used it for long. Whoever comes after that starts it anew."""
-        await self._rest.idle(lambda: self._wanted(session))
-        if not lost.done():
-            self._session = None
-            lost.set_result(None)
-            self.life.move("rest", self._rest.told())
+    async def wait_unused(self, limit: float) -> bool:
+        """Wait until no request is running, at most `limit` seconds; return True if none is."""
+        return await self._idle.wait_unused(limit)
 
-    def _wanted(self, session: UpstreamSession) -> bool:
-        """Whether it is needed though no call is under way: somebody subscribed, or is being asked something."""
-        return self.watch.wanted or session.callers.busy or self._apart.busy
+    def restore(self, definitions: list[Any]) -> None:
+        """Show the tools of an earlier connection, until the upstream has listed its own or turns out to be away."""
+        if self.state == "starting" and self.shared.session is None:
+            self.definitions = definitions
+            self.lifecycle.known = True
 
-    # -- what the upstream says on its own account
+    def restored(self) -> None:
+        """Take note that the stored tools have been restored, or that there are none."""
+        self._idle.restored()
 
-    def _hear(self, method: str, params: dict[str, Any]) -> None:
-        self.health.hear()
+    def update(self, config: ServerConfig) -> None:
+        """Take another configuration that needs no new connection."""
+        self._current.value = config
+        self._idle.reconfigured()
+
+    def replace(self, other: "Upstream") -> None:
+        """Show the lists of the upstream that this one replaces, until it has listed its own."""
+        if other.listed:
+            self.restore(other.definitions)
+            for kind in LIST_METHODS:
+                self.lists.put(kind, other.lists[kind])
+
+    # -- messages of the server
+
+    def _on_notification(self, method: str, params: dict[str, Any]) -> None:
+        self.health.on_message()
         if method in LISTS_CHANGED:
-            self._apart.told = None
-        if not (self.lists.hear(method) or self.watch.hear(method, params)):
+            self._isolated.list_changed = None
+        if not (self.lists.on_notification(method) or self.subscriptions.on_notification(method, params)):
             log.debug("%s sent %.100s, which means nothing here", self.config.id, method)
 
-    # -- calls
+    def _resource_updated(self, watched: list[str], uri: str) -> None:
+        self._observer.resource_updated(self, watched, uri)
+
+    async def _examine(self, kind: Kind, items: list[Any]) -> None:
+        await self._observer.examine(self, kind, items)
+
+    # -- requests
 
     async def call(
         self,
@@ -256,18 +240,21 @@ class Upstream:
         headers: Mapping[str, str] | None = None,
         caller: Caller | None = None,
     ) -> dict[str, Any]:
-        """One request to this upstream and its result; `params` carries no hop-local `_meta`. `caller` is for whom it
-        is: without one, nobody can be asked anything.
+        """Send one request and return its result.
+
+        params: without the `_meta` of a hop.
+        limit: seconds for all of it.
+        caller: the host that the request is for; without one, the server can ask no host.
 
         Raises:
-            UpstreamRpcError: the upstream's own error, to be relayed whole.
-            UpstreamError: it is away, too slow, gone in the middle, or answered nonsense.
+            UpstreamRpcError: the error of the server, to be relayed whole.
+            UpstreamError: the server is away, too slow, lost during the request, or answered nonsense.
         """
-        if self._rest.uses >= self.config.max_pending:
+        if self._idle.uses >= self.config.max_pending:
             self.refused += 1
             raise UpstreamBusy(self.config.id, self.config.max_pending)
         errand = OutgoingRequest(method, params, limit, on_progress, headers, caller)
-        with self._rest.use():
+        with self._idle.use():
             began = time.monotonic()
             session = await self._session_for(caller, limit)
             if caller is not None:
@@ -278,123 +265,97 @@ class Upstream:
                 left = limit - (time.monotonic() - began)
                 if not session.over or left <= 0:
                     raise
-                # Nothing was sent: only now did it show that the connection was gone.
+                # Nothing was sent: it showed only now that the connection had ended.
                 errand.limit = left
                 return await self._send(errand, await self._session_for(caller, left))
 
     async def _send(self, errand: OutgoingRequest, session: UpstreamSession) -> dict[str, Any]:
-        # The health of the connection for all says nothing of a process that is somebody's own.
-        alone = session is not self._session and not session.cheap
+        # The health of the shared connection says nothing of a process that one host has for itself.
+        alone = session is not self.shared.session and not session.cheap
         began = self.health.begin(alone=alone)
         if errand.on_progress is not None:
-            errand.on_progress = self.health.hearing(errand.on_progress)
+            errand.on_progress = self.health.watching(errand.on_progress)
         self.calls += 1
         self.in_flight += 1
         try:
-            result = await errands.run(errand, self.config, session, self._renew, self.discreet)
+            result = await errands.run(errand, self.config, session, self._renew, self.redaction)
         except BaseException as error:
             self.health.failed(began, error, alone=alone)
             if alone and is_silence(error):
-                self._apart.unanswered(session)
+                self._isolated.unanswered(session)
             raise
         finally:
             self.in_flight -= 1
         self.health.answered(began, alone=alone)
         if alone:
-            self._apart.answered(session)
+            self._isolated.answered(session)
         return result
 
     async def _session_for(self, caller: Caller | None, limit: float) -> UpstreamSession:
-        session = self._session
+        """Return the session for a request of this caller: the shared one, or an isolated one."""
+        session = self.shared.session
         if session is None or session.over:
-            session = await self._come_back(limit)
-        if caller is not None and not (self._shared and session.fits(caller)):
-            with self.discreet.hushed():
-                session = await self._apart.session(caller, session, limit)
+            session = await self._wait_for_session(limit)
+        if caller is not None and not (self._one_session and session.fits(caller)):
+            with self.redaction.hushed():
+                session = await self._isolated.session(caller, session, limit)
         return session
 
-    async def agrees_to_tell(self, uri: str, limit: float) -> None:
-        """Wait until the upstream has agreed to tell of changes of a resource that `watch` wants.
-
-        Raises:
-            UpstreamRpcError: it refuses.
-            UpstreamError: it is away, or too slow.
-        """
-        with self._rest.use():
-            if self._session is None or self._session.over:
-                await self._come_back(limit)
-            with self.discreet.hushed():
-                await self.watch.agreed(uri, limit)
-
-    def left(self, host: Hashable) -> None:
-        """A host's session is over, and with it the connection that was its own."""
-        self._apart.left(host)
-
-    async def tell_alone(self, host: Hashable, method: str) -> None:
-        """Pass a notification of a host on where nobody else is behind the connection."""
-        mine = self._apart.of_host(host)
-        owner = self._session.callers.owner if self._session is not None else None
-        if self._session is not None and owner is not None and (only := owner()) is not None and only.host == host:
-            mine.append(self._session)
-        for session in mine:
-            if session.greeting.era == "legacy":
-                await session.connection.notify(method)
-
-    async def list_again(self) -> None:
-        """Read its tools now: what was known of them was wrong."""
-        if (session := await self._lister()) is not None:
-            await self.lists.refresh(session, "tool", self._lose)
-
-    async def _lister(self) -> UpstreamSession | None:
-        """Return the session to read lists over; None while there is none."""
-        return await self._apart.lister(self._session) if self._session is not None else None
-
-    async def _come_back(self, limit: float) -> UpstreamSession:
-        """The session once it is there: a start is given the time of the call, a reconnection `reconnect_wait`."""
-        if self._session is not None and self._session.over:
-            self._lose(self._session, self._session.connection.ended.result())
+    async def _wait_for_session(self, limit: float) -> UpstreamSession:
+        """Wait for the shared session: `limit` seconds for a start, `reconnect_wait` for a reconnection."""
+        session = self.shared.session
+        if session is not None and session.over:
+            self.shared.lose(session, session.connection.ended.result())
         if self.state == "reconnecting":
             limit = min(limit, self.config.reconnect_wait)
         with suppress(TimeoutError):
             async with asyncio.timeout(limit):
-                while self._session is None and (self.life.asleep or self.state in _COMING):
-                    self.wake()
-                    await self.life.moved()
-        if self._session is None:
-            raise self.away()
-        return self._session
-
-    def away(self) -> UpstreamUnavailable:
-        """Why it cannot be asked anything now."""
-        return self.life.away()
+                while self.shared.session is None and (self.lifecycle.startable or self.state in _CONNECTING):
+                    self.start()
+                    await self.lifecycle.changed()
+        if self.shared.session is None:
+            raise self.unavailable()
+        return self.shared.session
 
     async def _renew(self, session: UpstreamSession, limit: float) -> UpstreamSession:
-        """A new session, initialized on the same connection, once however many calls ask for it."""
-        if self._apart.has(session):
-            return await self._apart.renew(session)
-        async with self._renewing:
-            if self._session is session and not session.over:
-                log.info("%s no longer knows our session; a new one is initialized", self.config.id)
-                try:
-                    greeting = await negotiate(self.config.id, session.connection, "legacy", session.declare)
-                except (RpcError, UpstreamError) as error:
-                    # Something else than before answers there.
-                    self._lose(session, f"its session could not be renewed: {error}")
-                else:
-                    # It may have been lost meanwhile, and is not to come back then.
-                    if self._session is session:
-                        self._session = session.renewed(greeting)
-                        self.greeting = self._session.greeting
-                        self.lists.renew()
-                        self.watch.forget()
-        renewed = self._session
-        return renewed if renewed is not None and not renewed.over else await self._come_back(limit)
+        """Return a new session in place of one that the server no longer knows."""
+        if self._isolated.has(session):
+            return await self._isolated.renew(session)
+        await self.shared.renew(session)
+        renewed = self.shared.session
+        return renewed if renewed is not None and not renewed.over else await self._wait_for_session(limit)
 
-    def _lose(self, session: UpstreamSession, reason: str) -> None:
-        """From now on no call gets this session; `run` makes the next."""
-        if self._session is session and self._lost is not None and not self._lost.done():
-            self._session = None
-            self._lost.set_result(reason)
-            self.life.move("lost" if self.state == "ready" else "failed", reason)
-        else:
-            self._apart.lose(session)
+    async def wait_subscribed(self, uri: str, limit: float) -> None:
+        """Wait until the server has agreed to a resource subscription that is wanted.
+
+        Raises:
+            UpstreamRpcError: the server refuses.
+            UpstreamError: the server is away, or too slow.
+        """
+        with self._idle.use():
+            if self.shared.session is None or self.shared.session.over:
+                await self._wait_for_session(limit)
+            with self.redaction.hushed():
+                await self.subscriptions.agreed(uri, limit)
+
+    async def read_tools_again(self) -> None:
+        """Read its tools now: a call has shown that they are not as listed."""
+        if (session := await self.shared.for_lists()) is not None:
+            await self.lists.refresh(session, "tool", self.shared)
+
+    # -- hosts
+
+    def host_left(self, host: Hashable) -> None:
+        """Close the connections of a host whose session has ended."""
+        self._isolated.host_left(host)
+
+    async def notify_dedicated(self, host: Hashable, method: str) -> None:
+        """Send a notification of a host over the connections that are for this host alone."""
+        dedicated = self._isolated.of_host(host)
+        session = self.shared.session
+        owner = session.callers.owner if session is not None else None
+        if session is not None and owner is not None and (only := owner()) is not None and only.host == host:
+            dedicated.append(session)
+        for session in dedicated:
+            if session.greeting.era == "legacy":
+                await session.connection.notify(method)

@@ -1,4 +1,4 @@
-"""JSON in and out of plain Python objects, losing nothing a peer may send.
+"""JSON texts to plain Python objects and back, without loss of anything that a peer may send.
 
 msgspec keeps integers of any size; what it refuses (NaN, lone surrogates, which real servers do emit) goes through
 the standard library.
@@ -19,27 +19,27 @@ from aggregator.wire.values import VALUES_AT_MOST, check_count
 log = logging.getLogger(__name__)
 
 Raw = msgspec.Raw
-"""Bytes that already are JSON, placed as they are inside what is encoded."""
+"""Bytes that are JSON already; `encode` copies them into its output as they are."""
 
 _decoder: Final = msgspec.json.Decoder()
 _encoder: Final = msgspec.json.Encoder()
 _sorting: Final = msgspec.json.Encoder(order="sorted")
-# Servers that were told of for sending what is no JSON.
-_told: Final[set[str]] = set()
-# What nesting consists of; a string that has no end takes the rest, so that every scan is linear.
+# Servers whose numbers without a JSON form were logged.
+_logged: Final[set[str]] = set()
+# The tokens that nesting consists of; a string without an end takes the rest, so that every scan is linear.
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 class TooDeep(ValueError):
-    """The value nests deeper than can be read or written here."""
+    """A value that nests deeper than can be read or written here."""
 
 
 def decode(data: bytes | bytearray | memoryview, most: float = VALUES_AT_MOST) -> Any:
-    """The value of one JSON text, of `most` values at most.
+    """Return the value of one JSON text that holds at most `most` values.
 
     Raises:
-        ValueError: it is not JSON, or holds a number that cannot be passed on; `TooDeep` or `TooManyValues` when only
-            that is in the way.
+        ValueError: the text is not JSON, or holds a number that cannot be passed on.
+        TooDeep, TooManyValues: the text is JSON, but nests too deeply or is too large.
     """
     check_count(data, most)
     try:
@@ -48,25 +48,30 @@ def decode(data: bytes | bytearray | memoryview, most: float = VALUES_AT_MOST) -
         return _decode_slowly(data, _refused)
 
 
-def decode_heard(data: bytes, server: str, most: float = VALUES_AT_MOST) -> Any:
-    """The value of what an upstream sent. NaN, infinity and numbers too large for any reader are not finite in it, and
-    null once they are written: of that the log is told once for each server.
+def decode_received(data: bytes, server: str, most: float = VALUES_AT_MOST) -> Any:
+    """Return the value of a JSON text that an upstream sent, which holds at most `most` values.
+
+    NaN, infinity and numbers that are too large become floats that are not finite, and null when they are encoded; a
+    warning is logged once for each server.
 
     Raises:
-        ValueError: it is not JSON; `TooDeep` or `TooManyValues` when only that is in the way.
+        ValueError: the text is not JSON.
+        TooDeep, TooManyValues: the text is JSON, but nests too deeply or is too large.
     """
     check_count(data, most)
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):
-        return _decode_slowly(data, partial(_told_of, server))
+        return _decode_slowly(data, partial(_log_not_finite, server))
 
 
 def decode_cut(data: bytes, levels: int, server: str) -> Any:
-    """The value with null for whatever is nested more than `levels` deep: one pass, no recursion.
+    """Return the value of a JSON text with null for all that is nested more than `levels` deep.
+
+    One pass without recursion: takes a second for a text of many megabytes.
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: the text is not JSON.
     """
     kept: list[bytes] = []
     start = depth = 0
@@ -80,11 +85,11 @@ def decode_cut(data: bytes, levels: int, server: str) -> Any:
             depth -= 1
             if depth == levels:
                 start = token.end()
-    return decode_heard(b"".join((*kept, data[start:])), server, inf)
+    return decode_received(b"".join((*kept, data[start:])), server, inf)
 
 
 def _decode_slowly(data: bytes | bytearray | memoryview, not_finite: Callable[[str], float]) -> Any:
-    """`not_finite` is asked what becomes of a number that is none, or too large."""
+    """Decode with the standard library. `not_finite` returns, or refuses, the value of a number that no float holds."""
 
     def fraction(text: str) -> float:
         value = float(text)
@@ -106,18 +111,18 @@ def _refused(number: str) -> float:
     raise ValueError(f"{number:.40} is no number that JSON can carry")
 
 
-def _told_of(server: str, number: str) -> float:
-    if server not in _told:
-        _told.add(server)
+def _log_not_finite(server: str, number: str) -> float:
+    if server not in _logged:
+        _logged.add(server)
         log.warning("%s sends %.40s, which hosts could not read: they get null in its place", server, number)
     return float(number)
 
 
 def encode(value: Any) -> bytes:
-    """One JSON text without line breaks; what is no number there (NaN, infinity) is null.
+    """Return one JSON text without line breaks; NaN and infinity are null.
 
     Raises:
-        TooDeep: it is nested too deeply.
+        TooDeep: the value is nested too deeply.
     """
     try:
         return _encoder.encode(value)
@@ -126,10 +131,10 @@ def encode(value: Any) -> bytes:
 
 
 def encode_sorted(value: Any) -> bytes:
-    """The same with the names of every object in order: equal bytes for what differs in that order alone.
+    """Return one JSON text with the names of every object sorted: equal objects give equal bytes.
 
     Raises:
-        TooDeep: it is nested too deeply.
+        TooDeep: the value is nested too deeply.
     """
     try:
         return _sorting.encode(value)
@@ -145,7 +150,7 @@ def _encode_slowly(value: Any, *, sort_keys: bool = False) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """The value in what the standard library writes as msgspec would."""
+    """Return the value in types that the standard library encodes as msgspec does."""
     if isinstance(value, Raw):
         return json.loads(bytes(value))
     if isinstance(value, Mapping):

@@ -25,21 +25,25 @@ _MIRRORED_TYPES: Final = ("string", "integer", "boolean")
 
 
 class ParamHeader(NamedTuple):
-    """The header that mirrors one argument; `whole` numbers are compared as numbers, everything else as text."""
+    """The header that mirrors one argument.
+
+    name: in lower case.
+    whole: the argument is an integer, and compared as a number; others are compared as text.
+    """
 
     name: str
     whole: bool
 
 
 def encode_value(value: str) -> str:
-    """The header form: as it is, or `=?base64?...?=` when HTTP would not carry it whole."""
+    """Return a header value: the text itself, or `=?base64?...?=` where HTTP would not carry it whole."""
     if _PLAIN.fullmatch(value) and value == value.strip() and not _WRAPPED.fullmatch(value):
         return value
     return f"=?base64?{base64.b64encode(value.encode('utf-8', 'replace')).decode()}?="
 
 
 def decode_value(value: str) -> str | None:
-    """Inverse of `encode_value`; None for a wrapper that does not hold canonical base64 of UTF-8."""
+    """Return the text that `encode_value` was given; None for a wrapper without canonical base64 of UTF-8."""
     wrapped = _WRAPPED.fullmatch(value)
     if wrapped is None:
         return value
@@ -51,10 +55,10 @@ def decode_value(value: str) -> str | None:
 
 
 def param_headers(schema: object) -> dict[Path, ParamHeader]:
-    """The annotated properties of an input schema: path of `properties` keys -> header, its name in lower case.
+    """Return the headers of the annotated properties of an input schema, by their path of `properties` keys.
 
     Raises:
-        ValueError: an annotation the spec does not allow (SH, Custom Headers); a client must then leave the tool out.
+        ValueError: an annotation that the spec does not allow (SH, Custom Headers); clients must leave the tool out.
     """
     found: dict[Path, ParamHeader] = {}
     for path, position in positions(schema):
@@ -76,7 +80,7 @@ def param_headers(schema: object) -> dict[Path, ParamHeader]:
 
 
 def mirror(headers: Mapping[Path, ParamHeader], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The `Mcp-Param-*` headers of one call; absent and null arguments have none."""
+    """Return the `Mcp-Param-*` headers of one call; absent and null arguments have none."""
     mirrored = {}
     for path, header in headers.items():
         text = _rendered(_value_at(arguments, path))
@@ -88,7 +92,7 @@ def mirror(headers: Mapping[Path, ParamHeader], arguments: Mapping[str, Any]) ->
 def mismatch(
     headers: Mapping[Path, ParamHeader], arguments: Mapping[str, Any], sent: Mapping[str, list[str]]
 ) -> str | None:
-    """What is wrong with the `Mcp-Param-*` headers `sent` (lower-case name -> every value), or None."""
+    """Return the first fault of the `Mcp-Param-*` headers `sent` (lower-case name to all values), or None."""
     for path, header in headers.items():
         values = sent.get(header.name, [])
         argument = _value_at(arguments, path)

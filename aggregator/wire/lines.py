@@ -1,6 +1,6 @@
 """Newline-delimited messages (stdio) out of bytes cut anywhere. Of a line past the limit only its two ends are kept.
 
-The ends are enough to say which request such a message is, or answers, so that it need not be waited for in vain.
+The two ends are enough to say which request such a message is, or answers, so that the request can be failed at once.
 """
 
 import json
@@ -27,12 +27,12 @@ _REQUEST: Final = _pair(rb"method|params", rb'(?:"method"\s*:\s*"[^"\\]*"\s*,\s*
 
 
 def answered_by(head: bytes, tail: bytes) -> str | int | None:
-    """The id of the request that a message answers; None when its ends do not tell, or it is no answer."""
+    """Return the id of the request that a message answers; None where its ends do not say, or it is no answer."""
     return _id_of(*_ANSWER, head, tail)
 
 
 def asked_by(head: bytes, tail: bytes) -> str | int | None:
-    """The id of the request that a message is; None when its ends do not tell, or it is none."""
+    """Return the id of the request that a message is; None where its ends do not say, or it is none."""
     return _id_of(*_REQUEST, head, tail)
 
 
@@ -48,7 +48,7 @@ def _id_of(id_first: re.Pattern[bytes], id_last: re.Pattern[bytes], head: bytes,
 
 
 class LineReader:
-    """Feed it chunks with `take`; it calls `take_line` and `take_oversized`."""
+    """A splitter of bytes into lines: `take` is fed chunks, and calls `take_line` and `take_oversized`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -57,7 +57,7 @@ class LineReader:
         self._head = self._tail = b""
 
     def take(self, data: bytes) -> None:
-        """Bytes as they come."""
+        """Take the next bytes, cut anywhere."""
         first, *others = data.split(b"\n")
         self._grow(first)
         for piece in others:
@@ -70,11 +70,11 @@ class LineReader:
             self._grow(piece)
 
     def take_line(self, line: bytes) -> None:
-        """A whole line, without its end."""
+        """Take a whole line, without its end."""
         raise NotImplementedError
 
     def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
-        """A line grew past the limit; called once when it does, and once when it has ended, with its tail then."""
+        """Take the ends of a line past the limit: once when it grows past it, and again with its tail at its end."""
         raise NotImplementedError
 
     def _grow(self, piece: bytes) -> None:

@@ -1,6 +1,6 @@
-"""What one decoded JSON-RPC message is: the only place that reads its method, params and id.
+"""The members of one decoded JSON-RPC message: the only place that reads its method, params and id.
 
-Law: whatever a peer sends, nothing is raised, and what is returned has the type that it says.
+Law: no message of a peer makes these functions raise, and each returns the type that its annotation says.
 """
 
 from typing import Any, Final, NamedTuple
@@ -12,7 +12,7 @@ _ERROR_MEMBERS: Final = frozenset({"code", "message", "data"})
 
 
 class Incoming(NamedTuple):
-    """A request, or a notification, whose `id` is then None."""
+    """A request, or a notification, which has None for an `id`."""
 
     method: str
     params: dict[str, Any]
@@ -20,7 +20,7 @@ class Incoming(NamedTuple):
 
 
 def method_of(message: Any) -> str | None:
-    """Return the method of a message; None for an answer, and for what is no message."""
+    """Return the method of a message; None for a response, and for anything that is no message."""
     method = message.get("method") if isinstance(message, dict) else None
     return method if isinstance(method, str) else None
 
@@ -40,12 +40,12 @@ def incoming(message: Any) -> Incoming | None:
 
 
 def sane_id(request_id: Any) -> str | int | None:
-    """Return a request id or progress token, or None for what cannot be one; `True` is not the number 1."""
+    """Return a request id or progress token, or None for a value that cannot be one; `True` is not the number 1."""
     return request_id if isinstance(request_id, str | int) and not isinstance(request_id, bool) else None
 
 
 def error_of(message: dict[str, Any]) -> RpcError:
-    """Return the error a response carries, or the one it is for carrying neither result nor error."""
+    """Return the error of a response, or an error of our own where it has neither a result nor an error."""
     error = message.get("error")
     if not isinstance(error, dict):
         return RpcError(INVALID_REQUEST, "The answer holds neither a result object nor an error.")

@@ -1,11 +1,11 @@
 """One end of a duplex JSON-RPC 2.0 connection: stdio and SSE, towards hosts and towards upstreams.
 
-Ids, progress tokens and cancellations are this hop's own: minted here, matched here, never copied on.
+Law: ids, progress tokens and cancellations are of this hop: minted here, matched here, never copied on.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -20,20 +20,23 @@ from aggregator.wire.message import error_of, incoming, sane_id
 
 log = logging.getLogger(__name__)
 
-_LEFT: Final = "no longer waited for"
+_CANCEL_REASON: Final = "no longer waited for"
 # Ids we mint never grow longer; some peers send them back as text.
 _ID_DIGITS: Final = 16
-# So many requests that were given up are remembered, for the answers that may still come.
+# Requests whose wait was cancelled are remembered, up to so many, for the answers that may still come.
 _GIVEN_UP: Final = 1_000
-# So many messages one batch may hold: they are all begun in one go.
+# Messages in one batch: they are all begun in one turn of the loop.
 BATCH: Final = 1_000
 
-OnProgress = Callable[[dict[str, Any]], None]
-"""Called with the params of each `notifications/progress` of one request, token removed."""
+
+class OnProgress(Protocol):
+    """Called with the params of each `notifications/progress` of one request, without the token."""
+
+    def __call__(self, params: dict[str, Any], /) -> None: ...
 
 
 class Channel(Protocol):
-    """The way back of one running request: what it says before its answer goes here."""
+    """The messages to the other end that belong to one running request of it, sent before its answer."""
 
     @property
     def request_id(self) -> str | int: ...
@@ -41,27 +44,50 @@ class Channel(Protocol):
     def notify(self, method: str, params: Mapping[str, Any]) -> None: ...
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask the other side something while its request runs.
+        """Send a request to the other end while its own request runs, and return the result.
 
         Raises:
-            NoWayBack: nothing can be asked here.
-            RpcError, PeerGone: as of any request.
+            NoBackChannel: no request can be sent in this direction.
+            RpcError, PeerGone: see `Peer.request`.
         """
         ...
 
 
-Send = Callable[[bytes, int | None], None]
-"""Puts one message on the wire; the number is the id of our own request in it, so that a failed write can fail it."""
+class Send(Protocol):
+    """The function that puts one message on the wire.
 
-OnRequest = Callable[[str, dict[str, Any], Channel], Awaitable[Any]]
-OnNotification = Callable[[str, dict[str, Any]], None]
+    request_id: of our own request in the message, so that a failed write can fail that request.
+    """
 
-End = Callable[[], bool]
-"""Cancels the request that something belongs to; False if that is over."""
+    def __call__(self, data: bytes, request_id: int | None, /) -> None: ...
+
+
+class OnRequest(Protocol):
+    """The handler of requests of the other end: returns the result, or raises `RpcError`."""
+
+    def __call__(self, method: str, params: dict[str, Any], channel: Channel, /) -> Awaitable[Any]: ...
+
+
+class OnNotification(Protocol):
+    """The handler of notifications of the other end that are not about a request of ours."""
+
+    def __call__(self, method: str, params: dict[str, Any], /) -> None: ...
+
+
+class CancelOuter(Protocol):
+    """The function that cancels the request that another one was sent within; returns False if it has ended."""
+
+    def __call__(self) -> bool: ...
+
+
+class OnLateAnswer(Protocol):
+    """Called when the other end answers a request whose wait was cancelled."""
+
+    def __call__(self) -> None: ...
 
 
 class NoBackChannel(Exception):
-    """The wire, or its era, has no room for a request in this direction."""
+    """The connection, or the era it speaks, has no way to send a request in this direction."""
 
 
 class PeerGone(Exception):
@@ -69,7 +95,10 @@ class PeerGone(Exception):
 
 
 class Peer:
-    """Matches answers to requests, runs what the other side asks, up to `most` at once, and cancels what it cancels."""
+    """One end of a duplex connection: sends requests and matches their answers, runs the requests of the other end.
+
+    At most `most` requests of the other end run at once; further ones are refused.
+    """
 
     def __init__(
         self,
@@ -86,28 +115,31 @@ class Peer:
         self._on_notification = on_notification
         self._next_id = 0
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        # Of answers that are not small: their bytes.
+        # The bytes of answers that are not small, by request id.
         self._sizes: dict[int, int] = {}
-        self._within: dict[int, End] = {}
+        self._within: dict[int, CancelOuter] = {}
         self._progress: dict[int, OnProgress] = {}
-        self._given_up: LruCache[int, Callable[[], None]] = LruCache(_GIVEN_UP)
+        self._given_up: LruCache[int, OnLateAnswer] = LruCache(_GIVEN_UP)
         self._running: dict[str | int, asyncio.Task[None]] = {}
         self._answered = asyncio.Event()
-        self._deaf: str | None = None
+        self._input_ended: str | None = None
         self._gone: str | None = None
 
     def __repr__(self) -> str:
         state = self._gone or "open"
         return f"<Peer {state}, {len(self._waiting)} waiting, {len(self._running)} running>"
 
-    async def at_most(self, running: int) -> None:
-        """Wait until no more than so many received requests are still being answered."""
+    async def wait_running(self, running: int) -> None:
+        """Wait until at most `running` requests of the other end are still being answered."""
         while len(self._running) > running:
             self._answered.clear()
             await self._answered.wait()
 
-    async def hears_more(self, running: int) -> None:
-        """The same, or until the other side is asked something: its answer has to be heard."""
+    async def wait_to_read(self, running: int) -> None:
+        """Wait until the next message may be read: at most `running` requests run, or one of ours waits for its answer.
+
+        A reader that did not read the answer would wait for itself.
+        """
         while len(self._running) > running and not self._waiting:
             self._answered.clear()
             await self._answered.wait()
@@ -122,8 +154,8 @@ class Peer:
         *,
         cancellable: bool = True,
         via: Send | None = None,
-        within: End | None = None,
-        late: Callable[[], None] | None = None,
+        within: CancelOuter | None = None,
+        late: OnLateAnswer | None = None,
     ) -> dict[str, Any]:
         """Ask and wait; cancelling the wait tells the other side (`notifications/cancelled`).
 
@@ -136,8 +168,8 @@ class Peer:
             PeerGone: the connection ended first.
             ResultsFull: there is no room for the answer.
         """
-        if self._deaf is not None:
-            raise PeerGone(self._deaf)
+        if self._input_ended is not None:
+            raise PeerGone(self._input_ended)
         self._next_id = request_id = self._next_id + 1
         if on_progress is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
@@ -159,7 +191,9 @@ class Peer:
             if late is not None:
                 self._given_up.put(request_id, late)
             if cancellable and self._gone is None:
-                send(_notification("notifications/cancelled", {"requestId": request_id, "reason": _LEFT}), None)
+                send(
+                    _notification("notifications/cancelled", {"requestId": request_id, "reason": _CANCEL_REASON}), None
+                )
             raise
         finally:
             del self._waiting[request_id]
@@ -168,55 +202,55 @@ class Peer:
             self._progress.pop(request_id, None)
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Say something that has no answer."""
+        """Send a notification."""
         self._send(_notification(method, params), None)
 
     def waits_for(self, request_id: Any) -> bool:
-        """Whether a message with this id would answer one of our requests."""
+        """Return True if a message with this id would answer one of our requests."""
         return self._waiting_for(request_id) is not None
 
     def fail(self, request_id: str | int, error: Exception) -> None:
-        """End one waiting request with an error of our own."""
+        """Fail one waiting request of ours with an error."""
         answer = self._waiting_for(request_id)
         if answer is not None and not answer.done():
             answer.set_exception(error)
 
-    def deafen(self, reason: str) -> None:
-        """The other side says nothing more: end every waiting request with `PeerGone`, or what it was asked within."""
-        if self._deaf is not None:
+    def end_input(self, reason: str) -> None:
+        """End the input: fail every waiting request with `PeerGone`, or cancel the one that it was sent within."""
+        if self._input_ended is not None:
             return
-        self._deaf = reason
+        self._input_ended = reason
         for request_id, answer in self._waiting.items():
             end = self._within.get(request_id)
             if not answer.done() and not (end is not None and end()):
                 answer.set_exception(PeerGone(reason))
 
     def close(self, reason: str) -> None:
-        """The same, and cancel every running one. May be called twice."""
+        """End the input, and cancel every running request of the other end. May be called twice."""
         if self._gone is not None:
             return
-        self.deafen(reason)
+        self.end_input(reason)
         self._gone = reason
         for request_id in self._running:
             self.cancel(request_id)
 
     def cancel(self, request_id: str | int) -> bool:
-        """Cancel a request of the other side; False if it is not running."""
+        """Cancel a request of the other end; return False if it is not running."""
         task = self._running.get(request_id)
         return task is not None and (task.cancelling() > 0 or task.cancel())
 
     # -- inwards
 
     def feed(self, message: Any, size: int = 0) -> None:
-        """Take one decoded message, or a batch of them (2025-03-26). Never raises for what a peer sends.
+        """Take one decoded message, or a batch of them (2025-03-26). No message of a peer makes it raise.
 
-        `size` is what it took on the wire, in bytes, where that counts.
+        size: bytes of the message on the wire, for answers that count towards the memory of results.
         """
         if isinstance(message, dict):
             if "method" in message:
-                self._hear(message)
+                self._on_request_or_notification(message)
             else:
-                self._settle(message, size)
+                self._on_response(message, size)
         elif isinstance(message, list) and len(message) > BATCH:
             self._refuse(None, f"A batch may hold {BATCH} messages.")
         elif isinstance(message, list) and message and all(isinstance(part, dict) for part in message):
@@ -225,7 +259,7 @@ class Peer:
         else:
             self._refuse(None, "A message must be a JSON object.")
 
-    def _settle(self, message: dict[str, Any], size: int) -> None:
+    def _on_response(self, message: dict[str, Any], size: int) -> None:
         request_id = message.get("id")
         answer = self._waiting_for(request_id)
         if answer is None or answer.done():
@@ -243,26 +277,26 @@ class Peer:
     def _waiting_for(self, request_id: Any) -> asyncio.Future[dict[str, Any]] | None:
         return self._waiting.get(_minted(request_id))
 
-    def _hear(self, message: dict[str, Any]) -> None:
-        request_id, heard = sane_id(message.get("id")), incoming(message)
+    def _on_request_or_notification(self, message: dict[str, Any]) -> None:
+        request_id, received = sane_id(message.get("id")), incoming(message)
         if "id" not in message:
-            if heard is not None:
-                self._hear_notification(heard.method, heard.params)
+            if received is not None:
+                self._take_notification(received.method, received.params)
         elif request_id is None:
             self._refuse(None, "`id` must be a string or an integer.")
-        elif heard is None:
+        elif received is None:
             self._refuse(request_id, "`method` must be a string and `params` an object.")
         elif request_id in self._running:
             self._refuse(request_id, f"A request with id {request_id!r:.200} is still running.")
         elif len(self._running) >= self._most:
             self._refuse(request_id, f"{self._most} requests are being worked on, as many as may be. Try again later.")
         else:
-            task = self._tasks.start(self._run(request_id, heard.method, heard.params))
+            task = self._tasks.start(self._run(request_id, received.method, received.params))
             self._running[request_id] = task
-            # Not in the task itself: one that is cancelled before its first step never runs.
-            task.add_done_callback(partial(self._ran, request_id))
+            # A callback: a task that is cancelled before its first step never runs a `finally` of its own.
+            task.add_done_callback(partial(self._request_done, request_id))
 
-    def _hear_notification(self, method: str, params: dict[str, Any]) -> None:
+    def _take_notification(self, method: str, params: dict[str, Any]) -> None:
         if method == "notifications/progress":
             token = sane_id(params.get("progressToken"))
             listener = self._progress.get(token) if isinstance(token, int) else None
@@ -280,14 +314,14 @@ class Peer:
             result = await self._on_request(method, params, _PeerChannel(self, request_id))
             answer = encode({"jsonrpc": "2.0", "id": request_id, "result": result})
         except asyncio.CancelledError:
-            # Cancelled by the other side, or the connection is closing: neither wants an answer.
+            # Cancelled by the other end, or the connection is closing: no answer is wanted.
             return
         except Exception as error:
             answer = encode_error(request_id, error)
         if self._gone is None:
             self._send(answer, None)
 
-    def _ran(self, request_id: str | int, task: asyncio.Task[None]) -> None:
+    def _request_done(self, request_id: str | int, task: asyncio.Task[None]) -> None:
         self._running.pop(request_id, None)
         self._answered.set()
 
@@ -322,7 +356,7 @@ def _notification(method: str, params: Mapping[str, Any] | None) -> bytes:
 
 
 def error_message(request_id: str | int | None, error: Exception) -> dict[str, Any]:
-    """The error response for `request_id`; what is not one of our errors is logged, not told."""
+    """Return the error response for `request_id`; an exception that is not one of our errors is logged, not shown."""
     wire = to_wire(error)
     if wire["code"] == -32603 and not hasattr(error, "server"):
         log.error("a request failed by a fault of the aggregator's own", exc_info=error)
@@ -330,7 +364,7 @@ def error_message(request_id: str | int | None, error: Exception) -> dict[str, A
 
 
 def encode_error(request_id: str | int | None, error: Exception) -> bytes:
-    """The same as bytes; `data` that cannot be written is left out."""
+    """Return the error response for `request_id` as bytes; `data` that cannot be encoded is left out."""
     message = error_message(request_id, error)
     try:
         return encode(message)

@@ -1,4 +1,4 @@
-"""A value's JSON piece by piece where it is large: no piece keeps other threads waiting for the interpreter."""
+"""The JSON text of a value, piece by piece where it is large: no piece holds the interpreter lock for long."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -6,12 +6,12 @@ from typing import Any, Final
 from aggregator.domain.bounds.offload import CHARACTERS, is_small
 from aggregator.wire.codec import TooDeep, encode
 
-# Of a long list, so many items.
+# Items of a long list in one piece.
 _ITEMS: Final = 64
 
 
 def encode_in_pieces(value: Any) -> bytes:
-    """Return one JSON text, for a thread beside the event loop.
+    """Return the JSON text of a value, for a thread beside the event loop.
 
     Raises:
         ValueError, TypeError, RecursionError: it is nested too deeply, or nothing that JSON has.
@@ -52,7 +52,7 @@ def pieces(value: Any) -> Iterator[bytes]:
 
 
 def _some(items: Any) -> Iterator[bytes]:
-    """Items of a list, with the commas between them; they are taken to be alike."""
+    """Yield the items of a list with the commas between them; the items are assumed to be of similar size."""
     if len(items) == _ITEMS and is_small(items[0]):
         yield encode(items)[1:-1]
         return
@@ -63,7 +63,7 @@ def _some(items: Any) -> Iterator[bytes]:
 
 
 def brief(value: Any, most: int = 500) -> str:
-    """Return the beginning of what a peer sent, for a person to read; takes no longer for a large or deep value."""
+    """Return at most `most` characters of a value of a peer, for people; takes no longer for a large or deep one."""
     if isinstance(value, str):
         return value[:most]
     try:

@@ -22,7 +22,7 @@ class EventTooLarge(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event as it was dispatched; `retry` in milliseconds."""
+    """One event as it was dispatched; `retry` is in milliseconds."""
 
     event: str
     data: bytes
@@ -31,12 +31,12 @@ class Event:
 
 
 def format_event(data: bytes, event: str = "message") -> bytes:
-    """One event; `data` holds no line break, as JSON written by `encode` never does."""
+    """Return the bytes of one event; `data` holds no line break, which JSON of `encode` never does."""
     return b"event: %b\r\ndata: %b\r\n\r\n" % (event.encode(), data)
 
 
 class EventReader:
-    """Feed it chunks, get whole events: any line ending, comments ignored, `limit` bytes in one event at most."""
+    """A reader of events from chunks: any line ending, comments ignored, at most `limit` bytes in one event."""
 
     def __init__(self, limit: int) -> None:
         self.lines = 0  # that have ended, of every kind
@@ -51,7 +51,7 @@ class EventReader:
         self._after_return = False
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events that `chunk` completes.
+        """Return the events that `chunk` completes.
 
         Raises:
             EventTooLarge: an event grows past the limit.

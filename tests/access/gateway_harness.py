@@ -21,8 +21,8 @@ from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_VERSION
 from aggregator.gateway.host import Host
 from aggregator.policy.rulebook import Rulebook
 from aggregator.upstream.lifecycle.states import StateAndReason
-from aggregator.upstream.sessions.connect import UpstreamSession
 from aggregator.upstream.sessions.negotiate import Negotiated
+from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.codec import encode
 from aggregator.wire.peer import NoBackChannel, OnProgress
 from tests.peers.toolbox import Json, text_result
@@ -121,9 +121,9 @@ class GatewayHarness:
             self.fake_upstreams[server] = played = FakeUpstream(server, self.sent)
             link.definitions = list(tools.get(server, []))
             state: Any = (down or {}).get(server, "ready")
-            link.life.condition = StateAndReason(state, since=time.time())
+            link.lifecycle.current = StateAndReason(state, since=time.time())
             if state == "ready":
-                link._session = UpstreamSession(played, Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {})
+                link.shared.session = UpstreamSession(played, Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {})
         self.app.updates.rebuild()
 
     def set_policies(self, policies: object) -> None:

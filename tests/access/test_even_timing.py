@@ -107,7 +107,7 @@ def test_hidden_and_absent_wait_alike_for_a_server_that_starts(
             harness.app.upstreams[server].definitions = [
                 {"name": name, "inputSchema": {"type": "object"}} for name in ("hidden", "seen")
             ]
-        harness.app.upstreams["b"].life.condition = StateAndReason("starting", since=0.0)
+        harness.app.upstreams["b"].lifecycle.current = StateAndReason("starting", since=0.0)
         harness.app.updates.rebuild()
         return harness
 

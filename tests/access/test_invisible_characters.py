@@ -7,8 +7,8 @@ import pytest
 
 from aggregator.gateway.ask.questions import worded
 from aggregator.policy.rulebook import AgentRules
-from aggregator.upstream.sessions.connect import UpstreamSession
 from aggregator.upstream.sessions.negotiate import Negotiated
+from aggregator.upstream.sessions.session import UpstreamSession
 from tests.access.conftest import MakeConfig
 from tests.access.gateway_harness import FORMS, LEGACY, MODERN, GatewayHarness, tool
 from tests.peers.toolbox import Json
@@ -30,8 +30,8 @@ def shelved(config: MakeConfig, definitions: list[Json], policies: Json | None =
     harness = GatewayHarness(config("crm", **fields), {"crm": definitions}, policies)
     link = harness.app.upstreams["crm"]
     greeting = Negotiated(LEGACY, {"name": TRICK}, {"tools": {}, "prompts": {}, "resources": {}}, f"{TRICK} {JOINED}")
-    link.greeting = greeting.discreetly(link.discreet)
-    link._session = UpstreamSession(harness.fake_upstreams["crm"], link.greeting, "played", {})
+    link.shared.greeting = greeting.redacted(link.redaction)
+    link.shared.session = UpstreamSession(harness.fake_upstreams["crm"], link.shared.greeting, "played", {})
     link.lists.put("prompt", [{"name": "p", "description": TRICK}, {"name": "p\u200b"}, {"name": "pé\u200d"}])
     link.lists.put("resource", [{"uri": "demo://x", "name": TRICK, "title": TRICK}, {"uri": "demo://\u200bx"}])
     harness.app.updates.rebuild()
@@ -150,8 +150,8 @@ async def test_they_are_taken_out_of_questions(config: MakeConfig, method: str, 
 
     harness.fake_upstreams["crm"].answer = asking
     link = harness.app.upstreams["crm"]
-    link.greeting = Negotiated(MODERN, {}, {"tools": {}}, None)
-    link._session = UpstreamSession(harness.fake_upstreams["crm"], link.greeting, "played", {})
+    link.shared.greeting = Negotiated(MODERN, {}, {"tools": {}}, None)
+    link.shared.session = UpstreamSession(harness.fake_upstreams["crm"], link.shared.greeting, "played", {})
     host = harness.host("local", MODERN)
     host.capabilities = {**FORMS, "sampling": {}}
     shown = json.dumps((await harness.call(host, "crm.get"))["result"], ensure_ascii=False)

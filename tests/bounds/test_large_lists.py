@@ -17,8 +17,8 @@ from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.views.list_changed import notification
 from aggregator.gateway.views.views import View
-from aggregator.upstream.sessions.connect import UpstreamSession
 from aggregator.upstream.sessions.negotiate import Negotiated
+from aggregator.upstream.sessions.session import UpstreamSession
 from tests.access.gateway_harness import LEGACY, GatewayHarness, make_config, tool
 from tests.faults.app_harness import Json, until
 
@@ -93,8 +93,17 @@ def session_with(*lists: list[Json]) -> UpstreamSession:
     return UpstreamSession(connection, Negotiated(LEGACY, {}, {"tools": {}}), "played", {})
 
 
-def lose(session: UpstreamSession, reason: str) -> None:
-    raise AssertionError(reason)
+class UnlosableSession:
+    """A `SessionHolder` that must not lose its session."""
+
+    session: UpstreamSession | None = None
+    busy = False
+
+    async def for_lists(self) -> UpstreamSession | None:
+        return self.session
+
+    def lose(self, session: UpstreamSession, reason: str) -> None:
+        raise AssertionError(reason)
 
 
 async def test_a_list_that_changed_is_looked_over_between_calls(
@@ -105,7 +114,7 @@ async def test_a_list_that_changed_is_looked_over_between_calls(
     session = session_with(many())
     async with turning() as turns:
         monkeypatch.setattr(vet_module, "definition_digest", turns.watching(vet_module.definition_digest))
-        reading = asyncio.ensure_future(harness.app.upstreams["big"].lists.refresh(session, "tool", lose))
+        reading = asyncio.ensure_future(harness.app.upstreams["big"].lists.refresh(session, "tool", UnlosableSession()))
         await until(lambda: turns.calls, "it is being looked over")
         answer = await harness.call(harness.host("one"), "quick.echo")
         assert answer["result"]["content"][0]["text"] == "did echo"
@@ -121,7 +130,8 @@ async def test_a_newer_list_takes_the_place_of_one_still_being_looked_over(tmp_p
     harness = harness_with(tmp_path, tools=[])
     session = session_with(many(), [tool("newer")])
     lists = harness.app.upstreams["big"].lists
-    await asyncio.gather(lists.refresh(session, "tool", lose), lists.refresh(session, "tool", lose))
+    holder = UnlosableSession()
+    await asyncio.gather(lists.refresh(session, "tool", holder), lists.refresh(session, "tool", holder))
     assert [record.name for record in harness.app.gateway.catalog.tools] == ["big.newer", "quick.echo"]
 
 
@@ -131,7 +141,7 @@ async def test_what_did_not_change_stays_the_same_record(tmp_path: Path) -> None
     before = {record.own_name: record for record in harness.app.gateway.catalog.tools}
     lists = harness.app.upstreams["big"].lists
     session = session_with(many(tool("flag", {"a": {"default": True}})))
-    assert await lists.refresh(session, "tool", lose)
+    assert await lists.refresh(session, "tool", UnlosableSession())
     after = {record.own_name: record for record in harness.app.gateway.catalog.tools}
     assert [name for name, record in after.items() if before[name] is not record] == ["flag"]
 
@@ -224,7 +234,7 @@ async def test_many_resources_are_offered_between_calls(tmp_path: Path, monkeypa
         async with turning() as turns:
             monkeypatch.setattr(offer_module, "_distinct", turns.watching(offer_module._distinct))
             monkeypatch.setattr(View, "shows", turns.watching(View.shows))
-            await harness.app.upstreams["big"].lists.look_over("resource", uris)
+            await harness.app.upstreams["big"].lists._examine("resource", uris)
             harness.app.upstreams["big"].lists.put("resource", uris)
             harness.app.updates.rebuild()
             await until(lambda: harness.app.gateway.resources.items, "they are offered")

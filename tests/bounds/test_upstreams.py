@@ -10,7 +10,7 @@ import pytest
 
 from aggregator.config.model import ServerConfig
 from aggregator.upstream.process import memory
-from aggregator.upstream.process.process import Reaper, running
+from aggregator.upstream.process.process import Reaper, run_child
 from tests.bounds.web_harness import web_harness
 from tests.faults.app_harness import AppHarness, Json, code_of, raw_stdio, running_app, server_config, until
 from tests.faults.raw_http import RawHttpServer, RawSseServer, ReceivedRequest, ReplyWriter, raw_http, raw_sse
@@ -109,7 +109,7 @@ async def test_a_large_answer_is_refused_on_every_transport() -> None:
             await harness.check_echo("old.echo")
 
 
-@pytest.mark.skipif(not memory.can_weigh(), reason="no /proc here")
+@pytest.mark.skipif(not memory.can_measure(), reason="no /proc here")
 async def test_one_that_takes_too_much_memory_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: C4, D11. With a reason that names the field; its neighbour goes on."""
     monkeypatch.setattr(memory, "INTERVAL", 0.02)
@@ -125,7 +125,7 @@ async def test_stderr_is_logged_at_a_rate(caplog: pytest.LogCaptureFixture) -> N
     """Proves: D11. So many lines, then how many were left out; its last words are known all the same."""
     caplog.set_level(logging.INFO)
     async with running_app(misbehaving("talks", stderr_per_minute=50), raw_stdio("good")) as harness:
-        connection: Any = harness.upstream("m")._session
+        connection: Any = harness.upstream("m").shared.session
         stderr = connection.connection.child.stderr
         await until(lambda: "the last word" in stderr.tail, "it has said everything")
         await harness.check_echo("good.echo")
@@ -152,7 +152,7 @@ async def test_what_a_launched_program_prints_is_read_at_a_rate() -> None:
     """Proves: D11. Nobody listens to its stdout: it is read only so that the program can go on."""
     prints = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
     warden = Reaper()
-    async with running("m", sys.executable, ("-I", "-S", "-c", prints), {}, None, None, warden, 0) as child:
+    async with run_child("m", sys.executable, ("-I", "-S", "-c", prints), {}, None, None, warden, 0) as child:
         stdout: Any = child._pipe(1)
         await until(lambda: not stdout.is_reading(), "it is left alone")
         await until(stdout.is_reading, "it goes on")

@@ -10,7 +10,7 @@ import pytest
 from aggregator.domain.bounds.result_memory import SMALL
 from aggregator.frontends.v1.result_text import as_text
 from aggregator.redaction.redactor import Redactor
-from aggregator.upstream.redaction import discretion
+from aggregator.upstream.redaction import server_redaction
 from aggregator.wire.values import VALUES_AT_MOST
 from tests.bounds.web_harness import MODERN, call, web_harness
 from tests.faults.app_harness import Json, code_of, raw_stdio, running_app, server_config, text_of
@@ -166,7 +166,7 @@ async def test_a_large_error_is_looked_through_aside(large: bool, monkeypatch: p
     known = Redactor.known
     monkeypatch.setattr(Redactor, "known", noted)
     secret = "zqx-1234567890-zqx"
-    discreet = discretion(raw_stdio("odd", env={"API_KEY": secret}))
+    discreet = server_redaction(raw_stdio("odd", env={"API_KEY": secret}))
     said = f"{'a b ' * 50_000 * large}{secret}{'c d ' * 50_000 * large}"
     result = await discreet.relayed_whole({"isError": True, "content": [{"type": "text", "text": said}]})
     words = result["content"][0]["text"]

@@ -196,7 +196,7 @@ async def web_harness(
         with listening_socket("127.0.0.1", 0) as bound:
             async with app.running():
                 async with asyncio.timeout(BOUND):
-                    await app.supervisor.all_tried()
+                    await app.supervisor.wait_all_tried()
                 serving = asyncio.create_task(serve_web(web, bound, stopping))
                 try:
                     yield WebHarness(app, bound.getsockname()[1], behind, keys)

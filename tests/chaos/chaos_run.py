@@ -146,7 +146,7 @@ class ChaosRun:
         with listening_socket("127.0.0.1", 0) as bound:
             async with app.running():
                 serving = asyncio.create_task(serve_web(web, bound, stopping))
-                await app.supervisor.all_tried(BOUND)
+                await app.supervisor.wait_all_tried(BOUND)
                 try:
                     yield app, f"http://127.0.0.1:{bound.getsockname()[1]}"
                 finally:
@@ -214,7 +214,7 @@ class ChaosRun:
 
     def _hangs(self, name: str) -> None:
         """One call has no answer: what goes on instead is worth knowing."""
-        links = ", ".join(f"{link} {link._rest.uses}" for link in self._links)
+        links = ", ".join(f"{link} {link._idle.uses}" for link in self._links)
         tasks = "; ".join(sorted(str(task.get_coro()) + str(task.get_stack(limit=1)) for task in asyncio.all_tasks()))
         called = self.outcome.ledger.calls[name]
         self.outcome.ledger.problems.append(f"{name} has no answer: {called}; {links}; {tasks}")

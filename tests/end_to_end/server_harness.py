@@ -72,7 +72,7 @@ class ServerHarness:
             async with app.running():
                 serving = asyncio.create_task(serve_web(web, bound, stopping))
                 async with asyncio.timeout(BOUND):
-                    await app.supervisor.all_tried()
+                    await app.supervisor.wait_all_tried()
                 try:
                     yield f"http://127.0.0.1:{bound.getsockname()[1]}", app
                 finally:

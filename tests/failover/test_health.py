@@ -25,6 +25,7 @@ from aggregator.domain.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
+from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.health import health
 from aggregator.upstream.health.health import Health, is_silence
 from aggregator.upstream.health.latency import KEPT, WINDOW, LatencyWindow
@@ -299,7 +300,7 @@ class Clock:
 
 def made(**fields: Any) -> Health:
     config = server_config("maps", type="stdio", command="true", health=HealthConfig(**fields))
-    return Health(lambda: config, lambda: None)
+    return Health(CurrentConfig(config), lambda: None)
 
 
 async def test_who_answers_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,20 +325,20 @@ async def test_slow_is_told_apart_from_dead(monkeypatch: pytest.MonkeyPatch) -> 
     for number in range(10):
         began = watched.begin()
         clock.now += 2
-        watched.hear()
+        watched.on_message()
         clock.now += 3
         if number % 3:
             watched.answered(began)
         else:
             watched.failed(began, UpstreamTimeout("maps", "late"))
     assert watched.answers
-    assert watched.told() == "slow: 4 of its last 10 calls were not answered in time"
-    assert watched.lately() == "calls of the last 5 minutes: 10, p50 5 s, p95 5 s, p99 5 s; 4 were not answered"
+    assert watched.problem() == "slow: 4 of its last 10 calls were not answered in time"
+    assert watched.summary() == "calls of the last 5 minutes: 10, p50 5 s, p95 5 s, p99 5 s; 4 were not answered"
     assert watched.report() == {
         "circuit": "closed", "slow": True, "ping": None, "calls": 10, "failed": 4, "p50": 5.0, "p95": 5.0, "p99": 5.0,
     }  # fmt: skip
     clock.now += WINDOW + 1
-    assert (watched.told(), watched.lately()) == ("", "")
+    assert (watched.problem(), watched.summary()) == ("", "")
 
 
 async def test_a_call_that_its_host_gave_up_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,7 +358,7 @@ async def test_a_call_that_its_host_gave_up_says_nothing(monkeypatch: pytest.Mon
 def test_percentiles_are_of_a_bounded_number_of_recent_calls() -> None:
     vitals = LatencyWindow()
     for number in range(10 * KEPT):
-        vitals.took(float(number), number / 1000, False)
+        vitals.add(float(number), number / 1000, False)
     figures = vitals.figures(10.0 * KEPT)
     assert figures.calls == min(KEPT, WINDOW)
     times = dict(figures.times)

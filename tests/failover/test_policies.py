@@ -10,8 +10,8 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import RpcError, UpstreamHttpStatus, UpstreamUnavailable
 from aggregator.gateway.calls.provenance import PROVENANCE_KEY
 from aggregator.upstream.lifecycle.states import StateAndReason
-from aggregator.upstream.sessions.connect import UpstreamSession
 from aggregator.upstream.sessions.negotiate import Negotiated
+from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.peer import PeerGone
 from tests.access.gateway_harness import (
     FORMS,
@@ -92,17 +92,17 @@ async def test_what_wakes_up_as_another_tool_is_judged_as_that(tmp_path: Path, m
         make_config(tmp_path, servers), {"crm": [mild], "spare": [mild]}, rules, down={"crm": "unavailable"}
     )
     spare = at.app.upstreams["spare"]
-    spare.life.known, session = True, spare._session
+    spare.lifecycle.known, session = True, spare.shared.session
     wakes: list[Json] = []
 
     def wake() -> None:
-        spare.definitions, spare._session, spare.life.condition = [wakes[-1]], session, StateAndReason("ready")
+        spare.definitions, spare.shared.session, spare.lifecycle.current = [wakes[-1]], session, StateAndReason("ready")
         at.app.updates.rebuild()
 
-    monkeypatch.setattr(spare, "wake", wake)
+    monkeypatch.setattr(spare, "start", wake)
     for found, sent in ((wild, []), (mild, [("spare", "get")])):
         wakes.append(found)
-        spare.definitions, spare._session, spare.life.condition = [mild], None, StateAndReason("stopped")
+        spare.definitions, spare.shared.session, spare.lifecycle.current = [mild], None, StateAndReason("stopped")
         at.app.updates.rebuild()
         answer = await at.call(at.host("one"), "crm.get", {"id": 1})
         assert at.sent == sent
@@ -116,7 +116,7 @@ async def test_who_no_longer_stands_in_is_not_told_of(tmp_path: Path) -> None:
     await at.call(at.host("one"), "crm.get", {"id": 1})
     at.app.updates.rebuild()
     assert answering("crm") == ["spare"]
-    link.amend(link.config.model_copy(update={"fallbacks": ()}))
+    link.update(link.config.model_copy(update={"fallbacks": ()}))
     at.app.updates.rebuild()
     assert answering("crm") == []
 
@@ -127,7 +127,7 @@ async def test_nor_is_one_that_calls_no_longer_go_to(tmp_path: Path) -> None:
     failover, link = at.app.failover, at.app.upstreams["crm"]
     await at.call(at.host("one"), "crm.get", {"id": 1})
     assert failover.answering("crm") == ["spare"]
-    link.life.condition = StateAndReason("ready", "", 0.0)
+    link.lifecycle.current = StateAndReason("ready", "", 0.0)
     assert failover.answering("crm") == []
 
 
@@ -298,10 +298,10 @@ async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: 
     """Proves: C18. Its host comes back with the answer when the first is there again: the second goes on."""
     at = harness(tmp_path)
     spare = at.fake_upstreams["spare"]
-    at.app.upstreams["spare"]._session = UpstreamSession(
+    at.app.upstreams["spare"].shared.session = UpstreamSession(
         spare, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {}
     )
-    at.app.upstreams["spare"].greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
+    at.app.upstreams["spare"].shared.greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
     form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}
 
     async def asks(params: Json) -> Json:
@@ -315,8 +315,10 @@ async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: 
     first = (await at.call(host, "crm.get", {"id": 1}))["result"]
     assert first["resultType"] == "input_required"
     crm = at.app.upstreams["crm"]
-    crm.life.condition = StateAndReason("ready")
-    crm._session = UpstreamSession(at.fake_upstreams["crm"], Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {})
+    crm.lifecycle.current = StateAndReason("ready")
+    crm.shared.session = UpstreamSession(
+        at.fake_upstreams["crm"], Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {}
+    )
     back = {"inputResponses": {"a": {"action": "accept", "content": {}}}, "requestState": first["requestState"]}
     answer = await at.call(host, "crm.get", {"id": 1}, **back)
     assert answer["result"]["content"][0]["text"] == "went on with half"
@@ -329,8 +331,10 @@ async def test_a_call_that_asked_something_is_begun(tmp_path: Path) -> None:
     """Proves: C18. The first asked, got its answer, and is away by then: what it has done so far nobody knows."""
     at = harness(tmp_path, None, "ready")
     crm = at.fake_upstreams["crm"]
-    at.app.upstreams["crm"]._session = UpstreamSession(crm, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {})
-    at.app.upstreams["crm"].greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
+    at.app.upstreams["crm"].shared.session = UpstreamSession(
+        crm, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {}
+    )
+    at.app.upstreams["crm"].shared.greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
     form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}
 
     async def asks(params: Json) -> Json:

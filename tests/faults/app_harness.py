@@ -92,7 +92,7 @@ async def running_app(*servers: ServerConfig, **rest: Any) -> AsyncIterator[AppH
     app = build_app(Config(servers=servers, startup_wait=rest.pop("startup_wait", 0.1), **rest))
     async with app.running():
         async with asyncio.timeout(BOUND):
-            await app.supervisor.all_tried()
+            await app.supervisor.wait_all_tried()
         yield AppHarness(app)
 
 

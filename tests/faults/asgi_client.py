@@ -130,7 +130,7 @@ async def asgi_client(*servers: ServerConfig, **http: Any) -> AsyncIterator[Asgi
     web = WebServer(app.gateway, config, app.access, app.report)
     async with app.running():
         async with asyncio.timeout(BOUND):
-            await app.supervisor.all_tried()
+            await app.supervisor.wait_all_tried()
         hosts = AsgiClient(AppHarness(app), web)
         async with web.running():
             yield hosts

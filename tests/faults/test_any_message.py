@@ -154,7 +154,7 @@ async def test_any_message_over_stdio() -> None:
         for era in ("legacy", "modern"):
             for message in messages(3, era=era):
                 frontend.take(encode(message) + b"\n")
-                await frontend.peer.at_most(0)
+                await frontend.peer.wait_running(0)
                 if wants_an_answer(message) and type(message["id"]) in (str, int):
                     asked.add(json.dumps(message["id"]))
         await until(lambda: asked <= {json.dumps(one.get("id")) for one in written}, "all are answered")

@@ -8,6 +8,7 @@ import pytest
 
 from aggregator.app.build import build_app
 from aggregator.config.model import Config
+from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.lifecycle.state import UpstreamState
 from aggregator.upstream.lifecycle.states import StateAndReason
 from aggregator.upstream.lists import paging as listing
@@ -15,7 +16,7 @@ from aggregator.upstream.sessions.back_channel import BackChannel
 from aggregator.upstream.transports import http, sse
 from aggregator.upstream.transports import rate_limit as pace
 from aggregator.upstream.transports import stdio as stdio_transport
-from aggregator.wire.codec import decode_heard
+from aggregator.wire.codec import decode_received
 from aggregator.wire.message import error_of
 from aggregator.wire.sse import Event, EventReader
 
@@ -96,7 +97,7 @@ async def test_lines_too_short_for_a_message_are_not_parsed(line: str, monkeypat
 
     def counted(data: bytes, *rest: Any) -> Any:
         parsed.append(data)
-        return decode_heard(data, *rest)
+        return decode_received(data, *rest)
 
     async with running_app(raw_stdio("flood"), raw_stdio("good")) as harness:
         await harness.call("flood.flood", pattern=line, times=20)
@@ -127,11 +128,11 @@ async def test_what_a_server_says_to_nobody_is_logged_in_brief(caplog: pytest.Lo
     callers = BackChannel("chatty")
     with caplog.at_level(logging.INFO):
         for data in (deep(100_000), list(range(200_000)), {"a": 1}, "x" * 5_000_000):
-            callers.told("notifications/message", {"level": "error", "data": data}, None)
+            callers.on_notification("notifications/message", {"level": "error", "data": data}, None)
         assert [len(record.getMessage()) < 600 for record in caplog.records] == [True] * 4
         assert '{"a":1}' in caplog.text
         for _ in range(1_000):
-            callers.told("notifications/message", {"level": "error", "data": "x"}, None)
+            callers.on_notification("notifications/message", {"level": "error", "data": "x"}, None)
     assert 50 < len(caplog.records) < 500
 
 
@@ -143,9 +144,10 @@ def test_an_error_whose_message_is_no_text() -> None:
 
 async def test_the_reason_of_a_state_is_no_longer_than_can_be_read() -> None:
     """C5: what a server says as it refuses stands in every answer about it."""
-    life = UpstreamState("s", StateAndReason("starting", "", 0.0), lambda: 1.0, lambda: None, lambda text: text)
-    life.move("failed", "x" * 5_000_000)
-    assert len(life.condition.reason) < 3_000
+    config = CurrentConfig(server_config("s", type="stdio", command="x"))
+    state = UpstreamState(config, StateAndReason("starting", "", 0.0), lambda: None, lambda text: text)
+    state.move("failed", "x" * 5_000_000)
+    assert len(state.current.reason) < 3_000
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])

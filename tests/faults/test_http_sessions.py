@@ -59,16 +59,16 @@ async def test_a_forgotten_session_of_lists_is_opened_anew(short: float, monkeyp
         raw.on["tools/list"] = forgetful(raw, *FORGOTTEN["404"])
         async with running_app(server_config("web", type="http", url=raw.url)) as harness:
             link = harness.upstream("web")
-            assert link._session is not None
-            calls, before = link._session.connection, raw.count("initialize")
+            assert link.shared.session is not None
+            calls, before = link.shared.session.connection, raw.count("initialize")
             forgotten = set(raw.sessions) - {calls._session}  # type: ignore[attr-defined]
             raw.sessions.difference_update(forgotten)
             listed = raw.count("tools/list")
-            await link.list_again()
+            await link.read_tools_again()
             await until(lambda: raw.count("tools/list") >= listed + 2, "it was read again")
             await harness.check_echo("web.echo")
             assert raw.count("initialize") == before + (short == 0.0)
-            assert link._session.connection is calls
+            assert link.shared.session.connection is calls
 
 
 async def test_the_standing_stream_of_a_renewed_session_is_opened() -> None:

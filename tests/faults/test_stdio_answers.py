@@ -209,7 +209,7 @@ async def test_one_that_asks_and_does_not_read_is_bounded(tmp_path: Path, monkey
         await harness.call("deaf.flood", pattern=ping, times=150)
 
         def settled() -> bool:
-            session = link._session
+            session = link.shared.session
             child = getattr(session.connection, "child", None) if session is not None else None
             unread[0] = max(unread[0], child.unread() if child is not None else 0)
             return link.state != "ready" or "poured" in lines_of(log)

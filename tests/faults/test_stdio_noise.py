@@ -61,7 +61,7 @@ async def flooded(pattern: str) -> AsyncIterator[AppHarness]:
 async def test_a_flood_leaves_the_neighbour_its_turn(kind: str) -> None:
     """C4, C8: for every share of the flood that is read, the neighbour gets its answer. Counted, not timed."""
     async with flooded(FLOODS[kind]) as harness:
-        connection = harness.upstream("flood")._session
+        connection = harness.upstream("flood").shared.session
         assert connection is not None
         chunks = [0]
         child = connection.connection.child  # type: ignore[attr-defined]
@@ -94,7 +94,7 @@ async def test_the_flooding_server_itself_can_still_be_called() -> None:
 async def test_an_endless_line_keeps_no_memory() -> None:
     """C3: past the limit nothing more of it is kept."""
     async with flooded(FLOODS["one endless message"]) as harness:
-        session = harness.upstream("flood")._session
+        session = harness.upstream("flood").shared.session
         assert session is not None
         connection: Any = session.connection
         await until(lambda: connection._size > 5_000_000, "five times the limit has come")
@@ -105,7 +105,7 @@ async def test_an_endless_line_keeps_no_memory() -> None:
 async def test_a_server_whose_list_changes_all_the_time_is_not_asked_all_the_time() -> None:
     """C5, C11: a storm of `list_changed` does not keep us listing without a pause."""
     async with running_app(raw_stdio("restless", "restless", log=None), raw_stdio("good")) as harness:
-        session = harness.upstream("restless")._session
+        session = harness.upstream("restless").shared.session
         assert session is not None
         lists = [0]
         request = session.connection.request

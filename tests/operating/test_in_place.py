@@ -61,7 +61,7 @@ async def editable_app(*servers: ServerConfig, **settings: Any) -> AsyncIterator
     harness = EditableHarness(app, files)
     async with app.running():
         async with asyncio.timeout(BOUND):
-            await app.supervisor.all_tried()
+            await app.supervisor.wait_all_tried()
         yield harness
 
 
@@ -73,7 +73,7 @@ async def test_subscriptions_go_on_with_a_server_that_is_connected_anew() -> Non
         uri = "file://box//notes/a.txt"
         assert await harness.ask("resources/subscribe", {"uri": uri}) == {}
         await harness.edit(toolbox.model_copy(update={"heartbeat": 7.0}))
-        await harness.upstream("box").agrees_to_tell(FILE, BOUND)
+        await harness.upstream("box").wait_subscribed(FILE, BOUND)
         harness.wait_for_problem.clear()
         await library.touch(FILE)
         await until(lambda: uri in harness.wait_for_problem, "the host hears of a change")
@@ -117,7 +117,7 @@ async def test_editing_again_and_again_leaves_nothing_behind() -> None:
             await harness.edit(toolbox.model_copy(update={"heartbeat": float(number)}))
             assert not [result for result in await asyncio.gather(*calls) if result.get("isError")]
         await until(lambda: len(asyncio.all_tasks()) <= before, "the old ones have ended")
-        assert harness.app.supervisor.links.keys() == {"box"}
+        assert harness.app.supervisor.upstreams.keys() == {"box"}
 
 
 async def test_a_time_that_was_changed_holds_for_lists(caplog: pytest.LogCaptureFixture) -> None:
@@ -130,7 +130,7 @@ async def test_a_time_that_was_changed_holds_for_lists(caplog: pytest.LogCapture
         await harness.edit(server_config("web", type="http", url=raw.url, connect_timeout=0.02))
         raw.on["tools/list"] = never
         async with asyncio.timeout(BOUND):
-            await link.list_again()
+            await link.read_tools_again()
         assert "its tools could not be listed, the old ones stay: no answer within 0.02 s" in caplog.text
         assert (link.state, link.reconnects) == ("ready", 0)
         assert harness.tools() == ["web.echo", "web.odd"]

@@ -102,7 +102,7 @@ def until_unwatched(harness: ServerHarness, upstream: str) -> bool:
 
 
 def watch_of(harness: ServerHarness, upstream: str) -> str:
-    return repr(harness.app.upstreams[upstream].watch).partition(": ")[2].rstrip(">")
+    return repr(harness.app.upstreams[upstream].subscriptions).partition(": ")[2].rstrip(">")
 
 
 async def test_an_upstream_is_asked_once_and_let_go_last(open_harness: OpenHarness) -> None:
@@ -189,8 +189,8 @@ async def test_after_a_reconnect_it_is_subscribed_again(open_harness: OpenHarnes
 
         async def break_off() -> None:
             for link in harness.app.upstreams.values():
-                assert link._session is not None
-                connection: Any = link._session.connection
+                assert link.shared.session is not None
+                connection: Any = link.shared.session.connection
                 connection.end("a test wants it")
 
         await harness.background.elsewhere(break_off())

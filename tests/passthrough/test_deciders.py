@@ -13,7 +13,7 @@ from aggregator.domain.freshness import Freshness, least, said
 from aggregator.domain.names import DEFAULT_NAME_LIMIT
 from aggregator.domain.records import ItemKind, ItemRecord
 from aggregator.gateway.views.instructions import brief
-from aggregator.upstream.lists.subscriptions import meant
+from aggregator.upstream.lists.subscriptions import affected
 from tests.peers.toolbox import Json
 from tests.unit.strategies import server
 
@@ -204,13 +204,13 @@ def test_together_the_least_counts(parts: list[Freshness], age: float) -> None:
 )
 def test_what_a_change_is_about(uri: str, alone: bool, expected: list[str]) -> None:
     """A change may name a part of what was asked for (S/server/resources, Subscriptions)."""
-    assert meant(["file:///a", "file:///dir/"], uri, alone=alone) == expected
+    assert affected(["file:///a", "file:///dir/"], uri, alone=alone) == expected
 
 
 def test_a_change_on_a_stream_for_one_resource_is_about_that() -> None:
-    assert meant(["file:///a"], "other:thing", alone=True) == ["file:///a"]
-    assert meant(["file:///a"], "other:thing", alone=False) == []
-    assert meant(["file:///a", "b:c"], "other:thing", alone=True) == []
+    assert affected(["file:///a"], "other:thing", alone=True) == ["file:///a"]
+    assert affected(["file:///a"], "other:thing", alone=False) == []
+    assert affected(["file:///a", "b:c"], "other:thing", alone=True) == []
 
 
 @pytest.mark.parametrize(

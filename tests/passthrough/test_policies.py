@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from aggregator.config.model import Config
 from aggregator.domain.uris.exposed import aliased, wrapped
 from aggregator.gateway.host import Host
-from aggregator.upstream.sessions.connect import UpstreamSession
 from aggregator.upstream.sessions.negotiate import Negotiated
+from aggregator.upstream.sessions.session import UpstreamSession
 from tests.access.gateway_harness import FORMS, LEGACY, MODERN, FakeBackChannel, GatewayHarness, make_config
 from tests.access.secured_harness import SecuredHarness
 from tests.passthrough.upstreams import first_update, listed, local, subscribed_to, updates
@@ -78,9 +78,9 @@ class ResourceHarness(GatewayHarness):
             uris, names = world.get(server, ([], []))
             link.lists.put("resource", [{"uri": uri, "name": uri} for uri in uris])
             link.lists.put("prompt", [{"name": name} for name in names])
-            link.greeting = greeting
+            link.shared.greeting = greeting
             reader: Any = FakeResourceServer(server, self.sent)
-            link._session = UpstreamSession(reader, greeting, "played", {})
+            link.shared.session = UpstreamSession(reader, greeting, "played", {})
         self.app.updates.rebuild()
 
     async def found(self, host: Host, method: str, field: str) -> list[str]:

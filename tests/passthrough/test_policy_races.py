@@ -9,8 +9,8 @@ import pytest
 
 from aggregator.domain.principal import Principal
 from aggregator.gateway.host import Host
-from aggregator.upstream.sessions.connect import UpstreamSession
 from aggregator.upstream.sessions.negotiate import Negotiated
+from aggregator.upstream.sessions.session import UpstreamSession
 from tests.access.gateway_harness import FORMS, MODERN, FakeBackChannel, GatewayHarness, error_data, make_config, tool
 from tests.access.secured_harness import SecuredHarness
 from tests.passthrough.upstreams import first_update, local, subscribed_to, updates
@@ -66,9 +66,9 @@ class AskingHarness(GatewayHarness):
         link = self.app.upstreams["a"]
         link.lists.put("resource", [{"uri": "file:///get", "name": "get"}])
         link.lists.put("prompt", [{"name": "get"}])
-        link.greeting = Negotiated(MODERN, {}, {"tools": {}, "resources": {}, "prompts": {}}, None)
+        link.shared.greeting = Negotiated(MODERN, {}, {"tools": {}, "resources": {}, "prompts": {}}, None)
         asking: Any = self.server
-        link._session = UpstreamSession(asking, link.greeting, "played", {})
+        link.shared.session = UpstreamSession(asking, link.shared.greeting, "played", {})
         self.app.updates.rebuild()
 
     def comer(self, key: str = "k1") -> Host:

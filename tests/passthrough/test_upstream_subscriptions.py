@@ -12,8 +12,8 @@ from aggregator.domain.errors import RpcError, UpstreamRpcError, UpstreamTimeout
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.lists import subscriptions as watch_module
 from aggregator.upstream.lists.subscriptions import UpstreamSubscriptions
-from aggregator.upstream.sessions.connect import UpstreamSession
 from aggregator.upstream.sessions.negotiate import Negotiated
+from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.peer import PeerGone
 from tests.access.waiting import until
 from tests.peers.toolbox import Json
@@ -42,7 +42,7 @@ class FakeConnection:
         if method != "subscriptions/listen":
             return {}
         if self.acknowledges:
-            self.watch.hear(ACK, {"notifications": {"resourceSubscriptions": uris}})
+            self.watch.on_notification(ACK, {"notifications": {"resourceSubscriptions": uris}})
         stream: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self.open.append(stream)
         try:
@@ -55,12 +55,15 @@ class RunningWatch:
     """A watch on its connection."""
 
     def __init__(self) -> None:
-        self.watch = UpstreamSubscriptions("box")
+        self.watch = UpstreamSubscriptions("box", lambda watched, uri: self.told.append((watched, uri)))
         self.upstream = FakeConnection(self.watch)
         self.told: list[tuple[list[str], str]] = []
         self.lost: list[str] = []
-        self.watch.told = lambda watched, uri: self.told.append((watched, uri))
+        self.busy = False
         self.session: UpstreamSession | None = None
+
+    async def for_lists(self) -> UpstreamSession | None:
+        return self.session
 
     def lose(self, session: UpstreamSession, reason: str) -> None:
         self.lost.append(reason)
@@ -73,7 +76,7 @@ async def watching(version: str) -> AsyncIterator[RunningWatch]:
     upstream: Any = made.upstream
     made.session = UpstreamSession(upstream, Negotiated(version), "played", {})
     async with Tasks("a test") as tasks:
-        tasks.start(made.watch.keep(lambda: made.session, made.lose))
+        tasks.start(made.watch.keep(made))
         await asyncio.sleep(0)
         yield made
 
@@ -95,10 +98,12 @@ async def test_one_request_each_before_2026() -> None:
         made.watch.unwant("a:1")
         await until(lambda: len(made.upstream.asked) == 3)
         assert made.upstream.asked == [("subscribe", "a:1"), ("subscribe", "a:2"), ("unsubscribe", "a:1")]
-        assert made.watch.hear("notifications/resources/updated", {"uri": "a:2/x"})
-        assert made.watch.hear("notifications/resources/updated", {"uri": "a:1"}), "about this, and nobody's any more"
+        assert made.watch.on_notification("notifications/resources/updated", {"uri": "a:2/x"})
+        assert made.watch.on_notification("notifications/resources/updated", {"uri": "a:1"}), (
+            "about this, and nobody's any more"
+        )
         assert made.told == [(["a:2"], "a:2/x")]
-        assert not made.watch.hear("notifications/message", {})
+        assert not made.watch.on_notification("notifications/message", {})
 
 
 async def test_one_stream_for_all_since_and_no_gap_between_two() -> None:
@@ -153,7 +158,7 @@ async def test_a_connection_that_ends_meanwhile() -> None:
 
 async def test_an_upstream_that_says_nothing() -> None:
     """It is not waited for longer than the call may take, nor for an acknowledgement that does not come."""
-    watch = UpstreamSubscriptions("box")
+    watch = UpstreamSubscriptions("box", lambda watched, uri: None)
     watch.want("a:1")
     with pytest.raises(UpstreamTimeout):
         await watch.agreed("a:1", 0.01)
@@ -168,7 +173,7 @@ async def test_a_new_session_is_asked_for_everything_and_hosts_are_told_once() -
     async with watching(LEGACY) as made:
         made.watch.want("a:1")
         await made.watch.agreed("a:1", 5)
-        made.watch.forget()
+        made.watch.reset()
         await until(lambda: bool(made.told))
         assert made.upstream.asked == [("subscribe", "a:1")] * 2
         assert made.told == [(["a:1"], "a:1")]
@@ -185,5 +190,5 @@ async def test_a_stream_that_ends_is_opened_again() -> None:
         await until(lambda: len(made.told) == 2)
         assert made.upstream.asked == [("listen", ["a:1"])] * 3
         assert made.told == [(["a:1"], "a:1")] * 2
-        made.watch.hear("notifications/resources/updated", {"uri": "b:part"})
+        made.watch.on_notification("notifications/resources/updated", {"uri": "b:part"})
         assert made.told[-1] == (["a:1"], "b:part"), "the stream was for this one alone"

@@ -50,7 +50,7 @@ def test_an_unusable_schema_is_remembered() -> None:
 
 
 def test_no_more_is_kept_than_there_is_room_for() -> None:
-    checks = SchemaChecks(room=2)
+    checks = SchemaChecks(capacity=2)
     tools = [tool({"type": "object", "minProperties": n}) for n in range(3)]
     first = checks.get(tools[0])
     checks.get(tools[1])

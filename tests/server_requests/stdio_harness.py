@@ -14,6 +14,6 @@ class StdioHarness(ServerHarness):
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[tuple[str, App]]:
         app = build_app(self.config)
-        app.supervisor.audience.expect_one()
+        app.supervisor.clients.expect_one()
         async with app.running():
             yield "", app

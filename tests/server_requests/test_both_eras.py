@@ -93,7 +93,7 @@ async def test_who_cannot_be_asked_costs_no_second_connection(open_harness: Open
     capabilities = ABLE if field else {}
     async with harness.host("http", LEGACY, capabilities=capabilities) as host:
         assert (await said(host, "one.where")).split()[0] == MODERN
-    assert not harness.app.upstreams["one"]._apart._sides
+    assert not harness.app.upstreams["one"]._isolated._sides
 
 
 async def test_the_second_process_is_shared_and_comes_back(open_harness: OpenHarness) -> None:
@@ -195,7 +195,7 @@ async def test_a_connection_that_cannot_be_had_now_is_tried_later(
     """A call does not wait for it for long, and the next ones not at all for a while."""
     monkeypatch.setattr("aggregator.upstream.sessions.isolation.OTHER_ERA_WAIT", 0.0)
     harness = open_harness({"one": here()})
-    apart = harness.app.upstreams["one"]._apart
+    apart = harness.app.upstreams["one"]._isolated
     async with harness.host("http", LEGACY, capabilities=ABLE) as host:
         assert (await said(host, "one.where")).split()[0] == MODERN
         # It came up in the end: from now on it is used.
@@ -234,9 +234,9 @@ async def test_a_call_given_up_does_not_burden_the_next_host(open_harness: OpenH
             call.drop()
         else:
             assert (await call.result())["isError"] is True
-        callers = harness.app.upstreams["one"]._session
+        callers = harness.app.upstreams["one"].shared.session
         assert callers is not None
-        await until(lambda: not callers.callers.busy and not callers.callers.haunted)
+        await until(lambda: not callers.callers.busy and not callers.callers.unsettled)
         call = after.call("one.elicits")
         await reply(after, await asked(after), ANSWER)
         assert (await call.result())["content"][0]["text"] == "this"

@@ -151,7 +151,7 @@ async def test_what_nobody_uses_is_closed(open_harness: OpenHarness, monkeypatch
     async with harness.host("sse", LEGACY) as host:
         first = (await seen(host))["pid"]
         link = harness.app.upstreams["one"]
-        await until(lambda: not link._apart._sides)
+        await until(lambda: not link._isolated._sides)
         assert (await seen(host))["pid"] != first
 
 

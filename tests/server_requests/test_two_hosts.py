@@ -236,9 +236,9 @@ async def test_a_cancelled_call_is_doubted_for_a_moment_only(
         await gone.wire.cancel(doomed)
         doomed.drop()
         await here.call("one.witness", {"entry": f"cancelled {key}"}).result()
-        session = harness.app.upstreams["one"]._session
+        session = harness.app.upstreams["one"].shared.session
         assert session is not None
-        await until(lambda: not session.callers.haunted)
+        await until(lambda: not session.callers.unsettled)
         await _is_asked(here, {"name": "one.ask", "arguments": {"key": key, "rounds": [[FORM]]}})
 
 

@@ -141,9 +141,9 @@ async def test_catalogs_are_not_kept_in_a_read_only_file(
     path.chmod(0o400)
     box = ServerConfig(id="box", key="box", prefix="box", type="local", target="a:b")
     supervisor = Supervisor([box], Upstreams(), Unobserved(), Slices())
-    (link,) = supervisor.links.values()
-    link.life.condition = StateAndReason("ready", "", 0.0)
-    link.greeting, link.definitions = Negotiated("2025-11-25"), [{"name": "t"}]
+    (link,) = supervisor.upstreams.values()
+    link.lifecycle.current = StateAndReason("ready", "", 0.0)
+    link.shared.greeting, link.definitions = Negotiated("2025-11-25"), [{"name": "t"}]
     tried = asyncio.Queue[None]()
 
     class Store:

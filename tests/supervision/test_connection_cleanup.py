@@ -9,7 +9,7 @@ import pytest
 
 from aggregator.domain.errors import ERROR_META_KEY, UpstreamUnavailable
 from aggregator.upstream.process import process
-from aggregator.upstream.process.process import Reaper, running
+from aggregator.upstream.process.process import Reaper, run_child
 from tests.faults.app_harness import BOUND, alive, lines_of, raw_stdio, running_app, server_config, until
 from tests.faults.raw_http import ReceivedRequest, ReplyWriter, raw_http
 
@@ -34,7 +34,7 @@ async def test_a_program_that_does_not_go_is_not_ready_meanwhile(
     async with running_app(raw_stdio("frail", "stubborn", log=log, reconnect_wait=0.01)) as harness:
         before = pid(log)
         await harness.call("frail.close_stdout")
-        await until(lambda: harness.upstream("frail")._session is None, "it is being ended")
+        await until(lambda: harness.upstream("frail").shared.session is None, "it is being ended")
         answer = await harness.call("frail.echo", say="x")
         assert alive(before), "it is still being ended"
         assert answer["_meta"][ERROR_META_KEY]["state"] == "reconnecting"
@@ -48,7 +48,7 @@ async def test_what_is_taken_out_is_not_ready_while_it_ends(tmp_path: Path) -> N
     async with running_app(raw_stdio("frail", "stubborn", log=log, reconnect_wait=600)) as harness:
         link = harness.upstream("frail")
         stopping = asyncio.create_task(harness.app.supervisor.stop())
-        await until(lambda: link._session is None, "it is being ended")
+        await until(lambda: link.shared.session is None, "it is being ended")
         with pytest.raises(UpstreamUnavailable) as caught:
             async with asyncio.timeout(BOUND):
                 await link.call("tools/call", {"name": "echo"}, 600)
@@ -65,7 +65,7 @@ async def test_no_number_of_cancellations_leaves_a_program_behind() -> None:
     child_pid: list[int] = []
 
     async def live() -> None:
-        async with running("x", sys.executable, ("-c", STUBBORN), {}, None, lambda _: up.set(), warden) as child:
+        async with run_child("x", sys.executable, ("-c", STUBBORN), {}, None, lambda _: up.set(), warden) as child:
             child_pid.append(child.pid)
             await asyncio.Event().wait()
 
@@ -93,8 +93,8 @@ async def test_a_session_that_was_lost_does_not_come_back() -> None:
 
         async def renewing(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             del raw.on["initialize"]
-            assert link._session is not None
-            link._lose(link._session, "it no longer knows our session")
+            assert link.shared.session is not None
+            link.shared.lose(link.shared.session, "it no longer knows our session")
             await raw.ordinary(seen, reply)
 
         raw.on["initialize"] = renewing
@@ -116,7 +116,7 @@ async def test_a_start_that_is_given_up_leaves_no_program(monkeypatch: pytest.Mo
         return made
 
     async def start() -> None:
-        async with running("s", sys.executable, ("-c", "input()"), mark, None, None, warden, 0.01):
+        async with run_child("s", sys.executable, ("-c", "input()"), mark, None, None, warden, 0.01):
             await asyncio.sleep(BOUND)
 
     monkeypatch.setattr(loop, "subprocess_exec", given_up)

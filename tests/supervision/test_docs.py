@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream.drawing import inserted
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lifecycle import idle as rest
 from aggregator.upstream.lifecycle.states import TABLE
+from scripts.docs.upstream_states import inserted
 
 PATIENT = True
 TEXT = (Path(__file__).parents[2] / "docs" / "supervision.md").read_text(encoding="utf-8")
@@ -15,7 +15,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "supervision.md").read_text(encodin
 
 def test_the_drawing_is_fresh() -> None:
     """Proves: D3, C11"""
-    assert inserted(TEXT) == TEXT, "run: python -m aggregator.upstream.drawing docs/supervision.md"
+    assert inserted(TEXT) == TEXT, "run: sh scripts/generate"
 
 
 def test_the_diagram_has_every_way_but_the_end() -> None:

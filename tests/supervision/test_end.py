@@ -56,7 +56,7 @@ class UnresponsiveTransport:
         self.child.pipe_connection_lost(2, None)
 
     async def stop(self, warden: Reaper) -> None:
-        await self.child.stop(warden.patience(CLOSE_GRACE), warden.hurry)
+        await self.child.stop(warden.close_grace(CLOSE_GRACE), warden.hurry)
 
 
 def _stopped(loop: VirtualLoop, deaf: UnresponsiveTransport, warden: Reaper, then: Callable[[], None]) -> None:

@@ -102,8 +102,8 @@ async def test_calls_under_way_over_http_end_at_once() -> None:
         call = asyncio.create_task(harness.call("web.echo"))
         await until(lambda: raw.count("tools/call") == 1, "it is under way")
         link = harness.upstream("web")
-        assert link._session is not None
-        link._lose(link._session, "it does not answer")
+        assert link.shared.session is not None
+        link.shared.lose(link.shared.session, "it does not answer")
         assert code_of(await call) == "outcome_unknown"
         await until(lambda: link.state == "ready", "it is back")
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream.lifecycle.idle import LAZY_FROM, LAZY_TO, LOOK_UP_WAIT, IdleStop, lazy
+from aggregator.upstream.current_config import CurrentConfig
+from aggregator.upstream.lifecycle.idle import LAZY_FROM, LAZY_TO, RESTORE_WAIT, IdleStop, lazy_delay
 from tests.end_to_end.scripted_host import MODERN, VERSIONS
 from tests.end_to_end.server_harness import ServerHarness, write_config
 from tests.faults.app_harness import BOUND
@@ -33,14 +34,14 @@ class IdleProbe:
 
     def __init__(self, loop: VirtualLoop, **fields: Any) -> None:
         self.loop = loop
-        self.config = ServerConfig(id="s", key="s", prefix="s", type="stdio", command="x", **fields)
-        self.rest = IdleStop(lambda: self.config)
+        self.config = CurrentConfig(ServerConfig(id="s", key="s", prefix="s", type="stdio", command="x", **fields))
+        self.rest = IdleStop(self.config)
         self.wanted = False
 
     def waits(self) -> asyncio.Task[None]:
         async def begin() -> asyncio.Task[None]:
             self.rest.begin()
-            return asyncio.ensure_future(self.rest.idle(lambda: self.wanted))
+            return asyncio.ensure_future(self.rest.wait_idle(lambda: self.wanted))
 
         task = self.loop.run_until_complete(begin())
         self.loop.settle()
@@ -89,7 +90,7 @@ def test_a_question_puts_it_off(loop: VirtualLoop) -> None:
     """Proves: C4. Though no call is under way while a person thinks."""
     bed = IdleProbe(loop, idle_timeout=IDLE)
     task = bed.waits()
-    bed.do(lambda: bed.rest.stay(900))
+    bed.do(lambda: bed.rest.keep_alive(900))
     assert not bed.after(899, task)
     assert bed.after(2, task)
 
@@ -99,18 +100,18 @@ def test_without_a_time_it_never_rests_until_it_is_given_one(loop: VirtualLoop) 
     bed = IdleProbe(loop)
     task = bed.waits()
     assert not bed.after(1e6, task)
-    bed.config = bed.config.model_copy(update={"idle_timeout": IDLE})
-    bed.do(bed.rest.amended)
+    bed.config.value = bed.config.value.model_copy(update={"idle_timeout": IDLE})
+    bed.do(bed.rest.reconfigured)
     assert bed.after(0, task)
 
 
 def test_what_only_tells_what_it_has_rests_at_once(loop: VirtualLoop) -> None:
     """Proves: F4. Unless it is needed by then; then it is like any other."""
     bed = IdleProbe(loop)
-    bed.rest.learn()
+    bed.rest.stop_once_listed()
     assert bed.waits().done()
     bed = IdleProbe(loop)
-    bed.rest.learn()
+    bed.rest.stop_once_listed()
     bed.do(bed.rest.need)
     assert not bed.after(1e6, bed.waits())
 
@@ -120,17 +121,17 @@ def test_a_look_up_is_waited_for_a_moment(loop: VirtualLoop) -> None:
     bed = IdleProbe(loop)
 
     async def known() -> asyncio.Task[None]:
-        return asyncio.ensure_future(bed.rest.known())
+        return asyncio.ensure_future(bed.rest.wait_restored())
 
     task = loop.run_until_complete(known())
-    assert not bed.after(LOOK_UP_WAIT - 0.1, task)
+    assert not bed.after(RESTORE_WAIT - 0.1, task)
     assert bed.after(0.2, task)
-    bed.rest.looked_up()
+    bed.rest.restored()
     assert bed.after(0, loop.run_until_complete(known()))
 
 
 def test_lazy_ones_do_not_all_come_at_once() -> None:
-    assert (lazy(0.0), lazy(1.0)) == (LAZY_FROM, LAZY_TO)
+    assert (lazy_delay(0.0), lazy_delay(1.0)) == (LAZY_FROM, LAZY_TO)
 
 
 @pytest.mark.parametrize("version", [MODERN, VERSIONS[0]])

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from aggregator.upstream.process import process
-from aggregator.upstream.process.process import Reaper, running
+from aggregator.upstream.process.process import Reaper, run_child
 from tests.faults.app_harness import BOUND, alive, until
 
 SLEEPER: Final = "import time; print('up', flush=True); time.sleep(600)"
@@ -64,16 +64,16 @@ async def test_a_group_that_has_ended_is_signalled_no_more(monkeypatch: pytest.M
     """Proves: C3. Its number may be another program's by then."""
     listed: set[int] = set()
     warden = Reaper()
-    said = warden._say
+    said = warden._send
 
     def follow(line: str) -> None:
         (listed.add if line[0] == "+" else listed.discard)(int(line[1:]))
         said(line)
 
-    monkeypatch.setattr(warden, "_say", follow)
+    monkeypatch.setattr(warden, "_send", follow)
     try:
         async with asyncio.timeout(BOUND):
-            async with running("x", sys.executable, ("-c", SLEEPER), {}, None, None, warden, 0.0) as child:
+            async with run_child("x", sys.executable, ("-c", SLEEPER), {}, None, None, warden, 0.0) as child:
                 assert listed == {os.getpgid(child.pid)}
             assert listed == set()
             assert not alive(child.pid)

@@ -113,7 +113,7 @@ async def test_what_an_operator_has_to_mend_is_tried_slowly(status: int) -> None
         await until(lambda: link.state == "unavailable", "it refused us")
         assert harness.tools() == []
         assert f"HTTP {status}" in link.reason
-        condition = link.life.condition
+        condition = link.lifecycle.current
         assert condition.next_try is not None
         assert condition.next_try - time.time() > backoff.REFUSED_FIRST / 2 - 1
         text = (await harness.call("web.echo"))["content"][0]["text"]
@@ -124,7 +124,7 @@ async def test_what_an_operator_has_to_mend_is_tried_slowly(status: int) -> None
 async def test_a_missing_command_is_tried_slowly() -> None:
     """Proves: D3, E9"""
     async with running_app(raw_stdio("none", command="no-such-program-anywhere")) as harness:
-        condition = harness.upstream("none").life.condition
+        condition = harness.upstream("none").lifecycle.current
         assert condition.next_try is not None
         assert condition.next_try - time.time() > backoff.REFUSED_FIRST / 2 - 1
 
@@ -144,7 +144,7 @@ async def test_retry_after_is_obeyed(status: int, form: str) -> None:
         async with running_app(server_config("web", type="http", url=raw.url)) as harness:
             link = harness.upstream("web")
             assert f"HTTP {status}" in link.reason
-            condition = link.life.condition
+            condition = link.lifecycle.current
             assert condition.next_try is not None
             assert 110 < condition.next_try - time.time() < 140
             assert [seen.method for seen in raw.seen] == ["server/discover"]
@@ -166,7 +166,7 @@ async def test_retry_after_is_obeyed_over_sse() -> None:
     async with raw_sse() as raw:
         raw.on["GET"] = refusing(503, retry_after="200")  # type: ignore[assignment]
         async with running_app(server_config("old", type="sse", url=raw.url)) as harness:
-            condition = harness.upstream("old").life.condition
+            condition = harness.upstream("old").lifecycle.current
             assert condition.next_try is not None
             assert condition.next_try - time.time() > 190
 
@@ -245,8 +245,8 @@ async def test_a_hundred_dead_ones_cost_a_timer_each(monkeypatch: pytest.MonkeyP
             await until(lambda: len(asyncio.all_tasks()) <= tasks + 100, "one task each is left")
             states = [link.state for link in harness.app.upstreams.values()]
             assert states == ["ready", *["unavailable"] * 100]
-            seen, conditions = len(raw.seen), [link.life.condition for link in harness.app.upstreams.values()]
+            seen, conditions = len(raw.seen), [link.lifecycle.current for link in harness.app.upstreams.values()]
             for _ in range(50):
                 await harness.check_echo("well.echo")
             assert len(raw.seen) == seen
-            assert [link.life.condition for link in harness.app.upstreams.values()] == conditions
+            assert [link.lifecycle.current for link in harness.app.upstreams.values()] == conditions

@@ -1,4 +1,4 @@
-"""The life of a link against a simple model of it, on a clock of its own: whatever happens, in whatever order."""
+"""The reconnect loop of an upstream against a simple model, on a clock of its own: any events, in any order."""
 
 import asyncio
 import logging
@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream.lifecycle import backoff
-from aggregator.upstream.lifecycle import state as life
+from aggregator.upstream.current_config import CurrentConfig
+from aggregator.upstream.lifecycle import backoff, reconnect_loop
+from aggregator.upstream.lifecycle import state as state_module
 from aggregator.upstream.lifecycle.backoff import delay
 from aggregator.upstream.lifecycle.failures import Failure
-from aggregator.upstream.lifecycle.idle import LAZY_TO, LOOK_UP_WAIT, IdleStop
+from aggregator.upstream.lifecycle.idle import LAZY_TO, RESTORE_WAIT, IdleStop
 from aggregator.upstream.lifecycle.reconnect_loop import ReconnectLoop
 from aggregator.upstream.lifecycle.state import UpstreamState
-from aggregator.upstream.lifecycle.states import State, StateAndReason
+from aggregator.upstream.lifecycle.states import Event, State, StateAndReason
 from tests.supervision.virtual_clock import VirtualLoop
 
 PATIENT = True
@@ -50,12 +51,14 @@ class ReconnectMachine(RuleBasedStateMachine):
         self.loop = VirtualLoop()
         self.notifications = _Lines()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(life, "time", self)
+        self.patch.setattr(state_module, "time", self)
+        self.patch.setattr(reconnect_loop, "time", self)
         logger = logging.getLogger("aggregator.upstream.lifecycle.state")
         self.patch.setattr(logger, "handlers", [self.notifications])
         self.patch.setattr(logger, "level", logging.INFO)
         self.patch.setattr(logger, "propagate", False)
         self.moves = 0
+        self.events: list[Event] = []
         self.state: State = "starting"
         self.current: Connection | None = None
         self.wrong: list[Any] = []
@@ -77,7 +80,7 @@ class ReconnectMachine(RuleBasedStateMachine):
         assert self.life.state != self.state, "only what is another state is told"
         self.state = self.life.state
 
-    async def once(self) -> Failure | None:
+    async def run_once(self) -> Failure | None:
         assert self.current is None, "never two connections at once"
         if self.ended is not None:
             longest = max(delay(self.failures, 1.0, refused=True), min(self.asked, backoff.RETRY_AFTER_CAP) * 1.1)
@@ -88,37 +91,46 @@ class ReconnectMachine(RuleBasedStateMachine):
         finally:
             self.current = None
 
-    async def close(self) -> None:
-        """Nothing is beside it."""
+    async def close_isolated(self) -> None:
+        """Close nothing: there are no isolated sessions."""
 
     @initialize(start=st.sampled_from(["eager", "on_call", "lazy"]), known=st.booleans(), needed=st.booleans())
     def begin(self, start: Any, known: bool, needed: bool) -> None:
         """`needed`: somebody called before it was looked up what it had."""
-        config = ServerConfig(id="s", key="s", prefix="s", type="stdio", command="x", start=start)
-        self.life = UpstreamState("s", StateAndReason("starting"), lambda: GRACE, self.moved, str)
-        self.rest = IdleStop(lambda: config)
+        config = CurrentConfig(
+            ServerConfig(id="s", key="s", prefix="s", type="stdio", command="x", start=start, grace=GRACE)
+        )
+        self.life = UpstreamState(config, StateAndReason("starting"), self.moved, str)
+        self.rest = IdleStop(config)
+        self.reconnecting = ReconnectLoop(config, self.life, self.rest)
+        move = self.life.move
+
+        def recorded(event: Event, reason: str = "", pause: float | None = None) -> None:
+            self.events.append(event)
+            move(event, reason, pause)
+
+        self.patch.setattr(self.life, "move", recorded)
         self.known = known
 
         async def run() -> asyncio.Task[None]:
             if needed:
                 self.rest.need()
-            self.rest.looked_up()
+            self.rest.restored()
             self.life.known = known
-            course = ReconnectLoop(lambda: config, self.life, self.rest, self.once, self.close)
-            return asyncio.ensure_future(course.run())
+            return asyncio.ensure_future(self.reconnecting.run(self))
 
         self.task = self.loop.run_until_complete(run())
         self.loop.settle()
         held_back = not needed and (start == "lazy" or (start == "on_call" and known))
-        assert self.life.asleep == held_back
+        assert self.life.startable == held_back
         learns = start == "on_call" and not known and not needed
-        resting = self.loop.create_task(self.rest.idle(lambda: False))
+        resting = self.loop.create_task(self.rest.wait_idle(lambda: False))
         self.loop.settle()
         assert resting.done() == learns, "what runs only to tell what it has does not run on"
         resting.cancel()
         if start == "lazy" and held_back:
-            self.loop.pass_time(LOOK_UP_WAIT + LAZY_TO)
-            assert not self.life.asleep
+            self.loop.pass_time(RESTORE_WAIT + LAZY_TO)
+            assert not self.life.startable
 
     def in_loop(self, work: Any) -> None:
         async def run() -> None:
@@ -130,7 +142,7 @@ class ReconnectMachine(RuleBasedStateMachine):
     def go_on(self, well: bool, flag: bool, died: bool, number: int) -> None:
         """Whatever the upstream can do now."""
         if self.current is None:
-            next_try = self.life.condition.next_try
+            next_try = self.life.current.next_try
             self.loop.pass_time(next_try - self.loop.time() if next_try is not None else 1.0)
             self.call()
         elif self.life.state != "ready" and well:
@@ -143,47 +155,51 @@ class ReconnectMachine(RuleBasedStateMachine):
             self.lose(self.current, (0.0, 0.0, 20.0, 100.0)[number], died, flag)
 
     def connect(self) -> None:
-        self.in_loop(lambda: self.life.move("connected"))
+        self.in_loop(self.reconnecting.connected)
         self.lost, self.hidden, self.known = None, False, True
 
     def fail(self, current: Connection, lasting: bool, died: bool, retry: float | None) -> None:
         self.hidden |= lasting or self.life.state == "starting"
         self.failures, self.asked = self.failures + 1, retry or 0.0
+        before = len(self.events)
         current.set_result(Failure("it fell", lasting, died, retry_after=retry))
         self.ended = self.loop.time()
         self.loop.settle()
+        assert len(self.events) == before + 1, "one failed attempt is one event"
 
     def lose(self, current: Connection, served: float, died: bool, told: bool) -> None:
+        before = len(self.events)
         if told:
-            # Somebody noticed before the connection itself did.
-            self.in_loop(lambda: self.life.move("lost", "it fell"))
+            # Reported by a call, before the connection itself has ended.
+            self.in_loop(lambda: self.reconnecting.lost("it fell"))
         self.failures, self.asked = 1 if served > backoff.STABLE else self.failures + 1, 0.0
         current.set_result(Failure("it fell", False, died, served))
         self.ended = self.lost = self.loop.time()
         self.loop.settle()
+        assert self.events[before:] == ["lost"], "one lost connection is one event"
 
     def come_to_rest(self, current: Connection, called: bool) -> None:
         """`called`: in the very moment."""
 
         def rest() -> None:
-            self.life.move("rest", "nobody used it")
+            self.reconnecting.idle()
             if called:
-                self.life.wake()
+                self.reconnecting.start()
 
         self.in_loop(rest)
         current.set_result(None)
         self.ended, self.failures = None, 0
         self.loop.settle()
-        assert self.life.asleep != called
+        assert self.life.startable != called
         assert (self.current is not None) == called
 
     @rule()
     def call(self) -> None:
-        asleep = self.life.asleep
-        self.in_loop(self.life.wake)
-        self.in_loop(self.life.wake)
+        asleep = self.life.startable
+        self.in_loop(self.reconnecting.start)
+        self.in_loop(self.reconnecting.start)
         self.loop.settle()
-        assert not self.life.asleep
+        assert not self.life.startable
         assert not asleep or self.current is not None
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 12.0, 29.0, 31.0, 400.0]))
@@ -202,15 +218,15 @@ class ReconnectMachine(RuleBasedStateMachine):
             assert state == "unavailable"
         else:
             assert state in ("starting", "ready", "stopped")
-        assert self.life.shown == (self.known and state != "unavailable")
+        assert self.life.listed == (self.known and state != "unavailable")
 
     @invariant()
     def is_always_on_its_way(self) -> None:
         """Either it is asleep, or an attempt or connection is there, or its time is known and near."""
         if not hasattr(self, "life"):
             return
-        now = self.life.condition
-        if self.current is None and not self.life.asleep:
+        now = self.life.current
+        if self.current is None and not self.life.startable:
             assert now.next_try is not None
             assert self.loop.time() <= now.next_try <= self.loop.time() + LONGEST
         else:
@@ -230,7 +246,7 @@ class ReconnectMachine(RuleBasedStateMachine):
                 self.task.cancel()
                 self.loop.settle()
                 assert self.task.cancelled()
-                assert (self.life.state, self.life.over, self.life.shown) == ("stopped", True, False)
+                assert (self.life.state, self.life.closed, self.life.listed) == ("stopped", True, False)
         finally:
             self.patch.undo()
             self.loop.close()

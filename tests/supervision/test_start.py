@@ -67,7 +67,7 @@ def starts(log: Path) -> list[int]:
 
 async def until_idle(harness: AppHarness, name: str) -> None:
     await until(
-        lambda: harness.upstream(name).state == "stopped" and harness.upstream(name)._session is None,
+        lambda: harness.upstream(name).state == "stopped" and harness.upstream(name).shared.session is None,
         f"{name} is asleep",
     )
 
@@ -261,14 +261,14 @@ async def test_no_call_is_lost_to_the_stop(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with running_app(raw_stdio("s", log=log, idle_timeout=1e-6, protocol="legacy")) as harness:
         link, moments = harness.upstream("s"), 0
-        changed = link.life._changed
+        changed = link.lifecycle._on_change
 
         def count() -> None:
             nonlocal moments
             changed()
             moments += link.state == "stopped"
 
-        link.life._changed = count
+        link.lifecycle._on_change = count
         for number in range(20):
             calls = [asyncio.create_task(harness.call("s.echo", say=str(number))) for _ in range(1 + number % 3)]
             answers = await asyncio.gather(*calls)
@@ -286,14 +286,14 @@ async def test_a_call_in_the_moment_of_the_decision_waits_for_the_next_start(tmp
         link = harness.upstream("s")
         await harness.check_echo("s.echo")
         calls: list[asyncio.Task[Json]] = []
-        changed = link.life._changed
+        changed = link.lifecycle._on_change
 
         def at_once() -> None:
             changed()
             if link.state == "stopped" and not calls:
                 calls.extend(asyncio.create_task(harness.call("s.echo", say="now")) for _ in range(3))
 
-        link.life._changed = at_once
+        link.lifecycle._on_change = at_once
         await until(lambda: calls, "it came to rest")
         assert {text_of(answer) for answer in await asyncio.gather(*calls)} == {"now"}
         assert len(starts(log)) >= 2
@@ -306,14 +306,14 @@ async def test_a_subscription_keeps_it_awake(tmp_path: Path) -> None:
         raw_stdio("s", log=log, idle_timeout=0.03), raw_stdio("other", idle_timeout=0.06)
     ) as harness:
         link = harness.upstream("s")
-        link.watch.want("file:///a")
+        link.subscriptions.want("file:///a")
         await harness.check_echo("s.echo")
         awake = len(starts(log))
         for _ in range(2):
             await harness.check_echo("other.echo")
             await until_idle(harness, "other")
         assert link.state == "ready"
-        link.watch.unwant("file:///a")
+        link.subscriptions.unwant("file:///a")
         await until_idle(harness, "s")
         assert len(starts(log)) == awake
 
@@ -341,7 +341,7 @@ async def test_a_shorter_time_counts_at_once(tmp_path: Path) -> None:
     async with running_app(raw_stdio("s", log=tmp_path / "log")) as harness:
         await harness.check_echo("s.echo")
         link = harness.upstream("s")
-        link.amend(link.config.model_copy(update={"idle_timeout": 0.01}))
+        link.update(link.config.model_copy(update={"idle_timeout": 0.01}))
         await until_idle(harness, "s")
         await harness.check_echo("s.echo")
 

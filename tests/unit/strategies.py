@@ -6,6 +6,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from aggregator.config.model import ServerConfig, ServerType, ToolsConfig
+from aggregator.upstream.list_kinds import Kind
+from aggregator.upstream.upstream import Upstream
 
 # Any code point a JSON text can hold: lone surrogates too, which real servers do emit.
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=12)
@@ -57,3 +59,16 @@ def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
     """`data` in pieces, cut at `places` (taken modulo its length; the same place twice makes an empty piece)."""
     at = sorted(place % (len(data) + 1) for place in places)
     return [data[start:end] for start, end in zip([0, *at], [*at, len(data)], strict=True)]
+
+
+class SilentObserver:
+    """An `UpstreamObserver` that ignores what upstreams report."""
+
+    def changed(self) -> None:
+        """Ignore a change."""
+
+    async def examine(self, upstream: Upstream, kind: Kind, items: list[Any]) -> None:
+        """Let a list take effect as it came."""
+
+    def resource_updated(self, upstream: Upstream, watched: list[str], uri: str) -> None:
+        """Ignore an update."""

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.catalog import validate as vet_module
 from aggregator.config.model import ServerConfig
-from aggregator.domain.bounds.slices import Steps
+from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import catalog_builder as shelf_module
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
@@ -15,16 +15,16 @@ from aggregator.upstream.lifecycle.states import StateAndReason
 from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.upstream import Upstream
 
-from .strategies import server, tool
+from .strategies import SilentObserver, server, tool
 
 BOUND = 5
 
 
 def _upstreams(*names: str) -> dict[str, Upstream]:
     """Links that were never run, ready with one tool each."""
-    links = {name: Upstream(server(name), Reaper(), lambda link: None) for name in names}
+    links = {name: Upstream(server(name), Reaper(), SilentObserver(), Slices()) for name in names}
     for link in links.values():
-        link.life.condition = StateAndReason("ready")
+        link.lifecycle.current = StateAndReason("ready")
         link.definitions = [tool("t")]
     return links
 
@@ -38,8 +38,8 @@ async def test_only_what_is_shown_is_listed_in_config_order() -> None:
     links = _upstreams("b", "a", "c")
     builder = _builder(links)
     assert [record.name for record in builder.tools().tools] == ["b.t", "a.t", "c.t"]
-    links["a"].life.condition = StateAndReason("unavailable")
-    links["c"].life.condition = StateAndReason("reconnecting")
+    links["a"].lifecycle.current = StateAndReason("unavailable")
+    links["c"].lifecycle.current = StateAndReason("reconnecting")
     assert [record.name for record in builder.tools().tools] == ["b.t", "c.t"]
 
 
@@ -65,7 +65,7 @@ async def test_a_name_that_another_server_casts_a_shadow_on_stays_put_when_that_
     links = _upstreams("a", "a_b")
     builder = _builder(links)
     both = {record.listed["canonical"] for record in builder.tools().tools}
-    links["a"].life.condition = StateAndReason("unavailable")
+    links["a"].lifecycle.current = StateAndReason("unavailable")
     (left,) = builder.tools().tools
     assert left.listed["canonical"] in both
     assert left.listed["canonical"] != "a_b.t"
@@ -81,15 +81,15 @@ async def test_a_list_nobody_foresaw_costs_only_its_server() -> None:
 
 async def test_a_failure_after_connecting_does_not_end_the_link_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever goes wrong once a server was ready, the link has to try again."""
-    link = Upstream(server("s"), Reaper(), lambda link: None)
+    link = Upstream(server("s"), Reaper(), SilentObserver(), Slices())
     lived = asyncio.Event()
 
     async def live(stack: Any) -> None:
-        link.life.move("connected")
+        link._loop.connected()
         lived.set()
         raise RuntimeError("a bug in whatever reads the list")
 
-    monkeypatch.setattr(link, "_live", live)
+    monkeypatch.setattr(link.shared, "_run", live)
     async with asyncio.timeout(BOUND):
         running = asyncio.ensure_future(link.run())
         await lived.wait()
@@ -134,7 +134,7 @@ async def test_what_was_looked_over_ahead_is_not_again_when_it_counts(monkeypatc
     assert [record.name for record in builder.tools().tools] == ["a.old", "b.t"]
     await builder.prepare(other, 47)
     for config in other:
-        links[config.id].amend(config)
+        links[config.id].update(config)
     builder.reconfigure((config.prefix for config in other), 47)
     assert [record.name for record in builder.tools().tools] == ["a_x.old", "b_x.t"]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aggregator.wire.codec import Raw, decode, decode_heard, encode
+from aggregator.wire.codec import Raw, decode, decode_received, encode
 
 from .strategies import json_values
 
@@ -48,7 +48,7 @@ def test_numbers_that_no_reader_takes(text: str, caplog: pytest.LogCaptureFixtur
     since a call with null in their place would be another call."""
     data, server = b'{"n": %b}' % text.encode(), f"server-{len(text)}-{text:.20}"
     for _ in range(2):
-        value = decode_heard(data, server)["n"]
+        value = decode_received(data, server)["n"]
         assert not math.isfinite(value)
         assert encode({"n": value}) == b'{"n":null}'
     (said,) = [record.getMessage() for record in caplog.records]

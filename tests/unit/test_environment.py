@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from aggregator.upstream.process.process import Reaper, running
+from aggregator.upstream.process.process import Reaper, run_child
 
 PROXIES = {
     "HTTP_PROXY": ("http://me:p@ss:w/rd@proxy.example:3128", "http://proxy.example:3128"),
@@ -26,7 +26,7 @@ async def test_proxies_come_without_their_login(monkeypatch: pytest.MonkeyPatch)
     program = "import json, os; print(json.dumps(dict(os.environ)))"
     own = {"https_proxy": "http://its:own@proxy"}
     warden = Reaper()
-    async with running("one", sys.executable, ("-c", program), own, None, said.extend, warden) as child:
+    async with run_child("one", sys.executable, ("-c", program), own, None, said.extend, warden) as child:
         async with asyncio.timeout(10):
             await child.exited
     await warden.close()

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from aggregator.config.model import ServerConfig
-from aggregator.upstream.redaction import discretion
-from aggregator.wire.codec import TooDeep, decode, decode_cut, decode_heard
+from aggregator.upstream.redaction import server_redaction
+from aggregator.wire.codec import TooDeep, decode, decode_cut, decode_received
 from aggregator.wire.lines import LineReader, answered_by, asked_by
 
 LARGE = {"rows": [{"id": 4, "x": 'a "id":5} \\'}] * 30}
@@ -69,9 +69,9 @@ def test_depths_are_cut_and_the_rest_stays() -> None:
 
 
 def test_an_integer_beyond_all_readers_is_infinite() -> None:
-    assert decode_heard(b"[%b, -%b, 12]" % (b"1" * 5000, b"1" * 5000), "srv") == [float("inf"), float("-inf"), 12]
+    assert decode_received(b"[%b, -%b, 12]" % (b"1" * 5000, b"1" * 5000), "srv") == [float("inf"), float("-inf"), 12]
     with pytest.raises(ValueError, match="Expecting"):
-        decode_heard(b"{oops", "srv")
+        decode_received(b"{oops", "srv")
 
 
 def test_what_the_config_holds_is_not_told() -> None:
@@ -84,5 +84,5 @@ def test_what_the_config_holds_is_not_told() -> None:
         headers={"authorization": "Bearer tok-1"},
         env={"API_KEY": "sk-77", "DEBUG": "verbose"},
     )
-    told = discretion(config)("pa55word abcd1234 tok-1 sk-77 verbose")
+    told = server_redaction(config)("pa55word abcd1234 tok-1 sk-77 verbose")
     assert told == "[redacted] [redacted] [redacted] [redacted] verbose"

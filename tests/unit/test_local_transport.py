@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.config.model import ServerConfig
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import Inbound
+from aggregator.upstream.connection import InboundHandlers
 from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.transports.local import open_local
 
@@ -31,7 +31,7 @@ async def test_words_that_come_too_late_are_not_an_error(caplog: pytest.LogCaptu
     )
     async with (
         asyncio.timeout(20),
-        open_local(server, Inbound(asked, lambda method, params, origin: None), Reaper()) as peer,
+        open_local(server, InboundHandlers(asked, lambda method, params, origin: None), Reaper()) as peer,
     ):
         assert "serverInfo" in await peer.request(
             "initialize",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer
-from aggregator.upstream.lists.paging import ITEM_LIMIT, PAGE_LIMIT, drain
+from aggregator.upstream.lists.paging import ITEM_LIMIT, PAGE_LIMIT, read_pages
 from aggregator.wire.peer import OnProgress
 
 BOUND = 5
@@ -61,7 +61,7 @@ class Endless(Pages):
 
 async def _drain(connection: Pages, meta: dict[str, Any] | None = None) -> list[Any]:
     async with asyncio.timeout(BOUND):
-        return (await drain("srv", connection, "tools/list", "tools", meta or {})).items
+        return (await read_pages("srv", connection, "tools/list", "tools", meta or {})).items
 
 
 @given(st.lists(st.lists(st.integers(), max_size=4), min_size=1, max_size=6))

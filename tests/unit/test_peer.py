@@ -159,7 +159,7 @@ async def test_a_result_that_cannot_be_written_is_answered_too(caplog: pytest.Lo
 
         peer = Peer(lambda data, _: sent.append(decode(data)), tasks, answer, lambda *_: None)
         peer.feed({"jsonrpc": "2.0", "id": 1, "method": "x"})
-        await peer.at_most(0)
+        await peer.wait_running(0)
         await asyncio.sleep(0)
         assert [message["error"]["code"] for message in sent] == [INTERNAL_ERROR]
 
@@ -177,7 +177,7 @@ async def test_an_error_that_cannot_be_written_is_answered_too(caplog: pytest.Lo
 
         peer = Peer(lambda data, _: sent.append(decode(data)), tasks, answer, lambda *_: None)
         peer.feed({"jsonrpc": "2.0", "id": 1, "method": "x"})
-        await peer.at_most(0)
+        await peer.wait_running(0)
         assert [message["id"] for message in sent] == [1]
         assert "error" in sent[0]
 
@@ -231,10 +231,10 @@ async def test_a_request_cancelled_in_the_same_breath_leaves_nothing_behind() ->
         request = {"jsonrpc": "2.0", "id": "a", "method": "wait"}
         both.far.feed(request)
         both.far.feed({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "a"}})
-        await both.far.at_most(0)
+        await both.far.wait_running(0)
         both.far_end.go_on.set()
         both.far.feed(request)
-        await both.far.at_most(0)
+        await both.far.wait_running(0)
         assert [message.get("result") for message in both.answered] == [{"waited": {}}]
 
 
@@ -242,7 +242,7 @@ async def test_close_right_after_a_request_leaves_nothing_behind() -> None:
     async with peer_pair() as both:
         both.far.feed({"jsonrpc": "2.0", "id": "a", "method": "wait"})
         both.far.close("gone")
-        await both.far.at_most(0)
+        await both.far.wait_running(0)
 
 
 async def test_progress_reaches_its_own_request_under_a_token_of_this_hop() -> None:
@@ -297,19 +297,19 @@ async def test_close_ends_waiters_and_what_runs() -> None:
             await asked
         with pytest.raises(PeerGone, match="the upstream left"):
             await both.near.request("echo", {})
-        await both.far.at_most(0)
+        await both.far.wait_running(0)
         assert both.far_end.cancelled == [{"n": 1}]
         assert both.answered == []
 
 
-@pytest.mark.parametrize("end", [Peer.deafen, Peer.close])
+@pytest.mark.parametrize("end", [Peer.end_input, Peer.close])
 async def test_what_was_asked_for_a_request_ends_with_it(end: Callable[[Peer, str], None]) -> None:
     """It is not told that there is no answer: its request is cancelled, and nothing goes on without one."""
     async with peer_pair() as both:
         asked = asyncio.ensure_future(both.near.request("ask in vain", {"n": 1}))
         await both.near_end.started.wait()
         end(both.far, "the other side left")
-        await both.far.at_most(0)
+        await both.far.wait_running(0)
         assert both.far_end.cancelled == [{"n": 1}]
         await both.settle()
         assert [message for message in both.answered if "method" not in message] == []
@@ -324,7 +324,7 @@ async def test_who_hears_nothing_still_answers() -> None:
         await both.far_end.started.wait()
         asked = asyncio.ensure_future(both.far.request("wait", {}))
         await both.near_end.started.wait()
-        both.far.deafen("the other side said its last word")
+        both.far.end_input("the other side said its last word")
         with pytest.raises(PeerGone, match="last word"):
             await asked
         with pytest.raises(PeerGone, match="last word"):
@@ -364,9 +364,9 @@ async def test_a_second_request_of_the_same_id_is_refused() -> None:
         await both.settle()
         assert [message["error"]["code"] for message in both.answered] == [INVALID_REQUEST]
         both.far_end.go_on.set()
-        await both.far.at_most(0)
+        await both.far.wait_running(0)
         both.far.feed(request)
-        await both.far.at_most(0)
+        await both.far.wait_running(0)
         assert [message["id"] for message in both.answered] == [5, 5, 5]
 
 
@@ -398,7 +398,7 @@ async def test_an_answer_that_is_none_is_an_error(answer: dict[str, Any]) -> Non
 async def test_a_batch_is_its_messages() -> None:
     async with peer_pair() as both:
         both.far.feed([{"id": 1, "method": "echo"}, {"method": "notifications/x"}, {"id": 2, "method": "echo"}])
-        await both.far.at_most(0)
+        await both.far.wait_running(0)
         assert [message["id"] for message in both.answered] == [1, 2]
         assert both.far_end.heard == [("notifications/x", {})]
 
@@ -499,7 +499,7 @@ def test_no_message_at_all_makes_it_raise(messages: list[Any]) -> None:
         async with peer_pair() as both:
             for message in messages:
                 both.far.feed(message)
-            await both.far.at_most(0)
+            await both.far.wait_running(0)
 
     logging.disable(logging.CRITICAL)
     try:
@@ -512,7 +512,7 @@ async def test_at_most_waits_until_enough_has_been_answered() -> None:
     async with peer_pair() as both:
         for number in range(3):
             both.far.feed({"id": number, "method": "wait"})
-        waiting = asyncio.ensure_future(both.far.at_most(2))
+        waiting = asyncio.ensure_future(both.far.wait_running(2))
         await both.settle()
         assert not waiting.done()
         assert "3 running" in repr(both.far)
@@ -549,5 +549,5 @@ async def test_a_batch_has_a_bound() -> None:
         assert [message["error"]["code"] for message in sent] == [INVALID_REQUEST]
         sent.clear()
         peer.feed([{**ping, "id": number} for number in range(1_000)])
-        await peer.at_most(0)
+        await peer.wait_running(0)
         assert len(sent) == 1_000

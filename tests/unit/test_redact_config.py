@@ -8,7 +8,7 @@ import pytest
 from aggregator.config.model import LaunchConfig
 from aggregator.config.servers.secrets import secrets_in, secrets_in_address
 from aggregator.redaction.redactor import REDACTED, Redactor
-from aggregator.upstream.redaction import discretion
+from aggregator.upstream.redaction import server_redaction
 
 from .strategies import server
 
@@ -61,7 +61,7 @@ def test_what_an_address_holds_that_is_secret() -> None:
 
 def test_what_is_told_of_a_server_holds_nothing_it_was_given() -> None:
     """Proves: D1, D9. Values that no name calls secret too, if they are hard to guess."""
-    told = discretion(
+    told = server_redaction(
         server(
             env={"REGION": "eu-west", "WHO": "correct horse 7", "HOME_DIR": "/srv/data7", "TOKEN": "abcd"},
             args=("-y", "@scope/server@1.2", "9f86d081884c7d65", "plain-words-of-an-argument"),

@@ -12,16 +12,16 @@ from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lifecycle.backoff import Attempts, delay
 from aggregator.upstream.lifecycle.failures import Failure
 from aggregator.upstream.lifecycle.states import (
-    HAPPENS,
-    MEANING,
-    SHOWN,
-    SHOWN_IF_KNOWN,
+    EVENT_MEANING,
+    LISTED,
+    LISTED_IF_KNOWN,
+    STATE_MEANING,
     TABLE,
     Event,
     State,
     StateAndReason,
-    about,
-    after,
+    next_state,
+    round_duration,
 )
 
 STATES: tuple[State, ...] = get_args(State)
@@ -32,22 +32,22 @@ EVENTS: tuple[Event, ...] = get_args(Event)
 @pytest.mark.parametrize("event", EVENTS)
 def test_every_pair_is_in_the_table_or_refused(state: State, event: Event) -> None:
     if (state, event) in TABLE:
-        assert after(state, event) in STATES
+        assert next_state(state, event) in STATES
     else:
         with pytest.raises(ValueError, match=f"'{event}' cannot happen to a server that is '{state}'"):
-            after(state, event)
+            next_state(state, event)
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_server_can_be_stopped_in_every_state(state: State) -> None:
-    assert after(state, "stop") in ("stopped", "disabled")
+    assert next_state(state, "stop") in ("stopped", "disabled")
 
 
 @pytest.mark.parametrize("state", ["starting", "reconnecting", "unavailable"])
 def test_a_server_that_is_away_may_fail_again_or_come_back(state: State) -> None:
     """Proves: C4, E4"""
-    assert after(state, "connected") == "ready"
-    assert after(state, "failed") in ("reconnecting", "unavailable")
+    assert next_state(state, "connected") == "ready"
+    assert next_state(state, "failed") in ("reconnecting", "unavailable")
 
 
 def test_every_state_can_be_reached() -> None:
@@ -55,13 +55,13 @@ def test_every_state_can_be_reached() -> None:
 
 
 def test_tools_stay_listed_only_while_they_may_be_called() -> None:
-    assert frozenset({"ready", "reconnecting"}) == SHOWN
-    assert frozenset({"starting", "stopped"}) == SHOWN_IF_KNOWN
+    assert frozenset({"ready", "reconnecting"}) == LISTED
+    assert frozenset({"starting", "stopped"}) == LISTED_IF_KNOWN
 
 
 def test_every_word_of_the_table_is_explained() -> None:
-    assert set(MEANING) == set(STATES)
-    assert set(HAPPENS) == set(EVENTS)
+    assert set(STATE_MEANING) == set(STATES)
+    assert set(EVENT_MEANING) == set(EVENTS)
 
 
 class StateMachine(RuleBasedStateMachine):
@@ -77,18 +77,18 @@ class StateMachine(RuleBasedStateMachine):
     @rule(event=st.sampled_from(EVENTS))
     def happen(self, event: Event) -> None:
         if (self.state, event) in TABLE:
-            before, self.state = self.state, after(self.state, event)
+            before, self.state = self.state, next_state(self.state, event)
             self.was_ready |= self.state == "ready"
             assert before != "disabled" or self.state == "disabled"
             assert before != "stopped" or self.state in ("stopped", "starting")
 
     @invariant()
     def is_shown_only_after_it_was_ready(self) -> None:
-        assert self.was_ready or self.state not in SHOWN
+        assert self.was_ready or self.state not in LISTED
 
     @invariant()
     def can_always_end(self) -> None:
-        assert after(self.state, "stop") in ("stopped", "disabled")
+        assert next_state(self.state, "stop") in ("stopped", "disabled")
 
 
 TestStateMachine = StateMachine.TestCase
@@ -167,8 +167,8 @@ class FailureMachine(RuleBasedStateMachine):
             last = self.seen[-1]
             slow = last.lasting or self.tries.crash_loop
             assert self.tries.pause(last, 0.5) == delay(self.tries.failures, 0.5, refused=slow)
-            assert (f"each of its last {self.tries.deaths} starts" in self.tries.told(last)) == self.tries.crash_loop
-            assert self.tries.told(last).endswith("it fell")
+            assert (f"each of its last {self.tries.deaths} starts" in self.tries.reason(last)) == self.tries.crash_loop
+            assert self.tries.reason(last).endswith("it fell")
 
 
 TestRow = FailureMachine.TestCase
@@ -179,11 +179,11 @@ TestRow = FailureMachine.TestCase
     [(0.0, "1s"), (0.4, "1s"), (12.4, "12s"), (99.4, "1m39s"), (150, "2m"), (3_660, "1h1m"), (100_000, "1d4h")],
 )
 def test_how_long_is_said_as_people_say_it(seconds: float, words: str) -> None:
-    assert about(seconds) == words
+    assert round_duration(seconds) == words
 
 
 def test_what_is_told_of_a_condition() -> None:
-    assert StateAndReason("ready", "", 5.0).told(7.0) == ""
-    assert StateAndReason("unavailable", "it fell", 5.0, 20.0).told(8.0) == "it fell; next try in 12s"
-    assert StateAndReason("unavailable", "it fell", 5.0, 20.0).told(30.0) == "it fell; next try in 1s"
-    assert StateAndReason("reconnecting", "", 5.0, 20.0).told(8.0) == "next try in 12s"
+    assert StateAndReason("ready", "", 5.0).text(7.0) == ""
+    assert StateAndReason("unavailable", "it fell", 5.0, 20.0).text(8.0) == "it fell; next try in 12s"
+    assert StateAndReason("unavailable", "it fell", 5.0, 20.0).text(30.0) == "it fell; next try in 1s"
+    assert StateAndReason("reconnecting", "", 5.0, 20.0).text(8.0) == "next try in 12s"

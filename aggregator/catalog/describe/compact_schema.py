@@ -86,7 +86,7 @@ def examples(schema: Any) -> list[dict[str, Any]]:
     put: dict[str, Any] = {}
     shown = False
     for name in dict.fromkeys([*needed, *known]):
-        values = _values(known.get(name), wanted=name in needed)
+        values = _values(known.get(name), needed=name in needed)
         if values:
             put[name] = values[0]
             shown = shown or bool(_list(known.get(name), "examples"))
@@ -95,10 +95,10 @@ def examples(schema: Any) -> list[dict[str, Any]]:
     return [put] if put and (shown or needed) else []
 
 
-def _values(schema: Any, *, wanted: bool) -> list[Any]:
+def _values(schema: Any, *, needed: bool) -> list[Any]:
     """Return the values an example may use: examples; for a required parameter also its default or only value."""
     found = _list(schema, "examples")
-    if found or not wanted or not isinstance(schema, Mapping):
+    if found or not needed or not isinstance(schema, Mapping):
         return found
     if schema.get("default") is not None:
         return [schema["default"]]
@@ -133,7 +133,7 @@ def _mappings(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _repeats(title: Any, name: str) -> bool:
     if not isinstance(title, str):
         return False
-    said = words_of(title)
-    while said and said[-1] in _NAME_ENDINGS and said != words_of(name):
-        said = said[:-1]
-    return said == words_of(name) and bool(said)
+    words = words_of(title)
+    while words and words[-1] in _NAME_ENDINGS and words != words_of(name):
+        words = words[:-1]
+    return words == words_of(name) and bool(words)

@@ -113,34 +113,34 @@ _ASIDE_READ: Final = 600
 _SHORT_ITEM: Final = 24
 
 
-def first_sentence(definition: Mapping[str, Any], room: int = 50, language: Language = "en") -> str:
-    """Return what the tool does, in at most `room` columns, without a full stop; empty only if nothing can be said."""
-    return truncate(_best(definition, language), room)
+def first_sentence(definition: Mapping[str, Any], limit: int = 50, language: Language = "en") -> str:
+    """Return what the tool does, in at most `limit` columns, without a full stop; empty only if nothing can be said."""
+    return truncate(_best(definition, language), limit)
 
 
-def summary(definition: Mapping[str, Any], room: int, language: Language = "en") -> str:
-    """Return what the tool does, with as many of the sentences that follow as fit whole in `room` columns."""
+def summary(definition: Mapping[str, Any], limit: int, language: Language = "en") -> str:
+    """Return what the tool does, with as many of the sentences that follow as fit whole in `limit` columns."""
     first = _best(definition, language)
-    if columns(first) >= room:
-        return truncate(first, room)
+    if columns(first) >= limit:
+        return truncate(first, limit)
     text = definition.get("description")
-    said = list(_sentences(text, str(definition.get("name", "")))) if isinstance(text, str) else []
-    if first in said:
-        for sentence in said[said.index(first) + 1 :]:
+    sentences = list(_sentences(text, str(definition.get("name", "")))) if isinstance(text, str) else []
+    if first in sentences:
+        for sentence in sentences[sentences.index(first) + 1 :]:
             longer = f"{first}。{sentence}" if is_cjk(first[-1]) else f"{first}. {sentence}"
-            if columns(longer) > room or _ASIDES.match(sentence) or _is_label(sentence):
+            if columns(longer) > limit or _ASIDES.match(sentence) or _is_label(sentence):
                 break
             first = longer
     return first
 
 
-def gist(text: Any, room: int) -> str:
+def gist(text: Any, limit: int) -> str:
     """Return the first useful sentence of any text, truncated; for the descriptions of parameters."""
     if not isinstance(text, str):
         return ""
-    said = _ARTICLE.sub("", next(_sentences(text, ""), ""), 1)
-    short = truncate(said[:1].upper() + said[1:] if said[1:2].islower() else said, room)
-    return short if short == said or _says_something(short) else ""
+    sentences = _ARTICLE.sub("", next(_sentences(text, ""), ""), 1)
+    short = truncate(sentences[:1].upper() + sentences[1:] if sentences[1:2].islower() else sentences, limit)
+    return short if short == sentences or _says_something(short) else ""
 
 
 def words_of(name: str) -> list[str]:
@@ -157,8 +157,8 @@ def _best(definition: Mapping[str, Any], language: Language) -> str:
             return sentence
         late.append(sentence)
     title = _title(definition, name)
-    spoken = next((sentence for sentence in late if _says_something(sentence) and not _is_label(sentence)), "")
-    return title or spoken or _from_name(definition, name, language) or (late[0] if late else "")
+    late_sentence = next((sentence for sentence in late if _says_something(sentence) and not _is_label(sentence)), "")
+    return title or late_sentence or _from_name(definition, name, language) or (late[0] if late else "")
 
 
 def _sentences(text: str, name: str) -> Iterator[str]:
@@ -234,8 +234,8 @@ def _says_something(sentence: str) -> bool:
 def _useful(sentence: str, name: str) -> bool:
     if not _says_something(sentence) or _is_label(sentence) or _ASIDES.match(sentence):
         return False
-    said = words_of(sentence)
-    return said != words_of(name) or len(said) > 2
+    sentences = words_of(sentence)
+    return sentences != words_of(name) or len(sentences) > 2
 
 
 def _title(definition: Mapping[str, Any], name: str) -> str:

@@ -52,20 +52,20 @@ def level2(tool: ToolRecord, length: int = 200, *, description: int = 100, langu
     """
     schema = tool.definition.get("inputSchema")
     text = summary(tool.definition, min(description, length), language)
-    room = length - columns(text)
+    left = length - columns(text)
     shown: dict[str, str] = {}
     kept: list[Parameter] = []
     for param in parameters(schema, _ABOUT):
         cost = columns(param.name) + columns(param.mark) + _AROUND
-        if len(kept) == _PARAMETERS or cost > room + (length // 2 if param.required else 0):
+        if len(kept) == _PARAMETERS or cost > left + (length // 2 if param.required else 0):
             break
-        room -= cost
+        left -= cost
         shown[param.name] = param.mark
         kept.append(param)
     for param in kept:
         cost = columns(param.about) + 1
-        if param.about and cost <= room:
-            room -= cost
+        if param.about and cost <= left:
+            left -= cost
             shown[param.name] = f"{param.mark} {param.about}"
     left_out = len(parameter_names(schema)) - len(shown)
     answer: dict[str, Any] = {"name": shown_name(tool), "description": text, "parameters": shown}
@@ -94,10 +94,10 @@ def level3(
     """
     definition = tool.definition
     whole: Mapping[str, Any] = definition["inputSchema"] if schema is None else schema
-    said = definition.get("description")
+    own_text = definition.get("description")
     answer: dict[str, Any] = {
         "name": shown_name(tool),
-        "description": _bounded(said if isinstance(said, str) else "", description),
+        "description": _bounded(own_text if isinstance(own_text, str) else "", description),
         **({"source": source} if source is not None else {}),
         "server": tool.server,
         "inputSchema": compact(whole, tool.own_name),

@@ -74,7 +74,7 @@ class Parameter:
 def parameters(schema: Any, about: int) -> Iterator[Parameter]:
     """Yield the parameters that can be shown, the required ones first, then in the schema's order.
 
-    `about` is the room for the meaning of each, in columns.
+    `about` is the space for the meaning of each, in columns.
     """
     whole = schema
     schema = _resolve_reference(schema, whole)

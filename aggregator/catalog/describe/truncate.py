@@ -44,38 +44,38 @@ def without_asides(text: str) -> str:
     return short or text
 
 
-def truncate(text: str, room: int) -> str:
-    """Return at most `room` columns of `text`: all of it, or a clause of it, or words and `…`."""
-    if columns(text) <= room:
+def truncate(text: str, limit: int) -> str:
+    """Return at most `limit` columns of `text`: all of it, or a clause of it, or words and `…`."""
+    if columns(text) <= limit:
         return text
     short = without_asides(text)
     for filler, instead in _FILLERS:
         short = filler.sub(instead, short)
-    if columns(short) <= room:
+    if columns(short) <= limit:
         return short
-    end = _characters_within(short, room)
+    end = _characters_within(short, limit)
     stop = None
     for found in _CLAUSE.finditer(short, 0, min(end + 2, len(short))):
         used = columns(short[: found.start()])
         # A list that is cut must not look complete: it takes a mark.
         at_comma = found[0] in ",，"
-        if room * (_COMMA_SHARE if at_comma else _CLAUSE_SHARE) <= used <= room - at_comma:
+        if limit * (_COMMA_SHARE if at_comma else _CLAUSE_SHARE) <= used <= limit - at_comma:
             stop = found
     if stop is not None:
         clause = _without_open_parenthesis(short[: stop.start()].rstrip())
         return f"{clause}{MARK}" if stop[0] in ",，" else clause
-    end = _characters_within(short, room - 1)
+    end = _characters_within(short, limit - 1)
     words = short[: _boundary(short, end)].rstrip()
     words = _without_open_parenthesis(_DANGLING.sub("", words) or words)
-    return f"{words or short[:end]}{MARK}" if room > 0 else ""
+    return f"{words or short[:end]}{MARK}" if limit > 0 else ""
 
 
-def _characters_within(text: str, room: int) -> int:
-    """Return how many characters fit `room` columns."""
+def _characters_within(text: str, limit: int) -> int:
+    """Return how many characters fit `limit` columns."""
     used = 0
     for at, character in enumerate(text):
         used += width(character)
-        if used > room:
+        if used > limit:
             return at
     return len(text)
 

@@ -28,22 +28,22 @@ _LINKS: Final = frozenset({"of", "for", "that", "which", "in", "on", "to", "and"
 _ALIKE_FROM: Final = 6
 
 
-def nearest(names: ToolNames, wanted: str, *, spelled: bool, announced: bool) -> tuple[int, ...]:
-    """Return the positions of the tools that `wanted` may mean, likeliest first.
+def nearest(names: ToolNames, called: str, *, spelled: bool, announced: bool) -> tuple[int, ...]:
+    """Return the positions of the tools that `called` may mean, likeliest first.
 
     `spelled`: the name is written as an identifier; `announced`: the message says that it is a tool.
     """
-    wanted = wanted.strip()[:_LONGEST]
+    called = called.strip()[:_LONGEST]
     if spelled:
-        return _similar(names, wanted) or _with_all_parts(names, _content_words(wanted, announced), split(wanted))
-    return _with_all_parts(names, _parts(wanted)) or _similar(names, wanted)
+        return _similar(names, called) or _with_all_parts(names, _content_words(called, announced), split(called))
+    return _with_all_parts(names, _parts(called)) or _similar(names, called)
 
 
-def _parts(wanted: str) -> list[str]:
+def _parts(called: str) -> list[str]:
     """Return the stems and runs of signs that tell which tool is meant; none if the text is too long to be a name."""
     generic, vague = word_set("generic"), word_set("泛指")
-    runs = [run for run in (_without_vague(run) for run in _RUN.findall(lowered(wanted))) if run and run not in vague]
-    latin = split(_RUN.sub(" ", wanted))
+    runs = [run for run in (_without_vague(run) for run in _RUN.findall(lowered(called))) if run and run not in vague]
+    latin = split(_RUN.sub(" ", called))
     words = [word for word in latin if word not in generic]
     if len(words) > _MOST_WORDS or not _LINKS.isdisjoint(latin):
         return []
@@ -149,10 +149,10 @@ def _surplus(names: ToolNames, at: int, parts: list[str]) -> int:
     return 20 * runs + len(split(names.tools[at].own_name))
 
 
-def _similar(names: ToolNames, wanted: str) -> tuple[int, ...]:
+def _similar(names: ToolNames, called: str) -> tuple[int, ...]:
     """Return the tools whose name differs from this one by a slip or two."""
-    key = squashed(wanted)
-    most = distance_allowed(key) if len(split(lowered(wanted))) > 1 else 1
+    key = squashed(called)
+    most = distance_allowed(key) if len(split(lowered(called))) > 1 else 1
     if len(key) < _ALIKE_FROM or not key.isascii():
         return ()
     best: dict[int, list[int]] = {}
@@ -169,9 +169,9 @@ def _similar(names: ToolNames, wanted: str) -> tuple[int, ...]:
     return tuple(best[min(best)]) if best else ()
 
 
-def nearest_servers(names: ToolNames, wanted: str) -> list[str]:
-    """Return the servers whose description says what `wanted` does, in their order."""
-    parts = _parts(wanted.strip()[:_LONGEST])
+def nearest_servers(names: ToolNames, called: str) -> list[str]:
+    """Return the servers whose description says what `called` does, in their order."""
+    parts = _parts(called.strip()[:_LONGEST])
     return [
         server for server, text in names.descriptions.items() if parts and all(_has_part(part, text) for part in parts)
     ]

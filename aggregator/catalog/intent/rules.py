@@ -87,8 +87,8 @@ def _tools_meant(given: RuleInput, call: NamedCall) -> tuple[int, ...]:
     if own:
         return own
     if len({names.tools[at].server for at in places}) > 1:
-        spoken = _servers_named(message, names)
-        return tuple(at for at in places if names.tools[at].server in spoken) or places
+        named_servers = _servers_named(message, names)
+        return tuple(at for at in places if names.tools[at].server in named_servers) or places
     return places
 
 
@@ -97,11 +97,11 @@ def _servers_named(message: MessageText, names: ToolNames) -> frozenset[str]:
     return frozenset(server for name in found if name is not None for server in name.servers)
 
 
-def _by_nearest_name(given: RuleInput, wanted: list[UnknownToolCall]) -> RuleHit | None:
+def _by_nearest_name(given: RuleInput, unknown: list[UnknownToolCall]) -> RuleHit | None:
     message, names, keywords, rank = given
     groups = []
     first: dict[str, UnknownToolCall] = {}
-    for one in wanted:
+    for one in unknown:
         first.setdefault(message.text[one.first : one.last], one)
     for text, one in islice(first.items(), _GUESSES):
         places = nearest(names, text, spelled=one.spelled, announced=one.announced)

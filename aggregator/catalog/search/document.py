@@ -24,8 +24,8 @@ class Field:
     """One field of a tool, with its parameters of BM25F.
 
     `weight`; `length_counts`: how much its length matters; `usual`: the length that counts as usual; `most`: the most
-    terms read. `paired`: two words in a row count too, since the field says what the tool is; `meant`: the meanings of
-    its words count too.
+    terms read. `paired`: two words in a row count too, since the field says what the tool is; `meanings`: the meanings
+    of its words count too.
     """
 
     weight: float
@@ -33,7 +33,7 @@ class Field:
     usual: float
     most: int
     paired: bool = False
-    meant: bool = True
+    meanings: bool = True
 
 
 NAME: Final = Field(2.5, 0.6, 3, 40, paired=True)
@@ -42,7 +42,7 @@ SERVER: Final = Field(0.9, 0.5, 12, 120)
 FIRST: Final = Field(1.5, 0.5, 12, 60, paired=True)
 DESCRIPTION: Final = Field(0.8, 0.6, 40, 80)
 PARAMETERS: Final = Field(0.8, 0.6, 8, 40)
-DETAILS: Final = Field(0.25, 0.6, 60, 40, meant=False)
+DETAILS: Final = Field(0.25, 0.6, 60, 40, meanings=False)
 _SATURATION: Final = 4.0
 # A tool of one subject says more about it than a tool of many.
 _MANY_SUBJECTS: Final = 0.5
@@ -101,37 +101,37 @@ def document(tool: ToolRecord, text_of_server: str) -> Document:
         (DETAILS, details),
     )
     totals: dict[str, float] = {}
-    meant: dict[str, float] = {}
+    meanings: dict[str, float] = {}
     for field, text in fields:
-        _add_field(field, text[: field.most * _LETTERS], totals, meant)
-    said = {term: int(1 + SCALE * total / (_SATURATION + total)) for term, total in totals.items()}
-    for mark, total in meant.items():
-        meant[mark] = total / (_SATURATION + total)
-    subjects = math.sqrt(sum([total * total for total in meant.values()])) ** _MANY_SUBJECTS
-    for mark, total in meant.items():
+        _add_field(field, text[: field.most * _LETTERS], totals, meanings)
+    impacts = {term: int(1 + SCALE * total / (_SATURATION + total)) for term, total in totals.items()}
+    for mark, total in meanings.items():
+        meanings[mark] = total / (_SATURATION + total)
+    subjects = math.sqrt(sum([total * total for total in meanings.values()])) ** _MANY_SUBJECTS
+    for mark, total in meanings.items():
         impact = int(1 + SCALE * total / subjects)
-        said[mark] = impact if impact < SCALE else SCALE
+        impacts[mark] = impact if impact < SCALE else SCALE
     name, own, words = folded(tool.name), folded(tool.own_name), split(tool.own_name)
-    said[name_term(name)] = said[name_term(own)] = 1
+    impacts[name_term(name)] = impacts[name_term(own)] = 1
     stems = tuple(map(stem, words))
     spelled = four_grams(f"{tool.prefix} {' '.join(words)} {description[:_SPELLED]}")
-    return Document(tool, tool.name, said, name, own, stems, _actions_of(stems), spelled)
+    return Document(tool, tool.name, impacts, name, own, stems, _actions_of(stems), spelled)
 
 
-def _add_field(field: Field, text: str, totals: dict[str, float], meant: dict[str, float]) -> None:
+def _add_field(field: Field, text: str, totals: dict[str, float], meanings: dict[str, float]) -> None:
     """Add the words and meanings of one field to the totals."""
     unsaid = plain_words().ignored
     found = [term for term in terms(text)[: field.most] if term not in unsaid]
     if not found:
         return
     norm = field.weight / (1 - field.length_counts + field.length_counts * len(found) / field.usual)
-    shares, phrases = (wider_synonyms().shares, wider_synonyms().phrases) if field.meant else ({}, {})
+    shares, phrases = (wider_synonyms().shares, wider_synonyms().phrases) if field.meanings else ({}, {})
     for term, times in Counter(found).items():
         worth = norm * times
         totals[term] = totals.get(term, 0.0) + worth
         if term in shares:
             for mark, share in shares[term]:
-                meant[mark] = meant.get(mark, 0.0) + worth * share
+                meanings[mark] = meanings.get(mark, 0.0) + worth * share
     latin = found
     known: list[tuple[str, int]] = []
     if not text.isascii():
@@ -144,7 +144,7 @@ def _add_field(field: Field, text: str, totals: dict[str, float], meant: dict[st
             totals[pair] = totals.get(pair, 0.0) + norm
     for word, times in known:
         for mark, share in shares.get(word, ()):
-            meant[mark] = meant.get(mark, 0.0) + norm * times * share
+            meanings[mark] = meanings.get(mark, 0.0) + norm * times * share
 
 
 def _read_signs(text: str, norm: float, totals: dict[str, float]) -> list[tuple[str, int]]:

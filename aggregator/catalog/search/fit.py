@@ -34,31 +34,31 @@ def scores(weighted: WeightedQuery, documents: Mapping[int, Document]) -> dict[i
     _reward_coverage(weighted, documents, found)
     for slot, document in documents.items():
         found[slot].score *= _action_factor(weighted.query.actions, document.actions)
-    like = {
+    spellings = {
         slot: similarity(weighted.query.four_grams, documents[slot].four_grams)
         for slot, fit in found.items()
         if fit.score
     }
-    most = max(like.values(), default=0.0)
+    most = max(spellings.values(), default=0.0)
     if most:
         best = max(fit.score for fit in found.values())
-        for slot, share in like.items():
+        for slot, share in spellings.items():
             found[slot].score += SPELLED * best * share / most
     return {slot: fit.score for slot, fit in found.items()}
 
 
 def _matched(weighted: WeightedQuery, document: Document) -> _Score:
-    said = document.impacts
+    impacts = document.impacts
     score = 0.0
     covered: list[int] = []
     for at, word in enumerate(weighted.words):
-        best = max([gain * said.get(term, 0) for term, gain in word])
+        best = max([gain * impacts.get(term, 0) for term, gain in word])
         if best:
             score += best
             covered.append(at)
     for term, gain in weighted.extra:
-        if term in said:
-            score += gain * said[term]
+        if term in impacts:
+            score += gain * impacts[term]
     return _Score(score, frozenset(covered))
 
 
@@ -81,10 +81,10 @@ def _reward_coverage(weighted: WeightedQuery, documents: Mapping[int, Document],
         fit.score *= 1 + COVERED * own + SERVER_COVERED * shared[documents[slot].tool.server]
 
 
-def _action_factor(asked: Mapping[int, float], does: frozenset[int]) -> float:
-    if not asked or not does:
+def _action_factor(wanted: Mapping[int, float], has: frozenset[int]) -> float:
+    if not wanted or not has:
         return 1.0
-    both = [number for number in asked if number in does]
+    both = [number for number in wanted if number in has]
     if not both:
-        return 1 - DOES_OTHER * max(asked.values())
-    return 1 + DOES * max(asked[number] * (LOOKS if number == LOOKING else 1.0) for number in both)
+        return 1 - DOES_OTHER * max(wanted.values())
+    return 1 + DOES * max(wanted[number] * (LOOKS if number == LOOKING else 1.0) for number in both)

@@ -81,17 +81,17 @@ def read(text: str) -> Query:
         else:
             reading.actions += [does[term] for term in terms(chunk) if term in does]
     latin = [term for term in terms(text) if not unspaced(term)]
-    said = [term for term in latin if term not in plain_words().ignored]
-    asked = list(dict.fromkeys(said if said or reading.words else latin))
-    for term in asked:
-        reading.words.setdefault(term, ((term, _worth(term, len(asked))),))
+    terms_kept = [term for term in latin if term not in plain_words().ignored]
+    chosen = list(dict.fromkeys(terms_kept if terms_kept or reading.words else latin))
+    for term in chosen:
+        reading.words.setdefault(term, ((term, _worth(term, len(chosen))),))
     words = dict(list(reading.words.items())[:_MOST_TERMS])
-    worth = {term: words[term][0][1] for term in asked if term in words}
+    worth = {term: words[term][0][1] for term in chosen if term in words}
     _add_means(latin, worth, reading.meanings)
-    sure = min(1.0, SURE / max(1, len(asked)))
+    sure = min(1.0, SURE / max(1, len(chosen)))
     return Query(
         words,
-        _pairs(said, worth),
+        _pairs(terms_kept, worth),
         reading.meanings,
         _actions(reading.actions, sure),
         four_grams(text) | reading.four_grams,
@@ -135,14 +135,14 @@ def _read_signs(run: str, reading: _Reading) -> None:
 
 def _without_asking(run: str) -> list[str]:
     """Return the parts of a run of Chinese between the words that only ask; a word of the tables is never cut."""
-    said, table, english = plain_words().asking, wider_synonyms().of, translations().stems
+    asking, table, english = plain_words().asking, wider_synonyms().of, translations().stems
     parts: list[str] = []
     part = ""
     at = 0
     while at < len(run):
         ends = range(min(at + LONGEST_SIGNS, len(run)), at, -1)
-        end = next((end for end in ends if any(run[at:end] in known for known in (said, table, english))), at + 1)
-        if run[at:end] in said:
+        end = next((end for end in ends if any(run[at:end] in known for known in (asking, table, english))), at + 1)
+        if run[at:end] in asking:
             parts.append(part)
             part = ""
         else:
@@ -166,9 +166,9 @@ def _add(means: dict[str, float], marks: tuple[str, ...], worth: float) -> None:
         means[mark] = means.get(mark, 0.0) + worth * MEANS[mark[0]] / len(marks)
 
 
-def _pairs(said: list[str], worth: dict[str, float]) -> dict[str, float]:
+def _pairs(terms_kept: list[str], worth: dict[str, float]) -> dict[str, float]:
     pairs: dict[str, float] = {}
-    for one, two in pairwise(said):
+    for one, two in pairwise(terms_kept):
         least = min(worth.get(one, 0.0), worth.get(two, 0.0))
         if least and one != two:
             pairs[f"{one} {two}"] = PAIR * least

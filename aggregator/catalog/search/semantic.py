@@ -51,18 +51,18 @@ class SemanticIndex:
             now[server] = known
         self._known = now
 
-    def similarities(self, query: str, sighted: Container[str]) -> dict[str, float]:
+    def similarities(self, query: str, visible: Container[str]) -> dict[str, float]:
         """Return how similar each tool the agent sees is to a query, by canonical name: -1 to 1."""
         weighted = self._vectors.encode([query])[0]
         found: dict[str, float] = {}
         for _, names, rows in self._known.values():
             if names:
                 found.update(zip(names, self._vectors.similarities(rows, weighted), strict=True))
-        return {name: alike for name, alike in found.items() if name in sighted}
+        return {name: similarity for name, similarity in found.items() if name in visible}
 
 
 def merge_hits(
-    hits: Sequence[Hit], likeness: Mapping[str, float], sighted: Mapping[str, ToolRecord], limit: int
+    hits: Sequence[Hit], likeness: Mapping[str, float], visible: Mapping[str, ToolRecord], limit: int
 ) -> list[Hit]:
     """Merge the hits by keywords and the similar tools, best first; a tool asked for by its name stays in front.
 
@@ -73,12 +73,14 @@ def merge_hits(
     best = max((hit.score for hit in hits), default=1.0) or 1.0
     found = {hit.tool.name: (hit.name_match, hit.score / best) for hit in hits}
     if beyond > 0:
-        nearest = nsmallest(_NEAREST, ((-alike, name) for name, alike in likeness.items() if alike >= ALIKE))
+        nearest = nsmallest(
+            _NEAREST, ((-similarity, name) for name, similarity in likeness.items() if similarity >= ALIKE)
+        )
         found.update((name, (0, 0.0)) for _, name in nearest if name not in found)
         for name, (named, score) in found.items():
             found[name] = named, score + WEIGHT * max(0.0, (likeness.get(name, usual) - usual) / beyond)
     ordered = sorted(found, key=lambda name: (-found[name][0], -found[name][1], name))
-    return [Hit(sighted[name], found[name][1], found[name][0]) for name in ordered[:limit]]
+    return [Hit(visible[name], found[name][1], found[name][0]) for name in ordered[:limit]]
 
 
 def vectors_folder() -> Path:

@@ -226,7 +226,7 @@ def _shown(folder: Path) -> Path:
 async def _tools(config: Config) -> tuple[ToolRecord, ...]:
     app = build_app(all_started(config))
     async with app.running():
-        await app.supervisor.all_tried()
+        await app.supervisor.wait_all_tried()
         return tuple(app.gateway.catalog.tools)
 
 

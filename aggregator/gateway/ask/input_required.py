@@ -213,7 +213,7 @@ class InputRequests:
             if result.get("resultType", "complete") == "complete":
                 return result
             requests = _requests(matter, behind, result)
-            matter.link.stay(STATE_LIFETIME)
+            matter.link.keep_alive(STATE_LIFETIME)
             if behind.modern:
                 return await self._passed_on(matter, result, requests, agreed)
             more = {"inputResponses": {key: await _put(matter, behind, asked) for key, asked in requests.items()}}
@@ -335,7 +335,7 @@ def _requests(matter: CallTarget, behind: RequestCaller, result: Mapping[str, An
         if missing is not None:
             raise UpstreamBadAnswer(server, f"{server} asked for {', '.join(missing)}, which this host did not offer.")
         # A handshake-era host is asked through `behind`, which words it.
-        params = matter.link.discreet.visible(params, "its questions")
+        params = matter.link.redaction.visible(params, "its questions")
         worded_params = worded(server, method, params, modern=True) if behind.modern else params
         asked[key] = {**request, "params": worded_params}
     return asked

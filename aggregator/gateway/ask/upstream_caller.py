@@ -97,7 +97,7 @@ class RequestCaller:
             raise RpcError(METHOD_NOT_FOUND, "This host can only be asked by the result of its request.")
         return await self.parked(method, asked)
 
-    def hear_log(self, server: str, params: Mapping[str, Any]) -> None:
+    def on_log(self, server: str, params: Mapping[str, Any]) -> None:
         """See `Caller`. A host of 2026-07-28 gets what it asked for with the request, and nothing else."""
         channel, level = self.channel, rank(params.get("level"))
         wanted = rank(self.level or (None if self.modern else DEFAULT))
@@ -106,7 +106,7 @@ class RequestCaller:
         else:
             channel.notify(_SAID, _signed(server, params))
 
-    def hear_completed(self, server: str, elicitation: str, *, running: bool) -> None:
+    def on_elicitation_complete(self, server: str, elicitation: str, *, running: bool) -> None:
         """See `Caller`; 2026-07-28 has no such thing."""
         if self.modern:
             return
@@ -114,7 +114,7 @@ class RequestCaller:
         if notify is not None:
             notify(_COMPLETED, {"elicitationId": page_id(server, elicitation)})
 
-    def standing(self) -> "SessionCaller | None":
+    def for_session(self) -> "SessionCaller | None":
         """See `Caller`."""
         return SessionCaller(self.host, self.abilities) if not self.modern else None
 
@@ -153,18 +153,18 @@ class SessionCaller:
         refuse_unable(self.abilities, method, params)
         return await put(self.host.ask, method, worded(server, method, params, modern=False))
 
-    def hear_log(self, server: str, params: Mapping[str, Any]) -> None:
+    def on_log(self, server: str, params: Mapping[str, Any]) -> None:
         """See `Caller`."""
         level, wanted = rank(params.get("level")), rank(self.host.log_level or DEFAULT)
         if level is not None and wanted is not None and level >= wanted and self.host.notify is not None:
             self.host.notify(_SAID, _signed(server, params))
 
-    def hear_completed(self, server: str, elicitation: str, *, running: bool) -> None:
+    def on_elicitation_complete(self, server: str, elicitation: str, *, running: bool) -> None:
         """See `Caller`."""
         if self.host.notify is not None:
             self.host.notify(_COMPLETED, {"elicitationId": page_id(server, elicitation)})
 
-    def standing(self) -> "SessionCaller":
+    def for_session(self) -> "SessionCaller":
         """See `Caller`."""
         return self
 

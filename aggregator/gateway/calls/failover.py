@@ -197,13 +197,13 @@ class Failover:
         if link is None or not link.health.answers:
             return None
         woken = link.state == "starting" and link.connect_seconds is not None
-        if link.state == "ready" or woken or link.life.asleep:
+        if link.state == "ready" or woken or link.lifecycle.startable:
             return max(link.health.since, self._gave_way.get(server, -inf))
         return None
 
     def _is_ready(self, server: str) -> bool:
         link = self._links.get(server)
-        return link is not None and (link.state == "ready" or link.life.asleep)
+        return link is not None and (link.state == "ready" or link.lifecycle.startable)
 
     def _use(self, servers: Line, number: int) -> None:
         before = self._current.get(servers, servers[0])

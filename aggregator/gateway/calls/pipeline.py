@@ -367,7 +367,7 @@ class Pipeline:
                     if error.code != HEADER_MISMATCH:
                         raise
                     # Nothing was run: the tool may have other headers by now (SH, Custom Headers).
-                    await link.list_again()
+                    await link.read_tools_again()
                     now = self._resolver.catalog.of_server(tool.server, tool.own_name) or tool
                     headers = mirror(now.param_headers, checked.arguments)
                     result = await link.call("tools/call", sent, limit, heard, headers, behind)

@@ -12,7 +12,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.gateway.constant_time import evenly
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import View, Views
-from aggregator.upstream.lifecycle.states import SHOWN_IF_KNOWN
+from aggregator.upstream.lifecycle.states import LISTED_IF_KNOWN
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.upstream.upstream import Upstream
 
@@ -38,7 +38,7 @@ class Resolver:
         self.patience = patience
         self._covered = covered
         self._slices = slices
-        self._links = supervisor.links
+        self._links = supervisor.upstreams
         self._by_prefix = supervisor.by_prefix
 
     @property
@@ -63,19 +63,19 @@ class Resolver:
         link = self._links[visible.server] if visible is not None else self._named(view, name)
         if link is None or (visible is None and _hides(view, link, name)):
             # A shortened name does not say which server it is of, and what is hidden is looked for like what is absent.
-            await self._supervisor.all_tried(self.patience)
+            await self._supervisor.wait_all_tried(self.patience)
         else:
-            if visible is not None or (not link.shown and _might_call(view, link, name)):
-                link.wake()
-            await self._supervisor.tried(link, visible.timeout if visible is not None else link.config.timeout)
+            if visible is not None or (not link.listed and _might_call(view, link, name)):
+                link.start()
+            await self._supervisor.wait_tried(link, visible.timeout if visible is not None else link.config.timeout)
         visible = self.called(view, name)
         if visible is not None:
             if to_call and self._links[visible.server].state == "starting" and not self._covered(visible):
-                raise self._links[visible.server].away()
+                raise self._links[visible.server].unavailable()
             return visible
         readings = list(self._readings(view, name))
-        if not readings and link is not None and not link.shown and _might_call(view, link, name):
-            raise link.away()
+        if not readings and link is not None and not link.listed and _might_call(view, link, name):
+            raise link.unavailable()
         blame: Blame | None = None
         meant: ToolRecord | None = None
         for tool in readings:
@@ -88,7 +88,7 @@ class Resolver:
         listing = await self._views.prepare_listing(view, self.catalog, self._slices)
         nearest = await self._slices.run(listing.nearest_steps(name, style))
         if not view.open:
-            await self._supervisor.all_tried(began + self.patience - asyncio.get_running_loop().time())
+            await self._supervisor.wait_all_tried(began + self.patience - asyncio.get_running_loop().time())
             await evenly(began)
         raise UnknownTool(name, nearest, blame, meant)
 
@@ -106,11 +106,11 @@ class Resolver:
         """Start the server of a tool that is known from the last time only, and wait until it has come up or failed."""
         if self._is_only_remembered(tool):
             link = self._links[tool.server]
-            link.wake()
-            await self._supervisor.tried(link, tool.timeout)
+            link.start()
+            await self._supervisor.wait_tried(link, tool.timeout)
 
     def _is_only_remembered(self, tool: ToolRecord) -> bool:
-        return self._links[tool.server].state in SHOWN_IF_KNOWN
+        return self._links[tool.server].state in LISTED_IF_KNOWN
 
     def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:
         bound = view.binding(name)

@@ -7,7 +7,7 @@ from typing import Final
 
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.views.finder import ServerSeen
-from aggregator.upstream.lifecycle.states import about
+from aggregator.upstream.lifecycle.states import round_duration
 
 # Characters. A server's instructions are untrusted text and take up the model's context.
 _LONGEST: Final = 20_000
@@ -36,7 +36,7 @@ def _line(seen: ServerSeen) -> str:
     line = f"{seen.name} ({', '.join(facts)})"
     if config.description != config.key:
         line += f": {config.description}"
-    amiss = [seen.health.told() if seen.state == "ready" else seen.reason]
+    amiss = [seen.health.problem() if seen.state == "ready" else seen.reason]
     amiss += [f"calls go to {' and '.join(seen.answered_by)}"] if seen.answered_by else []
     said = "; ".join(filter(None, amiss))
     return f"{line} [{said}]" if said else line
@@ -46,7 +46,7 @@ def _state(seen: ServerSeen) -> str:
     """Return the state. The duration is added only to failing states, so that other lines stay the same."""
     if seen.state not in ("reconnecting", "unavailable"):
         return seen.state
-    return f"{seen.state} for {about(time.time() - seen.since)}"
+    return f"{seen.state} for {round_duration(time.time() - seen.since)}"
 
 
 def _details(seen: ServerSeen, *, alone: bool) -> list[str]:
@@ -59,7 +59,7 @@ def _details(seen: ServerSeen, *, alone: bool) -> list[str]:
         lines.append(_count(seen.templates, "resource template"))
     if seen.version is not None:
         lines.append(f"protocol {seen.version}")
-    if alone and (lately := seen.health.lately()):
+    if alone and (lately := seen.health.summary()):
         lines.append(lately)
     if seen.instructions:
         said = seen.instructions

@@ -25,7 +25,7 @@ class Prompts:
     ) -> None:
         self._supervisor = supervisor
         self._startup = startup
-        self._links = supervisor.links
+        self._links = supervisor.upstreams
         self._offers = offers
         self._permission = permission
         self._by_prefix = supervisor.by_prefix
@@ -71,8 +71,8 @@ class Prompts:
         decision = view.decide("prompt", link.config, own) if link is not None else None
         if link is not None and decision is not None and not decision.hidden:
             if link.greeting is None and decision.visible:
-                link.wake()
-            await self._supervisor.tried(link, link.config.timeout)
+                link.start()
+            await self._supervisor.wait_tried(link, link.config.timeout)
         found = self._seen(view, name)
         if found is None and (decision is None or not view.open):
             # Hidden items are looked up like absent ones, so that timing does not tell them apart.
@@ -88,8 +88,8 @@ class Prompts:
                 self._permission.check(ResolvedItem("prompt", self._links[record.server], record.own_name, name), view)
             except UnknownPrompt as hidden:
                 raise UnknownPrompt(name, nearest, hidden.blame) from None
-        if link is not None and decision is not None and not link.shown and decision.visible:
-            raise link.away()
+        if link is not None and decision is not None and not link.listed and decision.visible:
+            raise link.unavailable()
         raise UnknownPrompt(name, nearest)
 
     def _seen(self, view: View, name: str) -> ResolvedItem | None:

@@ -61,7 +61,7 @@ class Subscriptions:
                 if link_now is None:
                     self._drop(subscriber, (server, own))
                 elif link_now is not self._heard.get(server):
-                    link_now.watch.want(own)
+                    link_now.subscriptions.want(own)
         self._heard = dict(self._links)
 
     # -- handshake eras
@@ -85,7 +85,7 @@ class Subscriptions:
         if not self.add(subscriber, found):
             raise HostError(INVALID_PARAMS, f"At most {MOST} resources can be subscribed to.", about)
         try:
-            await found.link.agrees_to_tell(found.own, found.link.config.timeout)
+            await found.link.wait_subscribed(found.own, found.link.config.timeout)
         except BaseException:
             self._drop(subscriber, (found.link.config.id, found.own))
             raise
@@ -115,7 +115,7 @@ class Subscriptions:
         if key not in subscriber.spelled:
             if len(subscriber.spelled) >= MOST:
                 return False
-            found.link.watch.want(found.own)
+            found.link.subscriptions.want(found.own)
             self._of.setdefault(key, {})[subscriber] = None
         subscriber.spelled[key] = found.asked
         return True
@@ -132,7 +132,7 @@ class Subscriptions:
     async def _agrees(self, found: ResolvedItem) -> bool:
         """Return False if the upstream refuses; one that is away is asked when it is back."""
         try:
-            await found.link.agrees_to_tell(found.own, _PATIENCE)
+            await found.link.wait_subscribed(found.own, _PATIENCE)
         except UpstreamRpcError:
             return False
         except UpstreamError as error:
@@ -149,7 +149,7 @@ class Subscriptions:
             return
         server, own = key
         if server in self._links:
-            self._links[server].watch.unwant(own)
+            self._links[server].subscriptions.unwant(own)
         subscribers = self._of[key]
         del subscribers[subscriber]
         if not subscribers:

@@ -32,7 +32,7 @@ class CacheHints:
             for kind in kinds:
                 if link.lists[kind]:
                     parts.append(link.lists.freshness(kind, now) or replace(OURS, public=False))
-                    link.lists.look_again(kind, now)
+                    link.lists.refresh_if_stale(kind, now)
         return narrowed(least(parts), view).hints()
 
 

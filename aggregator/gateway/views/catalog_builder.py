@@ -19,7 +19,7 @@ from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.names import reads_as_anothers, shadowed
 from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
 from aggregator.domain.uris.exposed import unwrapped
-from aggregator.upstream.list_kinds import WAYS, Kind
+from aggregator.upstream.list_kinds import LIST_METHODS, Kind
 from aggregator.upstream.upstream import Upstream
 from aggregator.wire.codec import encode_sorted
 
@@ -105,7 +105,7 @@ class CatalogBuilder:
         for server in servers:
             link = self._links.get(server.id)
             config = server if link is None or link.config != server else link.config
-            for kind, definitions in ((kind, link.lists[kind]) for kind in WAYS) if link is not None else ():
+            for kind, definitions in ((kind, link.lists[kind]) for kind in LIST_METHODS) if link is not None else ():
                 if not self._is_looked_over(config, kind, definitions, naming):
                     steps = self._steps(config, kind, definitions, naming)
                     self._ahead[server.id, kind] = await self._slices.run(steps)
@@ -131,7 +131,7 @@ class CatalogBuilder:
 
     def _part(self, link: Upstream) -> ServerTools:
         part = self._look(link, "tool").part
-        if link.shown:
+        if link.listed:
             return part
         failover = self._failover
         covered = () if failover is None else (tool for tool in part.tools if failover.covers(tool))
@@ -157,7 +157,7 @@ class CatalogBuilder:
             self._offered = parts, await self._slices.run(item_catalog_steps(chain.from_iterable(parts)))
 
     def _parts(self) -> tuple[Items, ...]:
-        parts = (self.items_of(link, kind) for link in self._links.values() if link.shown for kind in NAMED_BY)
+        parts = (self.items_of(link, kind) for link in self._links.values() if link.listed for kind in NAMED_BY)
         return tuple(part for part in parts if part)
 
     def tools_of(self, link: Upstream) -> tuple[ToolRecord, ...]:

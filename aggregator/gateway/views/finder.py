@@ -198,7 +198,7 @@ class Finder:
             server: _seen(link, *(part.get(server, 0) for part in counts))
             for server, link in self._links.items()
             if any(server in part for part in counts)
-            or (link.config.enabled and not link.shown and view.might_use(link.config))
+            or (link.config.enabled and not link.listed and view.might_use(link.config))
         }
         return [self._with_others(seen, known) for seen in known.values()]
 

@@ -90,10 +90,10 @@ def _unmatched(pattern: Pattern, known: KnownNames) -> tuple[str, str] | None:
             return None
         return f'No server matches "{pattern}".', _meant(pattern, nearest(pattern.glob, servers), "server:{}")
     if pattern.head is not None and known.servers and pattern.head not in known.servers:
-        meant = nearest(pattern.head, known.servers)
+        suggestion = nearest(pattern.head, known.servers)
         rest = pattern.text.split(".", 1)[1]
         mark = "" if pattern.kind == "tool" else f"{pattern.kind}:"
-        return f'No {pattern.kind} matches "{pattern}".', _meant(pattern, meant, f"{mark}{{}}.{rest}")
+        return f'No {pattern.kind} matches "{pattern}".', _meant(pattern, suggestion, f"{mark}{{}}.{rest}")
     if pattern.kind != "tool" or not known.tools:
         return None
     if pattern.head is not None and pattern.head not in known.listing:
@@ -156,15 +156,15 @@ def _bindings(book: Rulebook, reached: Mapping[str, list[AgentRules]], known: Kn
 
 def _binding(plain_name: str, server: str, holders: list[AgentRules], known: KnownNames) -> tuple[str, str] | None:
     if known.servers and server not in known.ids:
-        meant = nearest(server, known.ids)
-        return f"There is no server {server}.", f"Did you mean `{meant}`?" if meant else "Correct the name."
+        suggestion = nearest(server, known.ids)
+        return f"There is no server {server}.", f"Did you mean `{suggestion}`?" if suggestion else "Correct the name."
     own = [tool for tool in known.tools or () if tool.server == server]
     if not own:
         return None
     meant_tool = next((tool for tool in own if tool.own_name == plain_name), None)
     if meant_tool is None:
-        meant = nearest(plain_name, [tool.own_name for tool in own])
-        fix = f"Did you mean `{meant}`?" if meant else "Write the name as the server itself has it."
+        suggestion = nearest(plain_name, [tool.own_name for tool in own])
+        fix = f"Did you mean `{suggestion}`?" if suggestion else "Write the name as the server itself has it."
         return f"Server {server} has no tool {plain_name}.", fix
     trusted = is_trusted(known.trusted, server)
     for rules in holders:
@@ -180,11 +180,11 @@ def _confirmed(book: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Itera
         holders = reached.get(body.owner, [])
         fallback, by = body.settings.get("confirm_fallback"), body.settings.get("confirm_by")
         if fallback is not None and holders and all(rules.confirm_by == "queue" for rules in holders):
-            said = "It has no effect: where `confirm_by` is `queue` no host is asked."
-            yield _warning(fallback.place, body, "confirm_fallback", said, "Take it out.")
+            message = "It has no effect: where `confirm_by` is `queue` no host is asked."
+            yield _warning(fallback.place, body, "confirm_fallback", message, "Take it out.")
         if by is not None and holders and not any(_waits(rules) for rules in holders):
-            said = "It has no effect: nothing makes a call wait for a person."
-            yield _warning(by.place, body, "confirm_by", said, "Add `confirm:`, or `annotations` with `confirm`.")
+            message = "It has no effect: nothing makes a call wait for a person."
+            yield _warning(by.place, body, "confirm_by", message, "Add `confirm:`, or `annotations` with `confirm`.")
 
 
 def _waits(rules: AgentRules) -> bool:
@@ -198,8 +198,8 @@ def _tenants(book: Rulebook, known: KnownNames) -> Iterator[Problem]:
     for name, servers in book.documents.tenants.items():
         for server, place in servers.items():
             if known.servers and server not in known.ids:
-                meant = nearest(server, known.ids)
-                fix = f"Did you mean `{meant}`?" if meant else "Write it as `aggregator check` prints it."
+                suggestion = nearest(server, known.ids)
+                fix = f"Did you mean `{suggestion}`?" if suggestion else "Write it as `aggregator check` prints it."
                 where = f"tenants.{name}.servers"
                 yield Problem(str(place), where, f"There is no server {server}.", fix, "warning")
 

@@ -153,11 +153,11 @@ def _edges(node: Mapping[str, Any], index: SchemaIndex) -> Edges:
         return Edges(_objects(here), {}, ())
     named: dict[str, Schema] = {}
     children: list[Schema] = []
-    for (keyword, *way), part in subschemas(node):
+    for (keyword, *path), part in subschemas(node):
         if keyword in _IN_PLACE:
             here.append(part)
         elif keyword == "properties":
-            named[str(way[0])] = part
+            named[str(path[0])] = part
         elif keyword not in _NOT_APPLIED:
             children.append(part)
     of_name = {name: part for name, part in named.items() if isinstance(part, dict)}

@@ -110,9 +110,9 @@ class _Reader:
             base = self._register(node, base, where)
             self._bases[id(node)] = (base, where)
             self._record(node, where)
-            for way, inside in subschemas(node):
+            for path, inside in subschemas(node):
                 place = where
-                for key in way:
+                for key in path:
                     place = step(place, key)
                 stack.append((inside, base, place))
 

@@ -42,8 +42,8 @@ class CheckInterrupted(Exception):
     `why` is one of `time`, `busy` and `failed`.
     """
 
-    def __init__(self, why: Why, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, why: Why, message: str) -> None:
+        super().__init__(message)
         self.why = why
 
 
@@ -147,7 +147,7 @@ class CheckWorkers:
                 await self._end(worker)
         if "unusable" in answer:
             raise UnusableSchema(answer["unusable"])
-        return tuple(Fault(*said) for said in answer["faults"])
+        return tuple(Fault(*message) for message in answer["faults"])
 
     async def _start(self) -> "_Worker":
         if self._closed:

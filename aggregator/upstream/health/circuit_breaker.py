@@ -1,4 +1,4 @@
-"""Whether an upstream that is connected is asked at all. This file decides; it awaits nothing and reads no clock.
+"""The circuit breaker of a connected upstream. This file decides; it awaits nothing and reads no clock.
 
 | position | calls | what ends it |
 | --- | --- | --- |
@@ -6,9 +6,9 @@
 | `open` | are refused at once | the pause is over and a trial begins: `trying` |
 | `trying` | are refused at once, but for the trial | its answer: `closed`; none: `open`, with a longer pause |
 
-Law: what is silent may be dead, what answers is not. A request without an answer counts only if nothing at all was
-heard while it ran, and one answer, however bad, takes back all that were counted and closes the circuit. Requests that
-ran at the same time count as one.
+Law: a silent server may be dead, one that answers is not. A request without an answer counts only if no message at all
+came while it ran; one answer, however bad, resets the count and closes the circuit. Requests that ran at the same time
+count as one.
 """
 
 from math import inf
@@ -18,17 +18,23 @@ from aggregator.upstream.lifecycle import backoff
 
 Position = Literal["closed", "open", "trying"]
 
-# Closed for so long, it was closed for good: the next pause is a short one again.
+# After a circuit has been closed for so long, the next pause is a short one again.
 STABLE: Final = 60.0
 
 
 class CircuitBreaker:
-    """`limit` failures open it. Every `now` is of one clock that never goes back, in seconds; `chance` is uniform in
-    [0, 1). A request `began` when it was sent.
+    """The circuit breaker of one connection.
 
-    `failures` are those that count since the last answer, `trials` those that had none since it opened. `heard` is when
-    there was the last sign of life. `unsteady` is when there was last any doubt: by a failure, a trial,
-    another connection. `opened` and `retry` are when it opened, and when the next trial is due.
+    In the methods, `now` and `began` (when a request was sent) are of one monotonic clock, in seconds; `chance` is
+    uniform in [0, 1).
+
+    limit: failures that open the circuit.
+    position: `closed`, `open` or `trying`.
+    failures: counted since the last answer.
+    trials: trials without an answer since the circuit opened.
+    heard: the time of the last message of the server.
+    unsteady: the time of the last doubt: a failure, a trial, or a new connection.
+    opened, retry: the time at which the circuit opened, and at which the next trial is due.
     """
 
     __slots__ = (
@@ -56,14 +62,14 @@ class CircuitBreaker:
     def __repr__(self) -> str:
         return f"<Circuit {self.position}, {self.failures} of {self.limit} failures>"
 
-    def hear(self, now: float) -> None:
-        """It said something of its own accord: that a call makes progress, that a list changed."""
+    def message(self, now: float) -> None:
+        """Take note of a message that is no answer, such as progress or a changed list."""
         self.heard = now
         if self.position == "closed":
             self.failures = 0
 
     def answer(self, now: float) -> bool:
-        """It answered a request, however badly. Whether that closes the circuit."""
+        """Take note of an answer, an error included; return True if it closes the circuit."""
         self.heard = now
         self.failures = 0
         if self.position == "closed":
@@ -73,13 +79,13 @@ class CircuitBreaker:
         return True
 
     def fail(self, began: float, now: float, chance: float) -> bool:
-        """A request that began then has no answer, and will have none. Whether that opens a circuit that was closed."""
+        """Take note of a request that will have no answer; return True if it opens a circuit that was closed."""
         if self.position == "trying" and began >= self._trial:
             if self.heard <= began:
                 self.trials += 1
             self._pause(now, chance)
             return False
-        # What was sent before the last failure was known says no more than that one.
+        # A request sent before the last failure was known adds nothing to that one.
         if self.position != "closed" or self.heard > began or began < self.unsteady:
             return False
         self.failures += 1
@@ -94,21 +100,21 @@ class CircuitBreaker:
         return True
 
     def due(self, now: float) -> bool:
-        """Whether a trial may begin."""
+        """Return True if a trial may begin."""
         return self.position == "open" and now >= self.retry
 
     def begin_trial(self, now: float) -> None:
-        """The request that is sent next is the trial; `due` said so."""
+        """Make the next request the trial, once `due` allowed one."""
         self.position = "trying"
         self._trial = now
 
     def leave_trial(self, began: float) -> None:
-        """The trial that began then was given up before it could tell anything; another may begin at once."""
+        """Take back a trial that was cancelled before its end; another may begin at once."""
         if self.position == "trying" and began >= self._trial:
             self.position = "open"
 
-    def begin_anew(self, now: float) -> None:
-        """There is another connection, of which nothing is known but that it could be made."""
+    def reset(self, now: float) -> None:
+        """Start over with a new connection."""
         self.position = "closed"
         self.failures = self.trials = 0
         self._closed = self.heard = self.unsteady = now

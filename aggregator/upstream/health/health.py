@@ -1,19 +1,17 @@
-"""Whether one upstream still answers, and how fast: what its calls tell, and a question of our own when it is quiet.
+"""The health of one upstream: whether it answers and how fast, from its calls, and by a ping when it is silent.
 
-Law: a server that is busy is not dead. It is asked only when nothing was heard for long, and while something is heard
-no silence counts (`circuit`).
+Law: a busy server is not a dead one. It is pinged only when it was silent for long, and no request counts as unanswered
+while other messages come (`circuit_breaker`).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from math import ceil
 from random import SystemRandom
 from time import monotonic
 from typing import Any, Final
 
-from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import (
     RpcError,
     UpstreamBadAnswer,
@@ -24,65 +22,67 @@ from aggregator.domain.errors import (
     UpstreamUnavailable,
 )
 from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.health.circuit_breaker import CircuitBreaker
 from aggregator.upstream.health.latency import WINDOW, LatencyWindow
 from aggregator.upstream.lifecycle import backoff
-from aggregator.upstream.lifecycle.states import about
-from aggregator.upstream.lists.lists import Current, Lose
-from aggregator.upstream.sessions.connect import UpstreamSession
+from aggregator.upstream.lifecycle.state import OnChange
+from aggregator.upstream.lifecycle.states import round_duration
+from aggregator.upstream.sessions.session import SessionHolder, UpstreamSession
 from aggregator.wire.peer import OnProgress, PeerGone
 
 log = logging.getLogger(__name__)
 
-# By these whoever stands before a server says that it is not there.
+# Statuses by which a proxy says that the server behind it is not there.
 _NOT_ITS_OWN: Final = frozenset({502, 503, 504})
-# After so many trials in vain a connection in which nothing is under way is given up for a new one.
+# After so many trials without an answer, a connection without calls under way is replaced.
 TRIALS: Final = 3
-# How long it is left alone that waits for a person, until it is looked at again.
+# Seconds between two looks at a server that waits for the answer of a person.
 PERSON: Final = 1.0
 
 
 class Health:
-    """`begin` and one of `answered` and `failed` go round every request; `keep` asks where nothing is heard.
+    """The health of one upstream. `begin` and one of `answered` and `failed` surround every request.
 
-    `config` is looked up each time, since it may be another one by now; `changed` hears of a circuit that opens or
-    closes.
+    latency: the times of the last calls.
+    circuit: the circuit breaker of the current connection.
+    ping: seconds that the last health check took; None before the first.
     """
 
-    def __init__(self, config: Callable[[], ServerConfig], changed: Callable[[], None]) -> None:
+    def __init__(self, config: CurrentConfig, on_change: OnChange) -> None:
         self._config = config
-        self._changed = changed
-        self._worry = asyncio.Event()
+        self._on_change = on_change
+        self._recheck = asyncio.Event()
         self._chance = 0.0
-        self.vitals = LatencyWindow()
-        self.circuit = CircuitBreaker(config().health.failures)
+        self.latency = LatencyWindow()
+        self.circuit = CircuitBreaker(config.value.health.failures)
         self.ping: float | None = None
 
     def __repr__(self) -> str:
-        return f"<Health {self._config().id} {self.circuit!r}>"
+        return f"<Health {self._config.value.id} {self.circuit!r}>"
 
     @property
     def answers(self) -> bool:
-        """Whether calls go through to it, as far as it is connected."""
+        """True if calls are sent to the upstream, once it is connected."""
         return self.circuit.position == "closed"
 
     @property
     def since(self) -> float:
-        """Since when there has been no doubt about it (`time.monotonic`)."""
+        """The time of the last doubt about its health (`time.monotonic`)."""
         return self.circuit.unsteady
 
-    def told(self) -> str:
-        """What there is to say of it, for people and models; empty while all is well."""
+    def problem(self) -> str:
+        """Return what is wrong with the health, for people and models; empty if nothing is."""
         if not self.answers:
             return f"it does not answer; {self._again(monotonic())}"
-        figures = self.vitals.figures(monotonic())
+        figures = self.latency.figures(monotonic())
         if figures.slow:
             return f"slow: {figures.failed} of its last {figures.calls} calls were not answered in time"
         return ""
 
-    def lately(self) -> str:
-        """How calls went of late, in one line; empty where there were none."""
-        figures = self.vitals.figures(monotonic())
+    def summary(self) -> str:
+        """Return the figures of the latest calls, in one line; empty if there were none."""
+        figures = self.latency.figures(monotonic())
         if not figures.calls:
             return ""
         took = ", ".join(f"{name} {_brief(seconds)}" for name, seconds in figures.times)
@@ -90,17 +90,19 @@ class Health:
         return f"calls of the last {WINDOW / 60:g} minutes: {figures.calls}, {took}{unanswered}"
 
     def report(self) -> dict[str, Any]:
-        """The figures, for programs; seconds."""
-        figures = self.vitals.figures(monotonic())
+        """Return the figures for programs; times are in seconds."""
+        figures = self.latency.figures(monotonic())
         times = {name: round(seconds, 6) for name, seconds in figures.times}
         ping = round(self.ping, 6) if self.ping is not None else None
         counts = {"calls": figures.calls, "failed": figures.failed}
         return {"circuit": self.circuit.position, "slow": figures.slow, "ping": ping, **counts, **times}
 
-    # -- round every request
+    # -- around every request
 
     def begin(self, *, alone: bool = False) -> float:
-        """When a request begins; `alone`: in a process of its own, of which the others tell nothing.
+        """Admit a request, and return when it begins (`time.monotonic`).
+
+        alone: the request goes over an isolated connection, of which the others say nothing.
 
         Raises:
             UpstreamUnavailable: the server does not answer, so nothing is sent.
@@ -111,81 +113,83 @@ class Health:
         return now
 
     def answered(self, began: float, *, alone: bool = False) -> None:
-        """It has its answer."""
+        """Take note of the answer to a request."""
         now = monotonic()
-        self.vitals.took(now, now - began, False)
+        self.latency.add(now, now - began, False)
         if not alone and self.circuit.answer(now):
             self._closed()
 
     def failed(self, began: float, error: BaseException, *, alone: bool = False) -> None:
-        """It ended in an error, the server's or of the way there."""
+        """Take note of a request that ended in an error, of the server or of the connection."""
         now = monotonic()
         silent = is_silence(error)
         if silent is None:
-            # Given up by the host, or never sent: it says nothing.
+            # Cancelled by the host, or never sent: no evidence.
             if not alone:
                 self.circuit.leave_trial(began)
             return
-        self.vitals.took(now, now - began, silent)
+        self.latency.add(now, now - began, silent)
         if not alone:
             self._ended(began, now, silent)
 
-    def hear(self) -> None:
-        """The server said something of its own accord."""
-        self.circuit.hear(monotonic())
+    def on_message(self) -> None:
+        """Take note of a notification or request of the server."""
+        self.circuit.message(monotonic())
 
-    def hearing(self, on_progress: OnProgress) -> OnProgress:
-        """The same, and this too."""
+    def watching(self, on_progress: OnProgress) -> OnProgress:
+        """Return a progress handler that takes note of each message and calls `on_progress`."""
 
-        def heard(params: dict[str, Any]) -> None:
-            self.circuit.hear(monotonic())
+        def on_message(params: dict[str, Any]) -> None:
+            self.circuit.message(monotonic())
             on_progress(params)
 
-        return heard
+        return on_message
 
-    # -- asking
+    # -- health checks
 
-    async def keep(self, current: Current, lose: Lose, busy: Callable[[], bool]) -> None:
-        """Look after one connection until it ends. `busy`: calls are under way in it."""
-        self.circuit.begin_anew(monotonic())
+    async def keep(self, sessions: SessionHolder) -> None:
+        """Check the health of one connection until it ends."""
+        self.circuit.reset(monotonic())
         try:
-            await self._watch(current, lose, busy)
+            await self._watch(sessions)
         finally:
-            # What is to be said from now on, the state of the link says.
-            self.circuit.begin_anew(monotonic())
+            # Without a connection, the state of the upstream says what is wrong.
+            self.circuit.reset(monotonic())
 
-    async def _watch(self, current: Current, lose: Lose, busy: Callable[[], bool]) -> None:
+    async def _watch(self, sessions: SessionHolder) -> None:
         while True:
             await self._until_due()
-            session = current()
+            session = sessions.session
             if session is None:
                 return
             if session.callers.asking:
-                # It waits for a person, and some servers do nothing else meanwhile. A trial stays due all that time.
-                self.hear()
+                # It waits for a person, and some servers answer nothing meanwhile. A trial stays due all that time.
+                self.on_message()
                 await asyncio.sleep(PERSON)
                 continue
             await self._ask(session)
             trials = self.circuit.trials
-            if trials >= TRIALS and not busy():
-                lose(session, f"it did not answer {trials} health checks after it had fallen silent")
+            if trials >= TRIALS and not sessions.busy:
+                sessions.lose(session, f"it did not answer {trials} health checks after it had fallen silent")
                 return
 
     async def _until_due(self) -> None:
         while True:
-            self._worry.clear()
+            self._recheck.clear()
             due = self.due
             if due is not None and due <= monotonic():
                 return
             with suppress(TimeoutError):
-                # Later the config may want it.
-                async with asyncio.timeout(due - monotonic() if due is not None else self._config().health.interval):
-                    await self._worry.wait()
+                # A reload may switch health checks on.
+                async with asyncio.timeout(
+                    due - monotonic() if due is not None else self._config.value.health.interval
+                ):
+                    await self._recheck.wait()
 
     @property
     def due(self) -> float | None:
-        """When it is asked next (`time.monotonic`), if nothing is heard until then; None where nobody wants that."""
-        health, circuit = self._config().health, self.circuit
+        """The time of the next health check (`time.monotonic`) if no message comes; None if switched off."""
+        health, circuit = self._config.value.health, self.circuit
         if not health.enabled:
             return None
         if circuit.position != "closed":
@@ -202,44 +206,44 @@ class Health:
         method, params = ("server/discover", {"_meta": dict(session.envelope)}) if modern else ("ping", {})
         silent: bool | None = False
         try:
-            async with asyncio.timeout(self._config().health.timeout):
+            async with asyncio.timeout(self._config.value.health.timeout):
                 await session.connection.request(method, params)
         except asyncio.CancelledError:
             self.circuit.leave_trial(began)
             raise
         except (TimeoutError, PeerGone, SessionExpired, RpcError, UpstreamError) as error:
             silent = is_silence(error)
-            log.debug("%s: a health check failed: %r", self._config().id, error)
+            log.debug("%s: a health check failed: %r", self._config.value.id, error)
         now = monotonic()
         if not silent:
             self.ping = now - began
         self._ended(began, now, bool(silent))
 
-    # -- what follows
+    # -- the circuit breaker
 
     def _ended(self, began: float, now: float, silent: bool) -> None:
         if not silent:
             if self.circuit.answer(now):
                 self._closed()
             return
-        self.circuit.limit = self._config().health.failures
+        self.circuit.limit = self._config.value.health.failures
         if self.circuit.fail(began, now, SystemRandom().random()):
-            server, failures = self._config().id, self.circuit.failures
+            server, failures = self._config.value.id, self.circuit.failures
             said = "server %s does not answer (%d requests in a row): calls are refused until it does; %s"
             log.warning(said, server, failures, self._again(now))
-            self._changed()
-        self._worry.set()
+            self._on_change()
+        self._recheck.set()
 
     def _closed(self) -> None:
-        log.info("server %s answers again", self._config().id)
-        self._changed()
+        log.info("server %s answers again", self._config.value.id)
+        self._on_change()
 
     def _admit(self, now: float) -> None:
-        """A call is the trial only where nobody else asks."""
-        if self.circuit.due(now) and not self._config().health.enabled:
+        """Refuse a call, or make it the trial where health checks are switched off."""
+        if self.circuit.due(now) and not self._config.value.health.enabled:
             self.circuit.begin_trial(now)
             return
-        server = self._config().id
+        server = self._config.value.id
         raise UpstreamUnavailable(
             server,
             f"{server} does not answer: {self.circuit.limit} requests in a row got no answer; {self._again(now)}.",
@@ -249,18 +253,18 @@ class Health:
 
     def _again(self, now: float) -> str:
         if self.circuit.position == "trying" or self.circuit.retry <= now:
-            return "it is being tried now" if self._config().health.enabled else "the next call tries it"
-        return f"next try in {about(self.circuit.retry - now)}"
+            return "it is being tried now" if self._config.value.health.enabled else "the next call tries it"
+        return f"next try in {round_duration(self.circuit.retry - now)}"
 
 
 def _brief(seconds: float) -> str:
-    """A time with two digits that count: `0.34 ms`, `12 ms`, `1.2 s`."""
+    """Return a time with two significant digits: `0.34 ms`, `12 ms`, `1.2 s`."""
     unit, size = ("s", 1.0) if seconds >= 1 else ("ms", 1000.0)
     return f"{float(f'{seconds * size:.2g}'):g} {unit}"
 
 
 def is_silence(error: BaseException) -> bool | None:
-    """Whether an error means that the server did not answer; None where it says nothing of the server at all."""
+    """Return True if an error means that the server did not answer; None if it says nothing about the server."""
     if isinstance(error, UpstreamRpcError | UpstreamRefused | UpstreamBadAnswer | SessionExpired):
         return False
     if isinstance(error, UpstreamHttpStatus):

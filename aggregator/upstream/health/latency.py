@@ -1,23 +1,26 @@
-"""How an upstream has answered lately: times and failures of its last calls. This file reads no clock.
+"""The latency of an upstream: times and failures of its last calls. This file reads no clock.
 
-Law: bounded in memory, and one append a call; whoever wants to know pays for the counting.
+Law: bounded in memory, and one append for each call; the counting is done when the figures are read.
 """
 
 from collections import deque
 from typing import Final, NamedTuple
 
 KEPT: Final = 512
-# What is older says little of how it is now.
+# Seconds after which a call no longer counts.
 WINDOW: Final = 300.0
-# Fewer calls prove nothing, and so many in a hundred without an answer mean that it is slow.
+# An upstream is slow if this share of its calls had no answer; fewer calls than `ENOUGH` prove nothing.
 ENOUGH: Final = 5
 SLOW: Final = 0.2
 QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 class CallFigures(NamedTuple):
-    """Of the calls that ended within `WINDOW`: how many, how many of them had no answer, and seconds until they ended,
-    by quantile, those without an answer included; no times where there are no calls."""
+    """The figures of the calls that ended within `WINDOW`.
+
+    calls, failed: how many ended, and how many of these had no answer.
+    times: seconds until the end by the name of the quantile, calls without an answer included; empty without calls.
+    """
 
     calls: int
     failed: int
@@ -25,22 +28,22 @@ class CallFigures(NamedTuple):
 
     @property
     def slow(self) -> bool:
-        """Whether too many calls were not answered in time by a server that otherwise answers."""
+        """True if too many calls were not answered in time by a server that answers others."""
         return self.calls >= ENOUGH and self.failed >= SLOW * self.calls
 
 
 class LatencyWindow:
-    """`took` is called for every call; every `now` is of one clock, in seconds."""
+    """The ends of the last calls of one upstream; `now` is of one clock, in seconds."""
 
     def __init__(self) -> None:
         self._ends: deque[tuple[float, float, bool]] = deque(maxlen=KEPT)
 
-    def took(self, now: float, seconds: float, failed: bool) -> None:
-        """One call is over."""
+    def add(self, now: float, seconds: float, failed: bool) -> None:
+        """Add a call that has ended after `seconds`."""
         self._ends.append((now, seconds, failed))
 
     def figures(self, now: float) -> CallFigures:
-        """What they amount to."""
+        """Return the figures of the calls that count now."""
         recent = [(seconds, failed) for at, seconds, failed in self._ends if now - at <= WINDOW]
         times = sorted(seconds for seconds, _ in recent)
         last = len(times) - 1

@@ -1,4 +1,4 @@
-"""What a failed attempt, or a connection that ended, amounts to. This file decides; it awaits nothing."""
+"""The failure that an attempt to connect, or a connection, ended with. This file decides; it awaits nothing."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,14 +7,18 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import RpcError, UpstreamError, UpstreamRefused
 from aggregator.wire.peer import PeerGone
 
-# Not there: nothing is served under that path.
+# Statuses that say that nothing is served under the path.
 _NOT_THERE: Final = frozenset({404, 410})
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why it was. `lasting`: an operator has to mend it. `died`: its program ended by itself. `served`: for how many
-    seconds it had been ready. `retry_after`: in how many it asked to be tried again.
+    """The reason why an attempt to connect failed, or a connection ended.
+
+    lasting: an operator has to repair it.
+    died: the program of the server ended by itself.
+    served: seconds that the upstream had been ready.
+    retry_after: seconds after which the server asked to be tried again.
     """
 
     reason: str
@@ -24,10 +28,10 @@ class Failure:
     retry_after: float | None = None
 
 
-def failed(server: ServerConfig, error: Exception, obituary: str | None = None) -> Failure:
-    """An attempt to connect that ended with this error; `obituary` is of the program that was launched for it."""
-    if obituary is not None:
-        return Failure(gone(obituary), died=True)
+def failure_of(server: ServerConfig, error: Exception, end_reason: str | None = None) -> Failure:
+    """Return the failure of an attempt to connect; `end_reason` is of the program launched for it, if that ended."""
+    if end_reason is not None:
+        return Failure(program_ended(end_reason), died=True)
     if isinstance(error, TimeoutError):
         limit = f"{server.connect_timeout:g} s"
         return Failure(f"it did not answer within {limit} of connecting (`connect_timeout` in its config)")
@@ -39,6 +43,6 @@ def failed(server: ServerConfig, error: Exception, obituary: str | None = None) 
     return Failure(str(error), died=isinstance(error, PeerGone) and server.type == "stdio")
 
 
-def gone(obituary: str) -> str:
-    """The same for a program that serves an address."""
-    return f"the program it is served by is gone: {obituary}"
+def program_ended(end_reason: str) -> str:
+    """Return the reason for a lost connection to an address whose program, started by us, has ended."""
+    return f"the program it is served by is gone: {end_reason}"

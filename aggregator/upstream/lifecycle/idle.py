@@ -1,46 +1,55 @@
-"""When one upstream runs at all: from when on (`start`), and until when (`idle_timeout`)."""
+"""The time that an upstream runs: from when on (`start` in its config), and until when (`idle_timeout`)."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 
 from aggregator.config.durations import format_duration
-from aggregator.config.model import ServerConfig
+from aggregator.upstream.current_config import CurrentConfig
 
-# Servers with `start: lazy` come up within this time after the others, not all at once.
+# Servers with `start: lazy` are started within these seconds after the others, spread out.
 LAZY_FROM: Final = 2.0
 LAZY_TO: Final = 10.0
-# How long it may take to look up what a server had; after that it counts as one that nobody knows.
-LOOK_UP_WAIT: Final = 2.0
-# One that runs only to tell what it has, and is in use all the same, is looked at again after this.
+# Seconds to wait for the stored tools of a server; after that it counts as one of which none are stored.
+RESTORE_WAIT: Final = 2.0
+# Seconds to the next look at a server that runs only until it has listed its tools, and is in use nevertheless.
 _AGAIN: Final = 1.0
 
 
-class IdleStop:
-    """`use` counts who needs it, `idle` waits until nobody does. `needed`: somebody did, ever.
+class InUse(Protocol):
+    """The function that returns True while the upstream is needed for more than the requests that `use` counts."""
 
-    Law: between the end of `idle` and the connection being taken away nothing may be awaited, so that no call is lost.
+    def __call__(self) -> bool: ...
+
+
+class IdleStop:
+    """The use of one upstream: `use` counts it, and `wait_idle` waits until there has been none for long enough.
+
+    uses: the number of users now.
+    needed: there has been a user since the start of the aggregator.
+
+    Law: between the end of `wait_idle` and the end of the connection nothing may be awaited, so that no call is lost.
     """
 
-    def __init__(self, server: Callable[[], ServerConfig]) -> None:
-        self._server = server
+    def __init__(self, config: CurrentConfig) -> None:
+        self._config = config
         self.uses = 0
-        self._used = 0.0
-        self._until = 0.0
         self.needed = False
-        self._only_to_learn = False
-        self._amended = asyncio.Event()
-        self._freed = asyncio.Event()
-        self._looked_up = asyncio.Event()
+        self._used = 0.0
+        self._alive_until = 0.0
+        self._once_listed = False
+        self._reconfigured = asyncio.Event()
+        self._unused = asyncio.Event()
+        self._restored = asyncio.Event()
 
     @property
     def _timeout(self) -> float | None:
-        return self._server().idle_timeout
+        return self._config.value.idle_timeout
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """It is needed inside."""
+        """Count a user inside the context."""
         self.need()
         self.uses += 1
         try:
@@ -49,75 +58,75 @@ class IdleStop:
             self.uses -= 1
             self._used = _now()
             if not self.uses:
-                self._freed.set()
+                self._unused.set()
 
-    async def free(self, limit: float) -> bool:
-        """Wait until nobody needs it, at most `limit` seconds; whether nobody does."""
+    async def wait_unused(self, limit: float) -> bool:
+        """Wait until there is no user, at most `limit` seconds; return True if there is none."""
         try:
             async with asyncio.timeout(limit):
                 while self.uses:
-                    self._freed.clear()
-                    await self._freed.wait()
+                    self._unused.clear()
+                    await self._unused.wait()
         except TimeoutError:
             return False
         return True
 
     def need(self) -> None:
-        """Somebody is about to use it."""
+        """Take note that the upstream is about to be used."""
         self.needed = True
-        self._only_to_learn = False
+        self._once_listed = False
         self._used = _now()
 
-    def stay(self, seconds: float) -> None:
-        """It is needed for so long, whoever uses it."""
-        self._until = max(self._until, _now() + seconds)
+    def keep_alive(self, seconds: float) -> None:
+        """Let the upstream run for so long, with or without a user."""
+        self._alive_until = max(self._alive_until, _now() + seconds)
 
     def begin(self) -> None:
-        """It has just come up."""
+        """Restart the time without use: the upstream has just been connected."""
         self._used = _now()
 
-    def amended(self) -> None:
-        """Its configuration may say something else by now."""
-        self._amended.set()
+    def reconfigured(self) -> None:
+        """Look at the configuration again: it may have another `idle_timeout`."""
+        self._reconfigured.set()
 
-    def learn(self) -> None:
-        """It runs only until it has said what it has, unless somebody needs it meanwhile."""
-        self._only_to_learn = True
+    def stop_once_listed(self) -> None:
+        """Stop the upstream as soon as it has listed its tools, unless it is used meanwhile."""
+        self._once_listed = True
 
-    async def idle(self, wanted: Callable[[], bool]) -> None:
-        """Wait until nobody has used it for long enough. `wanted`: whether it is, by others than `use` tells."""
-        while (left := self._left(wanted())) != 0:
-            self._amended.clear()
+    async def wait_idle(self, in_use: InUse) -> None:
+        """Wait until the upstream has not been used for long enough."""
+        while (left := self._left(in_use())) != 0:
+            self._reconfigured.clear()
             try:
                 async with asyncio.timeout(left):
-                    await self._amended.wait()
+                    await self._reconfigured.wait()
             except TimeoutError:
                 pass
 
-    def _left(self, wanted: bool) -> float | None:
-        """Seconds until it is worth looking again; none, if it may come to rest now, and None, if it never may."""
-        limit = 0.0 if self._only_to_learn else self._timeout
-        if limit is not None and (self.uses or wanted):
+    def _left(self, in_use: bool) -> float | None:
+        """Return the seconds until the next look; 0 if the upstream may stop now, None if it never may."""
+        limit = 0.0 if self._once_listed else self._timeout
+        if limit is not None and (self.uses or in_use):
             return limit or _AGAIN
-        return max(0.0, max(self._used + limit, self._until) - _now()) if limit is not None else None
+        return max(0.0, max(self._used + limit, self._alive_until) - _now()) if limit is not None else None
 
-    def told(self) -> str:
-        """Why it came to rest."""
-        if self._only_to_learn or self._timeout is None:
+    def reason(self) -> str:
+        """Return why the upstream is stopped, and when it is started again."""
+        if self._once_listed or self._timeout is None:
             return "it starts with its first call"
         return f"nobody used it for {format_duration(self._timeout)}; it starts with its next call"
 
-    # -- at the very start
+    # -- at the start of the aggregator
 
-    def looked_up(self) -> None:
-        """What it had is known by now, or nothing is."""
-        self._looked_up.set()
+    def restored(self) -> None:
+        """Take note that the stored tools are known, or that none are."""
+        self._restored.set()
 
-    async def known(self) -> None:
-        """Wait for that, for a moment."""
+    async def wait_restored(self) -> None:
+        """Wait for `restored`, at most `RESTORE_WAIT` seconds."""
         try:
-            async with asyncio.timeout(LOOK_UP_WAIT):
-                await self._looked_up.wait()
+            async with asyncio.timeout(RESTORE_WAIT):
+                await self._restored.wait()
         except TimeoutError:
             pass
 
@@ -126,6 +135,6 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def lazy(chance: float) -> float:
-    """After how many seconds a `lazy` server starts by itself; `chance` is uniform in [0, 1)."""
+def lazy_delay(chance: float) -> float:
+    """Return the seconds after which a `lazy` server starts by itself; `chance` is uniform in [0, 1)."""
     return LAZY_FROM + chance * (LAZY_TO - LAZY_FROM)

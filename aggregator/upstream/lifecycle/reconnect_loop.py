@@ -1,85 +1,163 @@
-"""The course of one upstream: held back at first, connected, tried again after setbacks, asleep until it is needed."""
+"""The reconnect loop of one upstream, and the owner of its state: held back at first, connected, tried again.
+
+Law: only this module moves the state. Everything else reports what it noticed (`connected`, `lost`, `idle`, `start`,
+`stop`), and the table of `states` says what follows. One connection, or one attempt to make one, ends in one event.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
 from random import SystemRandom
+from typing import Protocol
 
-from aggregator.config.model import ServerConfig
-from aggregator.upstream.lifecycle import idle as rest
+from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.lifecycle.backoff import Attempts
 from aggregator.upstream.lifecycle.failures import Failure
-from aggregator.upstream.lifecycle.idle import IdleStop
+from aggregator.upstream.lifecycle.idle import IdleStop, lazy_delay
 from aggregator.upstream.lifecycle.state import UpstreamState
+from aggregator.upstream.lifecycle.states import Event, event_of_failure
+
+
+class Connections(Protocol):
+    """The connections of one upstream, as the loop runs them."""
+
+    async def run_once(self) -> Failure | None:
+        """Connect, wait for the end of the connection, and return why it ended, or why none could be made.
+
+        Reports `connected`, and as soon as the end shows `lost` or `idle`. Returns None after `idle`.
+        """
+        ...
+
+    async def close_isolated(self) -> None:
+        """Close the sessions beside the one that all callers share."""
+        ...
 
 
 class ReconnectLoop:
-    """`once` lives one connection from start to end and says why it ended, or None if it came to rest; `close` closes
-    what else belongs to it."""
+    """The loop that connects one upstream again and again, and the owner of its state.
 
-    def __init__(
-        self,
-        config: Callable[[], ServerConfig],
-        life: UpstreamState,
-        rest: IdleStop,
-        once: Callable[[], Awaitable[Failure | None]],
-        close: Callable[[], Awaitable[None]],
-    ) -> None:
+    state: read by everything, moved here alone.
+    reconnects: connections after the first.
+    """
+
+    def __init__(self, config: CurrentConfig, state: UpstreamState, idle: IdleStop) -> None:
+        self.state = state
+        self.reconnects = 0
         self._config = config
-        self._life = life
-        self._rest = rest
-        self._once = once
-        self._close = close
+        self._idle = idle
+        self._attempts = Attempts()
+        # True from the report that the current connection has ended to the beginning of the next attempt.
+        self._end_reported = False
+        self._grace_timer: asyncio.TimerHandle | None = None
 
-    async def run(self) -> None:
+    def __repr__(self) -> str:
+        return f"<ReconnectLoop {self.state!r}>"
+
+    async def run(self, connections: Connections) -> None:
         """Connect, and connect again, until cancelled."""
-        own_task, life = asyncio.current_task(), self._life
-        tries = Attempts()
         try:
-            if self._config().start != "eager":
+            if self._config.value.start != "eager":
                 await self._hold_back()
             while True:
-                while life.asleep:
-                    await life.moved()
-                life.trying()
-                end = await self._once()
-                if own_task is not None and own_task.cancelling():
-                    # A library lost the cancellation on its way here.
-                    raise asyncio.CancelledError
-                if end is None or life.asleep:
-                    tries = Attempts()
-                    await self._close()
-                else:
-                    tries = tries.after(end)
-                    await asyncio.sleep(self._set_back(end, tries))
+                await self._started()
+                match await self._run_once(connections):
+                    case Failure() as failure:
+                        await asyncio.sleep(self._set_back(failure))
+                    case None:
+                        self._attempts = Attempts()
+                        await connections.close_isolated()
         finally:
-            await self._close()
-            life.end()
+            await connections.close_isolated()
+            self.stop()
+
+    # -- reported from elsewhere
+
+    def connected(self) -> None:
+        """Report that the upstream was reached and has listed its tools."""
+        self.reconnects += self.state.state != "starting"
+        self._move("connected")
+
+    def lost(self, reason: str) -> None:
+        """Report that the connection has ended, as soon as that shows: closing what is left of it may take a while."""
+        if not self._end_reported:
+            self._end_reported = True
+            self._move(event_of_failure(self.state.state), reason)
+
+    def idle(self) -> None:
+        """Report that the upstream is not used, so that its connection is closed."""
+        self._end_reported = True
+        self._move("idle", self._idle.reason())
+
+    def start(self) -> None:
+        """Report that the upstream is needed; it is started if it is stopped."""
+        if self.state.startable:
+            self._move("start")
+
+    def stop(self) -> None:
+        """Report the end of the upstream. May be called twice."""
+        self._cancel_grace()
+        self.state.close()
+
+    # -- the loop
+
+    async def _started(self) -> None:
+        while self.state.startable:
+            await self.state.changed()
+
+    async def _run_once(self, connections: Connections) -> Failure | None:
+        task = asyncio.current_task()
+        self._end_reported = False
+        self.state.attempt()
+        end = await connections.run_once()
+        if task is not None and task.cancelling():
+            # A library swallowed the cancellation.
+            raise asyncio.CancelledError
+        return None if self.state.startable else end
 
     async def _hold_back(self) -> None:
-        """Until it is needed, or its time has come (`start`)."""
-        life = self._life
-        await self._rest.known()
-        if self._rest.needed:
+        """Wait until the upstream is needed, or may start by itself (`start` in its config)."""
+        await self._idle.wait_restored()
+        if self._idle.needed:
             return
-        if self._config().start == "on_call":
-            if life.known:
-                life.move("rest", self._rest.told())
+        if self._config.value.start == "on_call":
+            if self.state.known:
+                self._move("idle", self._idle.reason())
             else:
-                self._rest.learn()
+                self._idle.stop_once_listed()
             return
-        life.move("rest", "it starts in a moment, or with its first call")
+        self._move("idle", "it starts in a moment, or with its first call")
         try:
-            async with asyncio.timeout(rest.lazy(SystemRandom().random())):
-                while life.asleep:
-                    await life.moved()
+            async with asyncio.timeout(lazy_delay(SystemRandom().random())):
+                await self._started()
         except TimeoutError:
-            life.wake()
+            self.start()
 
-    def _set_back(self, end: Failure, tries: Attempts) -> float:
-        """Take note of an attempt that failed or a connection that ended; the seconds until the next."""
-        life, reason = self._life, tries.told(end)
-        pause = tries.pause(end, SystemRandom().random())
-        life.move("lost" if life.state == "ready" else "failed", reason, pause)
-        if end.lasting and life.state == "reconnecting":
-            life.move("gave_up", reason, pause)
+    def _set_back(self, failure: Failure) -> float:
+        """Record a failure, unless its event was reported before, and return the seconds until the next attempt."""
+        self._attempts = self._attempts.after(failure)
+        reason, pause = self._attempts.reason(failure), self._attempts.pause(failure, SystemRandom().random())
+        if self._end_reported:
+            self.state.schedule(reason, pause)
+        else:
+            self._move(event_of_failure(self.state.state, lasting=failure.lasting), reason, pause)
         return pause
+
+    # -- the state
+
+    def _move(self, event: Event, reason: str = "", pause: float | None = None) -> None:
+        before = self.state.state
+        self.state.move(event, reason, pause)
+        if self.state.state != before:
+            self._cancel_grace()
+            if self.state.state == "reconnecting":
+                loop = asyncio.get_running_loop()
+                self._grace_timer = loop.call_later(self._config.value.grace, self._give_up)
+
+    def _give_up(self) -> None:
+        current = self.state.current
+        next_try = current.next_try
+        self._move("gave_up", current.reason, max(0.0, next_try - time.time()) if next_try is not None else None)
+
+    def _cancel_grace(self) -> None:
+        if self._grace_timer is not None:
+            self._grace_timer.cancel()
+            self._grace_timer = None

@@ -1,20 +1,20 @@
-"""The state of one upstream: moved by the table, told in one line of the log, waited for by whoever needs it."""
+"""The state of one upstream: moved by the table of `states`, logged once for each transition, awaited by callers."""
 
 import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from aggregator.config.durations import format_duration
 from aggregator.domain.errors import UpstreamUnavailable
-from aggregator.upstream.lifecycle.states import SHOWN, SHOWN_IF_KNOWN, Event, State, StateAndReason, after
+from aggregator.upstream.current_config import CurrentConfig
+from aggregator.upstream.lifecycle.states import LISTED, LISTED_IF_KNOWN, Event, State, StateAndReason, next_state
 
 log = logging.getLogger(__name__)
 
-# What is kept of a reason, which may be an upstream's own words.
-_LONGEST: Final = 2_000
+# Characters that are kept of a reason, which may be an upstream's own words.
+_REASON_LIMIT: Final = 2_000
 _SOON: Final = "try again in a moment"
 _ADVICE: Final[dict[State, str]] = {
     "starting": _SOON,
@@ -25,120 +25,128 @@ _ADVICE: Final[dict[State, str]] = {
 }
 
 
-class UpstreamState:
-    """`known`: there is a list of what it had. `tried`: it has come up, failed or been held back once.
+class OnChange(Protocol):
+    """The function that is called after something that hosts can see of an upstream has changed."""
 
-    `changed` is called after each move, `discreet` takes secrets out of what is told.
+    def __call__(self) -> None: ...
+
+
+class RedactText(Protocol):
+    """The function that returns a text without secrets."""
+
+    def __call__(self, text: str, /) -> str: ...
+
+
+class UpstreamState:
+    """The state of one upstream. Law: only `reconnect_loop` calls the methods that change it.
+
+    current: the state with its reason and times.
+    known: a list of its tools is there, from this connection or an earlier one.
+    tried: it has been connected, has failed or was held back at least once.
+    closed: the upstream has ended; no event follows.
     """
 
-    def __init__(
-        self,
-        server: str,
-        condition: StateAndReason,
-        grace: Callable[[], float],
-        changed: Callable[[], None],
-        discreet: Callable[[str], str],
-    ) -> None:
-        self.condition = condition
+    def __init__(self, config: CurrentConfig, current: StateAndReason, on_change: OnChange, redact: RedactText) -> None:
+        self.current = current
         self.known = False
-        self.over = False
-        self.tried = condition.state != "starting"
-        self._server = server
-        self._grace = grace
-        self._changed = changed
-        self._discreet = discreet
-        self._moved = asyncio.Event()
-        self._giving_up: asyncio.TimerHandle | None = None
+        self.closed = False
+        self.tried = current.state != "starting"
+        self._config = config
+        self._on_change = on_change
+        self._redact = redact
+        self._changed = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<Life {self._server} {self.condition}>"
+        return f"<UpstreamState {self._config.value.id} {self.current}>"
+
+    # -- read by everything
 
     @property
     def state(self) -> State:
-        """Where it is in the table."""
-        return self.condition.state
+        """The state of the table that the upstream is in."""
+        return self.current.state
 
     @property
-    def asleep(self) -> bool:
-        """Whether it is stopped, and a call would start it."""
-        return self.state == "stopped" and not self.over
+    def startable(self) -> bool:
+        """True if the upstream is stopped and a call would start it."""
+        return self.state == "stopped" and not self.closed
 
     @property
-    def shown(self) -> bool:
-        """Whether its tools are listed and callable."""
-        return self.state in SHOWN or (self.known and not self.over and self.state in SHOWN_IF_KNOWN)
+    def listed(self) -> bool:
+        """True if the tools of the upstream are listed and callable."""
+        return self.state in LISTED or (self.known and not self.closed and self.state in LISTED_IF_KNOWN)
 
-    def move(self, event: Event, reason: str = "", pause: float | None = None) -> None:
-        """What happened, why, and in how many seconds the next attempt is made.
+    async def changed(self) -> None:
+        """Wait for the next transition to another state."""
+        await self._changed.wait()
 
-        Raises:
-            ValueError: that cannot happen now.
-        """
-        now, before = time.time(), self.condition
-        state = after(before.state, event)
-        # Cut once more behind that: in what was cut first, half a secret is not known.
-        reason = self._discreet(reason[: 2 * _LONGEST])[:_LONGEST]
-        reason = reason.removeprefix(f"{self._server}: ").removeprefix(f"{self._server} ").rstrip(".")
-        next_try = now + pause if pause is not None else None
-        if state == before.state:
-            self.condition = StateAndReason(state, reason, before.since, next_try)
-            if reason and reason != before.reason:
-                log.info("server %s is still %s: %s", self._server, state, self.condition.told(now))
-            return
-        self.condition = StateAndReason(state, reason, now, next_try)
-        self.tried = True
-        self.known |= state == "ready"
-        if self._giving_up is not None:
-            self._giving_up.cancel()
-            self._giving_up = None
-        if state == "reconnecting":
-            self._giving_up = asyncio.get_running_loop().call_later(self._grace(), self._give_up)
-        self._tell(now)
-        self._moved.set()
-        self._moved = asyncio.Event()
-        self._changed()
-
-    def away(self) -> UpstreamUnavailable:
-        """Why it cannot be asked anything now, and what to do."""
-        now, why = self.condition, self.condition.told(time.time())
-        said = f"{self._server} is {now.state}" + (f": {why}" if why else "")
-        make = UpstreamUnavailable.for_good if now.state == "disabled" else UpstreamUnavailable
-        error = make(self._server, f"{said.rstrip('.')}.", state=now.state, since=now.since)
-        if now.state in _ADVICE:
-            error.advice = f"Nothing was sent to it; {_ADVICE[now.state]}."
-        if now.next_try is not None:
-            error.details["retry_after"] = max(1, math.ceil(now.next_try - time.time()))
+    def unavailable(self) -> UpstreamUnavailable:
+        """Return the error for a call that cannot be sent now: the state, the reason, and advice."""
+        current, why = self.current, self.current.text(time.time())
+        server = self._config.value.id
+        message = f"{server} is {current.state}" + (f": {why}" if why else "")
+        make = UpstreamUnavailable.for_good if current.state == "disabled" else UpstreamUnavailable
+        error = make(server, f"{message.rstrip('.')}.", state=current.state, since=current.since)
+        if current.state in _ADVICE:
+            error.advice = f"Nothing was sent to it; {_ADVICE[current.state]}."
+        if current.next_try is not None:
+            error.details["retry_after"] = max(1, math.ceil(current.next_try - time.time()))
         return error
 
-    def trying(self) -> None:
-        """The next attempt is being made."""
-        now = self.condition
-        self.condition = StateAndReason(now.state, now.reason, now.since)
+    # -- changed by the reconnect loop
 
-    def end(self) -> None:
-        """Nothing happens to it any more."""
-        self.over = True
+    def move(self, event: Event, reason: str = "", pause: float | None = None) -> None:
+        """Take the transition that the event leads to, and log it.
+
+        reason: why the event happened.
+        pause: seconds until the next attempt to connect, if one is scheduled.
+
+        Raises:
+            ValueError: the event cannot happen in this state.
+        """
+        now, before = time.time(), self.current
+        state = next_state(before.state, event)
+        if state == before.state:
+            self.schedule(reason, pause)
+            return
+        self.current = StateAndReason(state, self._clean(reason), now, now + pause if pause is not None else None)
+        self.tried = True
+        self.known |= state == "ready"
+        self._log(now)
+        self._changed.set()
+        self._changed = asyncio.Event()
+        self._on_change()
+
+    def schedule(self, reason: str, pause: float | None) -> None:
+        """Note when the next attempt to connect is made, and what is known of the reason by now; the state stays."""
+        now, before = time.time(), self.current
+        reason, next_try = self._clean(reason), now + pause if pause is not None else None
+        self.current = StateAndReason(before.state, reason, before.since, next_try)
+        if reason and reason != before.reason:
+            log.info("server %s is still %s: %s", self._config.value.id, before.state, self.current.text(now))
+
+    def attempt(self) -> None:
+        """Note that the scheduled attempt to connect is being made."""
+        before = self.current
+        self.current = StateAndReason(before.state, before.reason, before.since)
+
+    def close(self) -> None:
+        """End the upstream: no event follows. May be called twice."""
+        self.closed = True
         self.move("stop")
 
-    def wake(self) -> None:
-        """Somebody needs it."""
-        if self.asleep:
-            self.move("wake")
+    def _clean(self, reason: str) -> str:
+        """Return a reason without secrets, bounded, without the name of the server and without a full stop."""
+        # Redacted with a margin: half a secret at the end of a truncated text would not be recognised.
+        reason = self._redact(reason[: 2 * _REASON_LIMIT])[:_REASON_LIMIT]
+        server = self._config.value.id
+        return reason.removeprefix(f"{server}: ").removeprefix(f"{server} ").rstrip(".")
 
-    async def moved(self) -> None:
-        """Wait for the next move."""
-        await self._moved.wait()
-
-    def _give_up(self) -> None:
-        now = self.condition
-        pause = max(0.0, now.next_try - time.time()) if now.next_try is not None else None
-        self.move("gave_up", now.reason, pause)
-
-    def _tell(self, now: float) -> None:
-        state, why = self.state, self.condition.told(now)
+    def _log(self, now: float) -> None:
+        state, why = self.state, self.current.text(now)
         if state == "reconnecting":
-            why += f"; its tools stay listed for {format_duration(self._grace())}"
+            why += f"; its tools stay listed for {format_duration(self._config.value.grace)}"
         elif state == "unavailable":
             why += "; its tools are not listed until it is back"
         level = logging.WARNING if state in ("reconnecting", "unavailable") else logging.INFO
-        log.log(level, "server %s is %s%s", self._server, state, f": {why}" if why else "")
+        log.log(level, "server %s is %s%s", self._config.value.id, state, f": {why}" if why else "")

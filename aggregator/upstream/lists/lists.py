@@ -1,119 +1,125 @@
-"""What one upstream lists, kind by kind: read when it connects, and again whenever it says that something changed.
+"""The lists of one upstream, kind by kind: read when it connects, and again when it says that one has changed.
 
-Law: without its tools a server is not there; any other list that cannot be had costs itself alone.
+Law: an upstream without a list of tools is not connected; a failure to read another list costs that list alone.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from random import SystemRandom
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.domain.errors import METHOD_NOT_FOUND, RpcError, UpstreamError
 from aggregator.domain.freshness import Freshness
 from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.lifecycle import backoff
-from aggregator.upstream.list_kinds import LIST_CHANGE_FILTERS, LISTS_CHANGED, WAYS, Kind
-from aggregator.upstream.lists.paging import DrainedList, drain
+from aggregator.upstream.lifecycle.state import OnChange
+from aggregator.upstream.list_kinds import LIST_CHANGE_FILTERS, LIST_METHODS, LISTS_CHANGED, Kind
+from aggregator.upstream.lists.paging import DrainedList, read_pages
 from aggregator.upstream.redaction import ServerRedaction
-from aggregator.upstream.sessions.connect import UpstreamSession
 from aggregator.upstream.sessions.negotiate import Negotiated
+from aggregator.upstream.sessions.session import SessionHolder, UpstreamSession
 from aggregator.wire.codec import TooDeep, encode_sorted
 from aggregator.wire.peer import PeerGone
 
 log = logging.getLogger(__name__)
 
-# From one reading of a list that keeps changing to the next.
+# Seconds between two readings of a list that keeps changing.
 REFRESH_PAUSE: Final = 1.0
-# How long a server that has listed its tools is not shown yet, so that the rest comes with them.
+# Seconds that an upstream with a list of tools is held back, so that its other lists are shown together with it.
 OTHERS_WAIT: Final = 2.0
 
-Current = Callable[[], UpstreamSession | None]
-Lister = Callable[[], Awaitable[UpstreamSession | None]]
-Lose = Callable[[UpstreamSession, str], None]
-LookOver = Callable[[Kind, list[Any]], Awaitable[None]]
 
+class ExamineItems(Protocol):
+    """Works through a list before it takes effect, in pieces if it is long."""
 
-async def _nothing_to_do(kind: Kind, items: list[Any]) -> None:
-    """Nobody looks a list over before it counts."""
+    async def __call__(self, kind: Kind, items: list[Any], /) -> None: ...
 
 
 class UpstreamLists:
-    """`changed` is called when a list is another one than before. The same one stays the same object. `config` may be
-    another one later. `discreet` takes known secrets out of what is listed.
+    """The lists of one upstream, by kind. A list that is read again without a change stays the same object.
 
-    `look_over` is awaited with each list before it counts, so that a long one has been gone through in `slices`.
+    `on_change` is called after a list has changed. `examine` is awaited with each list before it takes effect, so that
+    a long one has been worked through in `slices`. `redaction` removes known secrets from the items.
     """
 
-    def __init__(self, config: ServerConfig, changed: Callable[[], None], discreet: ServerRedaction) -> None:
-        self.config = config
-        self._changed = changed
-        self._discreet = discreet
-        self.slices = Slices()
-        self.look_over: LookOver = _nothing_to_do
-        self._items: dict[Kind, list[Any]] = {kind: [] for kind in WAYS}
+    def __init__(
+        self,
+        config: CurrentConfig,
+        on_change: OnChange,
+        redaction: ServerRedaction,
+        slices: Slices,
+        examine: ExamineItems,
+    ) -> None:
+        self._config = config
+        self._on_change = on_change
+        self._redaction = redaction
+        self._slices = slices
+        self._examine = examine
+        self._items: dict[Kind, list[Any]] = {kind: [] for kind in LIST_METHODS}
         self._fresh: dict[Kind, tuple[Freshness | None, float]] = {}
         self._greeting: Negotiated | None = None
-        self._mute = False
-        self._stale = {kind: asyncio.Event() for kind in WAYS}
-        # One reading of a kind after the other: a later one is of a newer list.
-        self._reading = {kind: asyncio.Lock() for kind in WAYS}
+        self._silent = False
+        self._stale = {kind: asyncio.Event() for kind in LIST_METHODS}
+        # The readings of one kind do not overlap: a later one must have the newer list.
+        self._reading = {kind: asyncio.Lock() for kind in LIST_METHODS}
         self._first: DrainedList | None = None
         self._unread: set[Kind] = set()
         self._all_read = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<Lists of {self.config.id}: {', '.join(f'{len(i)} {kind}s' for kind, i in self._items.items())}>"
+        return (
+            f"<Lists of {self._config.value.id}: {', '.join(f'{len(i)} {kind}s' for kind, i in self._items.items())}>"
+        )
 
     def __getitem__(self, kind: Kind) -> list[Any]:
         return self._items[kind]
 
     def put(self, kind: Kind, items: list[Any]) -> None:
-        """From now on this is the list."""
+        """Replace a list."""
         self._items[kind] = items
 
-    # -- how fresh they are
+    # -- freshness
 
     def freshness(self, kind: Kind, now: float) -> Freshness | None:
-        """How long a list still holds by the server's own word; None where it says nothing. `now` is the loop's time.
+        """Return for how long a list is fresh, as the server states it; None where it states nothing.
 
-        Whoever tells of changes has said until now that there was none.
+        A server that announces changes has until now announced none. `now` is the time of the event loop.
         """
         fresh, since = self._fresh.get(kind, (None, now))
-        return fresh if fresh is None or self._tells(kind) else fresh.after(now - since)
+        return fresh if fresh is None or self._announces(kind) else fresh.after(now - since)
 
-    def look_again(self, kind: Kind, now: float) -> None:
-        """Somebody wants the list: one that no longer holds, of a server that does not tell, is read anew meanwhile."""
+    def refresh_if_stale(self, kind: Kind, now: float) -> None:
+        """Read a list again in the background, if it is stale and the server announces no changes."""
         fresh = self.freshness(kind, now)
-        if fresh is not None and fresh.ttl == 0 and not self._tells(kind):
+        if fresh is not None and fresh.ttl == 0 and not self._announces(kind):
             self._stale[kind].set()
 
-    def _tells(self, kind: Kind) -> bool:
-        if self._mute:
+    def _announces(self, kind: Kind) -> bool:
+        if self._silent:
             return False
-        offered = self._greeting.capabilities.get(WAYS[kind].capability) if self._greeting is not None else None
+        offered = self._greeting.capabilities.get(LIST_METHODS[kind].capability) if self._greeting is not None else None
         return isinstance(offered, dict) and bool(offered.get("listChanged"))
 
-    # -- keeping them
+    # -- reading
 
     async def begin(self, session: UpstreamSession) -> None:
-        """Read the tools of a new connection, which count from `others_read` on; the rest is read by `keep`.
+        """Read the tools of a new connection, which replace the old ones in `wait_others`; `keep` reads the rest.
 
         Raises:
-            RpcError, PeerGone, UpstreamError: there are none to be had.
+            RpcError, PeerGone, UpstreamError: the tools cannot be listed.
         """
-        self._greeting, self._mute = session.greeting, False
+        self._greeting, self._silent = session.greeting, False
         self._stale["tool"].clear()
         self._first = await self._read(session, "tool")
-        self._unread = {kind for kind in WAYS if kind != "tool"}
+        self._unread = {kind for kind in LIST_METHODS if kind != "tool"}
         self._all_read.clear()
         for kind in self._unread:
             self._stale[kind].set()
 
-    async def others_read(self) -> None:
-        """Take the tools that `begin` read, and wait for the first reading of the rest, for a moment."""
+    async def wait_others(self) -> None:
+        """Put the tools of `begin` in place, and wait up to `OTHERS_WAIT` for the first reading of other lists."""
         async with self._reading["tool"]:
             if self._first is not None:
                 first, self._first = self._first, None
@@ -123,30 +129,30 @@ class UpstreamLists:
                 await self._all_read.wait()
         except TimeoutError:
             late = "s and ".join(sorted(self._unread))
-            log.info("%s is slow to list its %ss; they come later", self.config.id, late)
+            log.info("%s is slow to list its %ss; they come later", self._config.value.id, late)
 
-    def hear(self, method: str) -> bool:
-        """Whether a notification is about a list."""
+    def on_notification(self, method: str) -> bool:
+        """Take a notification; return True if it is about a list."""
         if method not in LISTS_CHANGED:
             return False
-        self.renew(method.split("/")[1])
+        self.read_again(method.split("/")[1])
         return True
 
-    def renew(self, capability: str | None = None) -> None:
-        """Read these lists again, or all."""
-        for kind, way in WAYS.items():
-            if capability in (None, way.capability):
+    def read_again(self, capability: str | None = None) -> None:
+        """Read the lists of a capability again in the background, or all lists."""
+        for kind, method in LIST_METHODS.items():
+            if capability in (None, method.capability):
                 self._stale[kind].set()
 
-    async def keep(self, kind: Kind, lister: Lister, lose: Lose) -> None:
-        """Read one list whenever it may have changed, for ever; a burst of changes is one."""
+    async def keep(self, kind: Kind, sessions: SessionHolder) -> None:
+        """Read one list each time it may have changed, until cancelled; a burst of changes is read once."""
         failures = 0
         while True:
             await self._stale[kind].wait()
             self._stale[kind].clear()
-            session = await lister()
+            session = await sessions.for_lists()
             if session is not None:
-                failures = 0 if await self.refresh(session, kind, lose) else failures + 1
+                failures = 0 if await self.refresh(session, kind, sessions) else failures + 1
             again = kind not in self._unread
             self._unread.discard(kind)
             if not self._unread:
@@ -157,55 +163,57 @@ class UpstreamLists:
             elif again:
                 await asyncio.sleep(REFRESH_PAUSE)
 
-    async def refresh(self, session: UpstreamSession, kind: Kind, lose: Lose) -> bool:
-        """Read one list; whether there was an answer, of whatever kind."""
+    async def refresh(self, session: UpstreamSession, kind: Kind, sessions: SessionHolder) -> bool:
+        """Read one list; return True if there was an answer, be it an error."""
         async with self._reading[kind]:
-            return await self._refresh(session, kind, lose)
+            return await self._refresh(session, kind, sessions)
 
-    async def _refresh(self, session: UpstreamSession, kind: Kind, lose: Lose) -> bool:
+    async def _refresh(self, session: UpstreamSession, kind: Kind, sessions: SessionHolder) -> bool:
         try:
-            async with asyncio.timeout(self.config.connect_timeout):
+            async with asyncio.timeout(self._config.value.connect_timeout):
                 drained = await self._read(session, kind)
         except SessionExpired:
-            lose(session, "it no longer knows our session")
+            sessions.lose(session, "it no longer knows our session")
             return True
         except (TimeoutError, RpcError, PeerGone, UpstreamError) as error:
-            what = str(error) or f"no answer within {self.config.connect_timeout:g} s"
-            log.warning("%s: its %ss could not be listed, the old ones stay: %s", self.config.id, kind, what)
+            what = str(error) or f"no answer within {self._config.value.connect_timeout:g} s"
+            log.warning("%s: its %ss could not be listed, the old ones stay: %s", self._config.value.id, kind, what)
             return isinstance(error, RpcError)
         self._greeting = session.greeting
         self._first = None
         if await self._take(kind, drained):
-            self._changed()
+            self._on_change()
         return True
 
     async def _take(self, kind: Kind, drained: DrainedList) -> bool:
-        """Whether it is another list than before."""
+        """Put a list in place; return True if it differs from the one before."""
         self._fresh[kind] = drained.fresh, asyncio.get_running_loop().time()
-        if await self.slices.run(_same(drained.items, self._items[kind])):
+        if await self._slices.run(_same(drained.items, self._items[kind])):
             return False
-        await self.look_over(kind, drained.items)
+        await self._examine(kind, drained.items)
         self._items[kind] = drained.items
         return True
 
     async def _read(self, session: UpstreamSession, kind: Kind) -> DrainedList:
-        way = WAYS[kind]
-        if way.capability not in session.greeting.capabilities:
+        method = LIST_METHODS[kind]
+        if method.capability not in session.greeting.capabilities:
             return DrainedList([], None)
         try:
-            drained = await drain(self.config.id, session.connection, way.method, way.field, session.lists())
+            drained = await read_pages(
+                self._config.value.id, session.connection, method.method, method.field, session.lists()
+            )
         except RpcError as error:
-            # Many servers with resources know nothing of templates.
+            # Many servers with resources do not know the method for templates.
             if kind == "tool" or error.code != METHOD_NOT_FOUND:
                 raise
             return DrainedList([], None)
-        # A long list takes a while.
+        # In a thread, since a long list takes a while.
         named = kind in ("tool", "prompt")
-        items = await asyncio.to_thread(self._discreet.definitions, drained.items, named=named)
+        items = await asyncio.to_thread(self._redaction.definitions, drained.items, named=named)
         return drained._replace(items=items)
 
-    async def listen(self, session: UpstreamSession, lose: Lose) -> None:
-        """Hear of changes from a modern upstream (S/basic/patterns/subscriptions), again when the stream ends."""
+    async def listen(self, session: UpstreamSession, sessions: SessionHolder) -> None:
+        """Subscribe to changes of the lists of a modern upstream (S/basic/patterns/subscriptions), until cancelled."""
         offered = session.greeting.capabilities
         wanted = {name: True for capability, name in LIST_CHANGE_FILTERS.items() if _listed(offered.get(capability))}
         if not wanted:
@@ -216,19 +224,19 @@ class UpstreamLists:
         while True:
             began = loop.time()
             if failures:
-                # What changed meanwhile nobody told us; read once this subscription is on its way.
-                loop.call_soon(self.renew)
+                # Changes while there was no subscription were not announced; read once this one is on its way.
+                loop.call_soon(self.read_again)
             try:
                 await session.connection.request("subscriptions/listen", params)
             except RpcError as error:
-                log.info("%s does not tell of changes: %s", self.config.id, error)
-                self._mute = True
+                log.info("%s does not tell of changes: %s", self._config.value.id, error)
+                self._silent = True
                 return
             except SessionExpired:
-                lose(session, "it no longer knows us")
+                sessions.lose(session, "it no longer knows us")
                 return
             except (PeerGone, UpstreamError) as error:
-                log.debug("%s: its subscription broke off: %s", self.config.id, error)
+                log.debug("%s: its subscription broke off: %s", self._config.value.id, error)
             failures = 1 if loop.time() - began > backoff.STABLE else failures + 1
             await asyncio.sleep(backoff.delay(failures, SystemRandom().random()))
 
@@ -238,7 +246,7 @@ def _listed(capability: Any) -> bool:
 
 
 def _same(one: list[Any], other: list[Any]) -> Steps[bool]:
-    """Return whether two lists say the same, also to who tells true from 1 and 1 from 1.0, as Python does not."""
+    """Return True if two lists are equal as JSON, in which true, 1 and 1.0 differ, as they do not in Python."""
     if len(one) != len(other):
         return False
     for mine, others in zip(one, other, strict=True):

@@ -1,4 +1,4 @@
-"""Draining a paged list, with an end to it whatever the upstream does (S/server/utilities/pagination)."""
+"""Reading all pages of a list, within bounds for any upstream (S/server/utilities/pagination)."""
 
 import asyncio
 from typing import Any, Final, NamedTuple
@@ -10,28 +10,35 @@ from aggregator.upstream.connection import AnswerTooDeep, Connection
 
 PAGE_LIMIT: Final = 1_000
 ITEM_LIMIT: Final = 20_000
-# All pages together, as JSON.
+# Bytes of all pages together, as JSON.
 BYTES_LIMIT: Final = 128 * 1024 * 1024
 
 
 class DrainedList(NamedTuple):
-    """Every item of every page, in the upstream's order; `fresh` is what the pages say of themselves, if they do."""
+    """A whole list.
+
+    items: of all pages, in the order of the upstream.
+    fresh: the freshness that the pages state; None unless each does.
+    """
 
     items: list[Any]
     fresh: Freshness | None
 
 
-async def drain(server: str, connection: Connection, method: str, key: str, meta: dict[str, Any]) -> DrainedList:
-    """The whole list.
+async def read_pages(server: str, connection: Connection, method: str, key: str, meta: dict[str, Any]) -> DrainedList:
+    """Read all pages of a list.
+
+    key: the member of each page that has its items.
+    meta: the `_meta` of each request.
 
     Raises:
-        UpstreamBadAnswer: a page without the list, a cursor seen before, or no end in sight.
+        UpstreamBadAnswer: a page without the list, a cursor for the second time, or more than the bounds allow.
     """
     with summed() as total:
-        return await _drain(server, connection, method, key, meta, total)
+        return await _read_pages(server, connection, method, key, meta, total)
 
 
-async def _drain(
+async def _read_pages(
     server: str, connection: Connection, method: str, key: str, meta: dict[str, Any], total: MemoryTotal
 ) -> DrainedList:
     items: list[Any] = []
@@ -49,11 +56,11 @@ async def _drain(
         if cursor is None:
             known = [hint for hint in hints if hint is not None]
             return DrainedList(items, least(known) if len(known) == len(hints) else None)
-        # Some servers count their pages: the number comes back to them as it is.
+        # Some servers number their pages: the number is sent back as it is.
         if not isinstance(cursor, str | int | float) or isinstance(cursor, bool):
             raise UpstreamBadAnswer(server, f"{server} answered `{method}` with a `nextCursor` that is no text.")
         if cursor in seen:
-            # Which one is not said: it may hold anything.
+            # The message leaves the cursor out: it may hold anything.
             raise UpstreamBadAnswer(server, f"{server} pages in circles: its `{method}` names a cursor again.")
         if len(items) > ITEM_LIMIT or total.size > BYTES_LIMIT:
             break
@@ -66,5 +73,5 @@ async def _page(connection: Connection, method: str, params: dict[str, Any]) -> 
     try:
         return await connection.request(method, params)
     except AnswerTooDeep as error:
-        # One bottomless schema costs the tool it is in, not the list.
+        # A schema that nests too deeply costs the tool it belongs to, not the list.
         return await asyncio.to_thread(error.readable)

@@ -1,4 +1,4 @@
-"""What a server that is started as a program is given of the aggregator's own environment."""
+"""The environment of a child process: a selection from the aggregator's own."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-# What a server may see of our environment: never more, since the rest may hold other servers' secrets.
+# Variables that a server may see; the others may hold secrets of other servers.
 _INHERITED: Final = frozenset(
     {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP"}
     | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"}
@@ -15,13 +15,13 @@ _INHERITED: Final = frozenset(
     | {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMFILES"}
     | {"SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE", "WINDIR"}
 )
-# The same, without the user name and password in them: a server that needs those is given them by its own `env`.
+# Variables that are passed on without a user name and password; a server that needs these gets them by its `env`.
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def environment() -> dict[str, str]:
-    """What every child gets; our own program folder ends its PATH, so that what is installed with us is found."""
+    """Return the variables for every child. PATH ends with the folder of our own programs, so that these are found."""
     env = {key: value for key, value in os.environ.items() if key in _INHERITED or key.startswith("LC_")}
     env |= {key: _without_login(os.environ[key]) for key in _PROXIES if key in os.environ}
     env["PATH"] = os.pathsep.join(filter(None, [env.get("PATH", os.defpath), str(Path(sys.executable).parent)]))

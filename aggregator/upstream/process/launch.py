@@ -1,4 +1,4 @@
-"""`launch` of a server reached by URL: the program that serves it, started before the connection and ended with it."""
+"""The program that serves a URL (`launch` in its config): started before the connection, and ended with it."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 
 from aggregator.config.model import ServerConfig
 from aggregator.config.servers.checks import FREE_PORT
-from aggregator.upstream.process.process import ChildProcess, ProcessLimits, Reaper, running
+from aggregator.upstream.process.process import ChildProcess, ProcessLimits, Reaper, run_child
 
 
 @asynccontextmanager
-async def launched(server: ServerConfig, warden: Reaper) -> AsyncIterator[tuple[ServerConfig, ChildProcess | None]]:
-    """The running program, and the config with the port it was given; None when the config launches nothing.
+async def launched(server: ServerConfig, reaper: Reaper) -> AsyncIterator[tuple[ServerConfig, ChildProcess | None]]:
+    """Yield the config with the port filled in and the running program; None where the config launches none.
 
     Raises:
-        UpstreamError: it could not be started.
+        UpstreamError: the program could not be started.
     """
     launch = server.launch
     if launch is None:
@@ -25,8 +25,8 @@ async def launched(server: ServerConfig, warden: Reaper) -> AsyncIterator[tuple[
     env = {name: value.replace(FREE_PORT, port) for name, value in launch.env.items()}
     placed = server.model_copy(update={"url": (server.url or "").replace(FREE_PORT, port)})
     bounds = ProcessLimits(server.stderr_per_minute, server.memory_limit)
-    async with running(
-        server.id, launch.command, args, env, launch.cwd, None, warden, close_grace=0, bounds=bounds
+    async with run_child(
+        server.id, launch.command, args, env, launch.cwd, None, reaper, close_grace=0, bounds=bounds
     ) as child:
         yield placed, child
 

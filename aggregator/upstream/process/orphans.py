@@ -1,6 +1,6 @@
 """Processes that outlived the server that had started them: found by the mark in their environment, and ended.
 
-Rule: one reading of `/proc` serves everybody who asked before it began, so that many servers end side by side.
+Rule: one reading of `/proc` serves all that waited before it began, so that many servers end side by side.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from typing import Final
 from aggregator.upstream.process.reaper import carriers, signal_each
 
 _POLL: Final = 0.05
-# A process that is killed may have started another one just before.
+# Several rounds, since a process may start another one just before it is killed.
 _ROUNDS: Final = 3
 
 
 class Orphans:
-    """The processes with a mark of ours. Once `hurry` is set none is given time to leave."""
+    """The processes with a mark of ours. Once `hurry` is set, none is given time to end by itself."""
 
     def __init__(self, hurry: asyncio.Event) -> None:
         self._hurry = hurry

@@ -1,4 +1,4 @@
-"""A server as a child process: its own process group, its bounds, ended with everything it started."""
+"""A server as a child process: in a process group of its own, within limits, ended with all that it started."""
 
 import asyncio
 import errno
@@ -18,30 +18,30 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import UpstreamRefused, UpstreamUnavailable
 from aggregator.upstream.process.environment import environment
-from aggregator.upstream.process.memory import MemoryReader, can_weigh
+from aggregator.upstream.process.memory import MemoryReader, can_measure
 from aggregator.upstream.process.orphans import Orphans
 from aggregator.upstream.process.reaper import VARIABLE
 from aggregator.upstream.process.stderr import StderrLog
 
 log = logging.getLogger(__name__)
 
-# How long a server may take to leave after its stdin closed, and after SIGTERM (S/basic/transports/stdio, Shutdown).
+# Seconds that a server may take to end after its stdin closed, and after SIGTERM (S/basic/transports/stdio, Shutdown).
 CLOSE_GRACE: Final = 2.0
 TERM_GRACE: Final = 2.0
-# When the program ends: how long after its stdin closed a server gets SIGTERM, and when whatever is left is killed.
+# When the aggregator ends: seconds from the close of stdin to SIGTERM, and seconds until all that is left is killed.
 END_CLOSE_GRACE: Final = 1.0
 END_WITHIN: Final = 1.75
-# How long what it wrote may still be on its way after it left, and how long it may live on without its stdout.
+# Seconds that the last output of a child may take after its exit, and that it may live on without a stdout.
 _LAST_BYTES: Final = 0.25
 _SILENCE: Final = 0.5
 
-# Bytes a second of a stdout that nobody reads messages from.
-_UNHEARD_RATE: Final = 2**20
+# Bytes a second of a stdout that carries no messages.
+_UNREAD_RATE: Final = 2**20
 _MIB: Final = 2**20
 
 
 class ProcessLimits(NamedTuple):
-    """What a child may take: lines of stderr in the log a minute, and bytes of memory, None for any amount."""
+    """The limits of a child: lines of stderr in the log a minute, and bytes of memory; None for any amount."""
 
     stderr_per_minute: int = 600
     memory: int | None = None
@@ -51,10 +51,11 @@ _ORDINARY: Final = ProcessLimits()
 
 
 class ChildProcess(asyncio.SubprocessProtocol):
-    """One running child; `write` and `pause` speak to its pipes. Without `on_stdout` nobody listens to that.
+    """One running child process. Without `on_stdout` its stdout is read and dropped.
 
-    `exited` is done with its exit code, once what it wrote before has been read; `silent` when its stdout has ended
-    and it has not.
+    exited: done with its exit code, once its last output has been read.
+    silent: done when its stdout has ended and the child has not.
+    stderr: what it wrote to stderr.
     """
 
     def __init__(self, server: str, on_stdout: Callable[[bytes], None] | None, stderr_per_minute: int) -> None:
@@ -63,10 +64,10 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self.silent: asyncio.Future[None] = self._loop.create_future()
         self.stderr = StderrLog(server, stderr_per_minute)
         self._on_stdout = on_stdout
-        self._unheard = TokenBucket(_UNHEARD_RATE, _UNHEARD_RATE)
-        self._verdict: str | None = None
-        self._outbox: list[bytes] = []
-        self._outbox_size = 0
+        self._unread_output = TokenBucket(_UNREAD_RATE, _UNREAD_RATE)
+        self._killed_for: str | None = None
+        self._unsent: list[bytes] = []
+        self._unsent_size = 0
         self._readable = {1, 2}
         self._code: int | None = None
         self._transport: asyncio.SubprocessTransport | None = None
@@ -77,47 +78,47 @@ class ChildProcess(asyncio.SubprocessProtocol):
         return self._transport.get_pid()
 
     def write(self, data: bytes) -> None:
-        """Queue bytes for the child's stdin; what cannot be delivered shows as the child's end."""
-        if not self._outbox:
-            # One system call for all that is written in one turn of the loop.
+        """Queue bytes for stdin; a failure to deliver them shows as the end of the child."""
+        if not self._unsent:
+            # One system call for all bytes that are written in one turn of the loop.
             self._loop.call_soon(self._flush)
-        self._outbox.append(data)
-        self._outbox_size += len(data)
+        self._unsent.append(data)
+        self._unsent_size += len(data)
 
     def _flush(self) -> None:
         stdin = self._stdin()
         if stdin is not None and not stdin.is_closing():
-            stdin.write(b"".join(self._outbox))
-        self._outbox.clear()
-        self._outbox_size = 0
+            stdin.write(b"".join(self._unsent))
+        self._unsent.clear()
+        self._unsent_size = 0
 
     def unread(self) -> int:
-        """Bytes the child has not read from its stdin yet."""
+        """Return the number of bytes that the child has not read from its stdin yet."""
         stdin = self._stdin()
-        return self._outbox_size + (stdin.get_write_buffer_size() if stdin is not None else 0)
+        return self._unsent_size + (stdin.get_write_buffer_size() if stdin is not None else 0)
 
     def pause(self, seconds: float, fd: int = 1) -> None:
-        """Leave the child's stdout, or what `fd` is, unread for a while."""
+        """Stop reading the stdout of the child, or the pipe `fd`, for a while."""
         pipe = cast(asyncio.ReadTransport | None, self._pipe(fd))
         if pipe is not None and not pipe.is_closing() and pipe.is_reading():
             pipe.pause_reading()
             self._loop.call_later(seconds, self._resume, pipe)
 
     def end(self, why: str) -> None:
-        """End the child and what it started at once, for a reason that is told."""
-        self._verdict = why
+        """Kill the process group of the child at once; `why` becomes the reason for its end."""
+        self._killed_for = why
         _signal_group(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
-    def obituary(self) -> str:
-        """Why a child that has exited is gone, with what it last said on stderr."""
-        if self._verdict is not None:
-            return self._verdict
+    def end_reason(self) -> str:
+        """Return why a child that has exited ended, with its last lines on stderr."""
+        if self._killed_for is not None:
+            return self._killed_for
         code = self.exited.result()
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
         words = " | ".join(list(self.stderr.tail)[-3:])
         return f"its process ended with {how}" + (f"; it last said: {words}" if words else "")
 
-    # -- asyncio's side
+    # -- called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not subclasses of asyncio's.
@@ -127,7 +128,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         if fd == 1 and self._on_stdout is not None:
             self._on_stdout(data)
             return
-        pause = self.stderr.take(data) if fd == 2 else self._unheard.charge(len(data), self._loop.time())
+        pause = self.stderr.take(data) if fd == 2 else self._unread_output.charge(len(data), self._loop.time())
         if pause:
             self.pause(pause, fd)
 
@@ -136,13 +137,13 @@ class ChildProcess(asyncio.SubprocessProtocol):
         if self._code is not None and not self._readable:
             self._end()
         elif fd == 1:
-            self._loop.call_later(_SILENCE, self._fall_silent)
+            self._loop.call_later(_SILENCE, self._on_stdout_ended)
 
     def process_exited(self) -> None:
         assert self._transport is not None
         self._code = self._transport.get_returncode() or 0
         if self._readable:
-            # A child of its own may hold the pipes for as long as it likes.
+            # A grandchild may hold the pipes open for any time.
             self._loop.call_later(_LAST_BYTES, self._end)
         else:
             self._end()
@@ -153,7 +154,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self.stderr.end()
         self.exited.set_result(self._code or 0)
 
-    def _fall_silent(self) -> None:
+    def _on_stdout_ended(self) -> None:
         if self._code is None and not self.silent.done():
             self.silent.set_result(None)
 
@@ -169,7 +170,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
             pipe.resume_reading()
 
     async def stop(self, close_grace: float, hurry: asyncio.Event) -> None:
-        """Close stdin, wait, terminate the group, wait, kill it. Every wait is bounded, and ends in a `hurry`."""
+        """Close stdin, wait, terminate the group, wait, kill it. Each wait is bounded, and ends when `hurry` is set."""
         assert self._transport is not None
         self._flush()
         stdin = self._stdin()
@@ -179,7 +180,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         ends: set[asyncio.Future[Any]] = {self.exited, hurried}
         for grace, number in ((close_grace, signal.SIGTERM), (TERM_GRACE, getattr(signal, "SIGKILL", signal.SIGTERM))):
             await asyncio.wait(ends, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
-            # Also after the leader left by itself: what it started may still be there.
+            # Also after the child has ended by itself: processes that it started may be left.
             _signal_group(self.pid, number)
         hurried.cancel()
         await asyncio.wait([self.exited], timeout=TERM_GRACE)
@@ -194,25 +195,26 @@ class Reaper:
 
     def __init__(self, hurry: asyncio.Event | None = None) -> None:
         self.hurry = hurry or asyncio.Event()
-        self.strays = Orphans(self.hurry)
+        self.orphans = Orphans(self.hurry)
         self._ending: asyncio.TimerHandle | None = None
         self._mark = secrets.token_hex(8)
         self._marks = count(1)
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
         self.spawning = asyncio.Lock()
-        self.scales = MemoryReader()
+        self.memory = MemoryReader()
 
     async def mark(self) -> dict[str, str]:
-        """The variable that tells one more child, and all that it starts, from everything else. From now on whatever
-        carries it ends when we do.
+        """Return the environment variable that marks one more child and all that it starts.
+
+        Every process that carries it ends with the aggregator.
         """
         await self._start()
         return {VARIABLE: f"{self._mark}.{next(self._marks)}."}
 
     def watch(self, group: int) -> None:
-        """From now on the group ends when we do."""
-        self._say(f"+{group}\n")
+        """Have a process group ended with the aggregator."""
+        self._send(f"+{group}\n")
 
     async def _start(self) -> None:
         if os.name != "posix":
@@ -227,25 +229,25 @@ class Reaper:
                     f"{self._mark}.",
                     stdin=asyncio.subprocess.PIPE,
                     start_new_session=True,
-                    # Not ours: it may hold the mark of whoever started us.
+                    # Without our own variables, which may hold a mark of an aggregator above us.
                     env={},
                 )
 
     def release(self, group: int) -> None:
-        """The group has ended."""
-        self._say(f"-{group}\n")
+        """Take back `watch`: the group has ended."""
+        self._send(f"-{group}\n")
 
     def end(self) -> None:
-        """Begin the end of the program: children have less time to leave than otherwise, all of them the same."""
+        """Begin the end of the aggregator: from now on all children have less time to end, until one common moment."""
         if self._ending is None:
             self._ending = asyncio.get_running_loop().call_later(END_WITHIN, self.hurry.set)
 
-    def patience(self, close_grace: float) -> float:
-        """Return how long a child may take to leave after its stdin closed, where it has `close_grace` otherwise."""
+    def close_grace(self, close_grace: float) -> float:
+        """Return the seconds that a child may take to end after its stdin closed: `close_grace`, or less at the end."""
         return close_grace if self._ending is None else min(close_grace, END_CLOSE_GRACE)
 
     async def close(self) -> None:
-        """Let the warden go; it has nothing left to do."""
+        """End the reaper process, which has nothing left to do."""
         if self._ending is not None:
             self._ending.cancel()
         if self._process is not None and self._process.stdin is not None:
@@ -254,41 +256,41 @@ class Reaper:
                 async with asyncio.timeout(TERM_GRACE + CLOSE_GRACE):
                     await self._process.wait()
 
-    def _say(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():
             self._process.stdin.write(line.encode())
 
 
 @asynccontextmanager
-async def running(
+async def run_child(
     server: str,
     command: str,
     args: tuple[str, ...],
     env: Mapping[str, str],
     cwd: str | None,
     on_stdout: Callable[[bytes], None] | None,
-    warden: Reaper,
+    reaper: Reaper,
     close_grace: float = CLOSE_GRACE,
     bounds: ProcessLimits = _ORDINARY,
 ) -> AsyncIterator[ChildProcess]:
     """Start a program and end it, with all it started, on the way out.
 
-    `close_grace` is for programs that end when their stdin does; others need none.
+    close_grace: seconds between the end of stdin and SIGTERM, for programs that end when their stdin does.
 
     Raises:
         UpstreamRefused: the command is not there or may not be run.
         UpstreamUnavailable: the system could not start it now.
     """
     loop = asyncio.get_running_loop()
-    mark = await warden.mark()
+    mark = await reaper.mark()
     env = environment() | dict(env) | mark
     try:
-        if not await asyncio.to_thread(_may_be_there, command, env["PATH"]):
-            # A look costs a hundredth of an attempt to start it, and holds nobody up.
+        if not await asyncio.to_thread(_may_exist, command, env["PATH"]):
+            # A look costs a hundredth of an attempt to start it, and does not block the loop.
             raise FileNotFoundError(command)
-        # Starting a program holds the loop for some milliseconds: between two of them, others get their turn.
-        async with warden.spawning:
-            # Not after it: whoever is cancelled there would leave it behind.
+        # Starting a program blocks the loop for some milliseconds: between two of them, other work gets its turn.
+        async with reaper.spawning:
+            # Before the start: a cancellation after it would leave the process running.
             await asyncio.sleep(0)
             _, child = await loop.subprocess_exec(
                 lambda: ChildProcess(server, on_stdout, bounds.stderr_per_minute),
@@ -313,36 +315,36 @@ async def running(
         raise UpstreamUnavailable(server, f"{server}: {command!r} could not be started: {error}.") from error
     group = child.pid
     try:
-        warden.watch(group)
+        reaper.watch(group)
         async with Tasks(f"the process of {server}") as tasks:
             if bounds.memory is not None:
-                tasks.start(_hold(server, child, bounds.memory, warden.scales))
+                tasks.start(_limit_memory(server, child, bounds.memory, reaper.memory))
             yield child
     finally:
-        await _finish(child, group, warden, close_grace, mark)
+        await _finish(child, group, reaper, close_grace, mark)
 
 
-async def _hold(server: str, child: ChildProcess, limit: int, scales: MemoryReader) -> None:
-    """End a child that takes more memory than it may."""
-    if not can_weigh():
+async def _limit_memory(server: str, child: ChildProcess, limit: int, memory: MemoryReader) -> None:
+    """End a child that takes more memory than its limit."""
+    if not can_measure():
         log.warning("%s: this platform does not say what memory processes hold: `memory_limit` has no effect", server)
         return
-    held = await scales.outgrown(child.pid, limit)
+    held = await memory.wait_exceeded(child.pid, limit)
     child.end(
         f"it held {held // _MIB} MiB of memory, more than `memory_limit` in its config allows ({limit // _MIB} MiB)"
     )
 
 
-async def _finish(child: ChildProcess, group: int, warden: Reaper, close_grace: float, mark: Mapping[str, str]) -> None:
+async def _finish(child: ChildProcess, group: int, reaper: Reaper, close_grace: float, mark: Mapping[str, str]) -> None:
     async def stop() -> None:
-        await child.stop(warden.patience(close_grace), warden.hurry)
+        await child.stop(reaper.close_grace(close_grace), reaper.hurry)
         if os.name == "posix":
-            left = await warden.strays.end(mark[VARIABLE], TERM_GRACE)
+            left = await reaper.orphans.end(mark[VARIABLE], TERM_GRACE)
             if left:
                 log.info("%d processes that outlived the server that had started them were ended", left)
 
-    # However often this is cancelled, the child is not left behind: the stop runs on in a task of its own, each wait of
-    # which is bounded.
+    # Any number of cancellations leaves no child running: the stop goes on in a task of its own, each wait of which is
+    # bounded.
     stopping = asyncio.ensure_future(stop())
     cancelled: asyncio.CancelledError | None = None
     while not stopping.done():
@@ -350,14 +352,14 @@ async def _finish(child: ChildProcess, group: int, warden: Reaper, close_grace: 
             await asyncio.wait([stopping])
         except asyncio.CancelledError as error:
             cancelled = error
-    warden.release(group)
+    reaper.release(group)
     stopping.result()
     if cancelled is not None:
         raise cancelled
 
 
-def _may_be_there(command: str, path: str) -> bool:
-    """Whether it is worth trying: only what is looked up can be known not to be there."""
+def _may_exist(command: str, path: str) -> bool:
+    """Return False if a command that is searched in `path` is not there; other commands are known by trying."""
     looked_up = not os.path.dirname(command) and "\0" not in command
     return not looked_up or shutil.which(command, path=path or os.defpath) is not None
 

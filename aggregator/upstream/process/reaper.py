@@ -1,4 +1,4 @@
-"""A small process that outlives the aggregator by a moment and ends what it left behind.
+"""The reaper: a small process that outlives the aggregator by a moment and ends the processes that it left.
 
 Run as `python -I -S warden.py MARK`. Reads `+PGID` and `-PGID` lines on stdin; when stdin ends, however the aggregator
 died (`kill -9` included), every process group still listed is terminated, then killed, and so is every process that
@@ -11,11 +11,11 @@ import sys
 import time
 
 GRACE = 1.0
-# The variable that every server is started with, and hands down to whatever it starts.
+# The environment variable of every server, which its own child processes inherit.
 VARIABLE = "AGGREGATOR_STARTED_BY"
 
 _POLL = 0.02
-# A process that is killed may have started another one just before.
+# Several rounds, since a process may start another one just before it is killed.
 _ROUNDS = 3
 
 
@@ -38,7 +38,10 @@ def main() -> None:
 
 
 def sweep(mark: str, grace: float) -> int:
-    """Terminate, then kill, every process with a mark that begins so; how many there were. Takes `grace` s at most."""
+    """Terminate, then kill, every process whose mark begins with `mark`; return how many there were.
+
+    Takes at most `grace` seconds.
+    """
     found = marked(mark)
     signal_each(found, signal.SIGTERM)
     deadline = time.monotonic() + grace
@@ -50,12 +53,12 @@ def sweep(mark: str, grace: float) -> int:
 
 
 def marked(mark: str) -> list[int]:
-    """Return the processes with a mark that begins so."""
+    """Return the processes whose mark begins with `mark`."""
     return [process for found, processes in carriers().items() if found.startswith(mark) for process in processes]
 
 
 def carriers() -> dict[str, list[int]]:
-    """Return all processes with a mark, by mark; none where the system does not show the environment of others."""
+    """Return all processes with a mark, by mark; none where the system hides the environment of processes."""
     wanted = f"\0{VARIABLE}=".encode()
     found: dict[str, list[int]] = {}
     try:
@@ -86,7 +89,7 @@ def signal_each(processes: list[int], number: int) -> None:
 
 
 def _signal_all(groups: set[int], number: int) -> bool:
-    """Whether any group still had a member."""
+    """Send a signal to every group; return True if any still had a member."""
     alive = False
     for group in groups:
         try:

@@ -1,4 +1,4 @@
-"""What a child says on stderr: into the log, at no more than a rate; its last lines are kept to explain its end."""
+"""The stderr of a child: logged up to a rate; its last lines are kept to explain its end."""
 
 import asyncio
 import logging
@@ -10,18 +10,18 @@ from aggregator.domain.bounds.token_bucket import TokenBucket
 
 LINES_KEPT: Final = 20
 LINE_LIMIT: Final = 8192
-# What one line of the rate may hold: a longer one counts as several.
+# Bytes of one line of the rate: a longer line counts as several.
 _LINE: Final = 1024
-# Bytes a second that are read at all; a child that writes more waits for us.
+# Bytes a second that are read; a child that writes more has to wait.
 _READ_RATE: Final = 2**20
-# What a line costs beside its bytes.
+# Bytes that a line counts as beyond its own.
 _EACH: Final = 32
-# After how long the lines that were left out are told of.
-_TELL_AFTER: Final = 5.0
+# Seconds after which the number of lines left out is logged.
+_LOG_AFTER: Final = 5.0
 
 
 class StderrLog:
-    """`per_minute` lines are logged, as many of them at once as may be."""
+    """The stderr of one child: `per_minute` lines are logged, also in one burst. `tail` holds the last lines."""
 
     def __init__(self, server: str, per_minute: int) -> None:
         self.tail: deque[str] = deque(maxlen=LINES_KEPT)
@@ -31,13 +31,13 @@ class StderrLog:
         self._lines = TokenBucket(per_minute / 60, per_minute)
         self._bytes = TokenBucket(_READ_RATE, _READ_RATE)
         self._rest = b""
-        self._left_out = 0
-        self._telling: asyncio.TimerHandle | None = None
+        self._dropped = 0
+        self._dropped_timer: asyncio.TimerHandle | None = None
 
     def take(self, data: bytes) -> float:
-        """Bytes as they come; for how many seconds the next ones should be left where they are."""
+        """Take the next bytes; return the seconds for which reading should pause."""
         *lines, rest = (self._rest + data).split(b"\n")
-        # Of a line without an end only the last part is kept.
+        # Of a line that has not ended only the last part is kept.
         self._rest = rest[-LINE_LIMIT:]
         now = self._loop.time()
         for line in lines:
@@ -45,11 +45,11 @@ class StderrLog:
         return self._bytes.charge(len(data) + _EACH * len(lines), now)
 
     def end(self) -> None:
-        """The child has nothing more to say."""
+        """Log the rest: the child has closed its stderr."""
         if self._rest:
             self._line(self._rest, self._loop.time())
             self._rest = b""
-        self._tell()
+        self._log_dropped()
 
     def _line(self, line: bytes, now: float) -> None:
         text = line[:LINE_LIMIT].decode("utf-8", "replace").rstrip()
@@ -59,18 +59,18 @@ class StderrLog:
         if self._lines.allows(min(ceil(len(text) / _LINE), self._per_minute), now):
             self._log.info("%s", text)
             return
-        self._left_out += 1
-        if self._telling is None:
-            self._telling = self._loop.call_later(_TELL_AFTER, self._tell)
+        self._dropped += 1
+        if self._dropped_timer is None:
+            self._dropped_timer = self._loop.call_later(_LOG_AFTER, self._log_dropped)
 
-    def _tell(self) -> None:
-        if self._telling is not None:
-            self._telling.cancel()
-            self._telling = None
-        if self._left_out:
+    def _log_dropped(self) -> None:
+        if self._dropped_timer is not None:
+            self._dropped_timer.cancel()
+            self._dropped_timer = None
+        if self._dropped:
             self._log.warning(
                 "%d lines of its stderr are left out here: more than %d a minute (`stderr_per_minute` in its config)",
-                self._left_out,
+                self._dropped,
                 self._per_minute,
             )
-            self._left_out = 0
+            self._dropped = 0

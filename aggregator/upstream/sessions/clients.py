@@ -1,4 +1,4 @@
-"""The hosts there may be behind the calls of this process: many, or the only one that started it."""
+"""The hosts that this process serves, as upstreams see them: many, or the one that started it over stdio."""
 
 import asyncio
 import logging
@@ -10,39 +10,39 @@ from aggregator.upstream.sessions.back_channel import ClientSide
 
 log = logging.getLogger(__name__)
 
-# A host that starts a program greets it at once: so long a server's greeting waits to know what that host can do.
+# Seconds that a handshake with a server waits for the only host, to declare what that host can do.
 ARRIVAL: Final = 1.0
-# Where a connection more is a process more; elsewhere hosts that can be asked something get sessions of their own.
+# Transports whose connections take a process each; over others, hosts that can be asked get sessions of their own.
 _SHARED: Final = frozenset({"stdio", "local"})
 
 
 class DownstreamClients:
-    """Many, until `expect_one` is called; to be called in the running loop, before anything connects."""
+    """The hosts of this process: many, until `expect_one` is called in the running loop, before anything connects."""
 
     def __init__(self) -> None:
         self._only: asyncio.Future[Caller] | None = None
 
     @property
     def single(self) -> bool:
-        """Whether there is only one host, here already or not."""
+        """True if there is only one host, connected or not."""
         return self._only is not None
 
     @property
     def awaited(self) -> bool:
-        """Whether the only one has not come yet."""
+        """True if the only host has not connected yet."""
         return self._only is not None and not self._only.done()
 
     def expect_one(self) -> None:
-        """There will be one host only."""
+        """Expect one host only."""
         self._only = asyncio.get_running_loop().create_future()
 
-    def arrived(self, caller: Caller) -> None:
-        """The only one is here."""
+    def connected(self, caller: Caller) -> None:
+        """Take the only host, once it has connected."""
         if self._only is not None and not self._only.done():
             self._only.set_result(caller)
 
-    def front(self) -> ClientSide:
-        """What servers see on a connection for all."""
+    def client_side(self) -> ClientSide:
+        """Return what a server sees of its clients on a connection that all hosts share."""
         return ClientSide(self._declare, self._owner if self.single else None)
 
     async def _declare(self, transport: str) -> HostCapabilities:

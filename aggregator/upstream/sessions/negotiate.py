@@ -1,15 +1,15 @@
-"""Which era an upstream speaks, found by asking (S/basic/versioning, Backward Compatibility).
+"""The negotiation of era and revision with an upstream (S/basic/versioning, Backward Compatibility).
 
 Law: only a good `server/discover` result, or an error that names modern versions, is evidence of a modern server.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aggregator import __version__
-from aggregator.config.model import Protocol
+from aggregator.config.model import Protocol as EraChoice
 from aggregator.domain.errors import (
     UNSUPPORTED_VERSION,
     RpcError,
@@ -33,7 +33,7 @@ from aggregator.upstream.connection import Connection
 from aggregator.upstream.redaction import ServerRedaction
 from aggregator.wire.pieces import brief
 
-# A silent legacy server must not cost the whole connect time-out.
+# Seconds: a legacy server that ignores the probe must not cost the whole connect time-out.
 PROBE_TIMEOUT: Final = 5.0
 
 CLIENT_INFO: Final = {"name": "aggregator", "version": __version__}
@@ -41,7 +41,7 @@ CLIENT_INFO: Final = {"name": "aggregator", "version": __version__}
 
 @dataclass(frozen=True, slots=True)
 class Negotiated:
-    """What an upstream said of itself."""
+    """The description that an upstream gave of itself: in `initialize`, or in `server/discover`."""
 
     version: str
     server_info: Mapping[str, Any] = field(default_factory=dict)
@@ -52,44 +52,51 @@ class Negotiated:
     def era(self) -> Era:
         return era_of(self.version)
 
-    def discreetly(self, discreet: ServerRedaction) -> "Negotiated":
-        """Return the same without what no host may see, or could see."""
+    def redacted(self, redaction: ServerRedaction) -> "Negotiated":
+        """Return a copy without secrets and invisible characters."""
         return replace(
             self,
-            server_info=discreet.of_itself(self.server_info),
-            capabilities=discreet.of_itself(self.capabilities),
-            instructions=discreet.of_itself(self.instructions),
+            server_info=redaction.of_itself(self.server_info),
+            capabilities=redaction.of_itself(self.capabilities),
+            instructions=redaction.of_itself(self.instructions),
         )
 
     def envelope(self) -> dict[str, Any]:
-        """The `_meta` every request to this upstream carries: empty for a legacy one."""
+        """Return the `_meta` of every request to this upstream; empty for a legacy one."""
         return envelope(self.version) if self.era == "modern" else {}
 
 
 def version_of(greeting: Negotiated | None) -> str | None:
-    """Return the revision that an upstream speaks, as far as is known."""
+    """Return the revision that an upstream speaks; None while it is not known."""
     return greeting.version if greeting is not None else None
 
 
 def envelope(version: str) -> dict[str, Any]:
-    """The modern request `_meta` (S/basic/index). What the host of a request can be asked is declared with that."""
+    """Return the modern request `_meta` (S/basic/index), which declares no client capabilities yet."""
     return {META_VERSION: version, META_CLIENT_INFO: CLIENT_INFO, META_CLIENT_CAPABILITIES: {}}
 
 
-Declare = Callable[[], Awaitable[Mapping[str, Any]]]
-"""Our `capabilities` in a handshake, asked for when it is about to begin."""
+class DeclareCapabilities(Protocol):
+    """The function that returns the client capabilities for a handshake, called when it is about to begin."""
+
+    def __call__(self) -> Awaitable[Mapping[str, Any]]: ...
 
 
 async def _none() -> Mapping[str, Any]:
     return {}
 
 
-async def negotiate(server: str, connection: Connection, protocol: Protocol, declare: Declare = _none) -> Negotiated:
-    """Greet an upstream in the era it speaks.
+async def negotiate(
+    server: str, connection: Connection, protocol: EraChoice, declare: DeclareCapabilities = _none
+) -> Negotiated:
+    """Find the era that an upstream speaks, and complete its handshake if it has one.
+
+    protocol: `auto`, or the only era to try (`protocol` in its config).
+    declare: returns our client capabilities for a handshake.
 
     Raises:
-        UpstreamRefused: it speaks no revision that we do, or not the era the config asks for.
-        RpcError, PeerGone, UpstreamError: as the connection has it.
+        UpstreamRefused: there is no common revision, or not the era that the config asks for.
+        RpcError, PeerGone, UpstreamError: see `Connection.request`.
     """
     if protocol == "legacy":
         return await _initialize(server, connection, declare)
@@ -113,7 +120,7 @@ async def negotiate(server: str, connection: Connection, protocol: Protocol, dec
         try:
             return await _initialize(server, connection, declare)
         except RpcError as error:
-            # A slow modern server took our late probe as its opening: it names its versions.
+            # A slow modern server may have taken the late probe as its opening: it names its versions.
             mutual = _mutual(error)
             if mutual is None or last:
                 raise
@@ -123,7 +130,7 @@ async def negotiate(server: str, connection: Connection, protocol: Protocol, dec
 
 async def _discover(server: str, connection: Connection, version: str, *, bounded: bool) -> Negotiated:
     connection.speak(version)
-    # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with the answer.
+    # `wait_for` loses a cancellation that comes together with the answer, before Python 3.12.
     async with asyncio.timeout(PROBE_TIMEOUT if bounded else None):
         result = await connection.request("server/discover", {"_meta": envelope(version)})
     offered = result.get("supportedVersions")
@@ -136,7 +143,7 @@ async def _discover(server: str, connection: Connection, version: str, *, bounde
     return _greeting(shared[-1], info, result)
 
 
-async def _initialize(server: str, connection: Connection, declare: Declare) -> Negotiated:
+async def _initialize(server: str, connection: Connection, declare: DeclareCapabilities) -> Negotiated:
     asked = {"protocolVersion": LATEST_LEGACY, "capabilities": await declare(), "clientInfo": CLIENT_INFO}
     result = await connection.request("initialize", asked)
     version = result.get("protocolVersion")
@@ -169,7 +176,7 @@ def _supported(error: RpcError) -> list[Any] | None:
 
 
 def _listed(supported: list[Any]) -> str:
-    """Return the versions that a server named, as far as they are short."""
+    """Return the first few versions that a server named, shortened."""
     return ", ".join(brief(version, 40) for version in supported[:5])
 
 

@@ -23,7 +23,7 @@ from aggregator.domain.log_levels import DEFAULT, LEVELS, rank
 from aggregator.upstream.caller import Caller, RunningCall
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.redaction import ServerRedaction
-from aggregator.upstream.sessions.connect import UpstreamSession
+from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.peer import OnProgress, PeerGone
 

@@ -1,15 +1,24 @@
-"""A connection beside the first of a server: who waits for it, who may share it, and whether it is over."""
+"""One isolated connection of an upstream: the calls that wait for it, the hosts that share it, and its end."""
 
 import asyncio
 from collections.abc import Hashable
 
 from aggregator.upstream.caller import Caller
-from aggregator.upstream.sessions.connect import UpstreamSession
+from aggregator.upstream.sessions.session import UpstreamSession
 
 
 class SideConnection:
-    """One connection, from when it is asked for. `lists`: lists are read over it. `refused`: the server would not have
-    it; `silent` counts its calls in a row that were not answered."""
+    """One connection beside the shared one, from the first call that needs it.
+
+    owner: the only host that it is for; None where several may use it.
+    lists: lists are read over it.
+    opened: done with its session, or with the error that prevented it.
+    closing: done when it is to be closed.
+    used: the time of the last use, of the event loop.
+    waiting: the hosts of the calls that wait for it.
+    unanswered: calls in a row without an answer.
+    refused: the server refused the connection.
+    """
 
     def __init__(self, owner: Caller | None, lists: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -19,39 +28,39 @@ class SideConnection:
         self.opened: asyncio.Future[UpstreamSession] = loop.create_future()
         self.closing: asyncio.Future[None] = loop.create_future()
         self.used = loop.time()
-        self.awaited_by: list[Hashable] = []
-        self.silent = 0
+        self.waiting: list[Hashable] = []
+        self.unanswered = 0
         self.refused = False
         self.renewing = asyncio.Lock()
 
     @property
     def session(self) -> UpstreamSession | None:
-        """Once it is there."""
+        """The session; None until the connection is open."""
         opened = self.opened
         return opened.result() if opened.done() and not opened.cancelled() and opened.exception() is None else None
 
     @property
     def over(self) -> bool:
-        """Whether nobody can use it any more."""
+        """True if the connection can no longer be used."""
         return self.closing.done() or (self.session is not None and self.session.over)
 
     @property
     def idle(self) -> bool:
-        """Whether no call is under way in it, nor about to be."""
-        return self.session is not None and not self.awaited_by and not self.session.callers.busy
+        """True if no call is running in it or waits for it."""
+        return self.session is not None and not self.waiting and not self.session.callers.busy
 
     @property
     def free(self) -> bool:
-        """The same, and nothing is left that an earlier call may have begun."""
-        return self.idle and self.session is not None and not self.session.callers.haunted
+        """True if it is idle, and no call that was given up may still be worked on."""
+        return self.idle and self.session is not None and not self.session.callers.unsettled
 
-    def doubtful(self, caller: Caller) -> bool:
-        """Whether a question to this caller could not be told from one to another."""
+    def ambiguous(self, caller: Caller) -> bool:
+        """Return True if a question for this caller could not be told from one for another host."""
         if self.session is not None:
-            return self.session.callers.doubtful(caller)
-        return any(of != caller.identity for of in self.awaited_by)
+            return self.session.callers.ambiguous(caller)
+        return any(of != caller.identity for of in self.waiting)
 
     def close(self) -> None:
-        """Let nobody in any more; `run` does the rest."""
+        """Close the connection: no call gets it from now on."""
         if not self.closing.done():
             self.closing.set_result(None)

@@ -1,16 +1,16 @@
-"""The end of a connection: of its stream, of the program behind it, or because somebody says so."""
+"""The end of a connection: of its stream, of the program that serves it, or because it was given up."""
 
 import asyncio
 from typing import Any
 
-from aggregator.upstream.lifecycle.failures import gone
+from aggregator.upstream.lifecycle.failures import program_ended
 from aggregator.upstream.process.process import ChildProcess
 
 
-async def end_of(
+async def wait_for_end(
     ended: asyncio.Future[str], lost: asyncio.Future[str | None], child: ChildProcess | None
 ) -> str | None:
-    """Wait until a connection ends, however that shows, and return why; None where it came to rest."""
+    """Wait until a connection ends, in any of these ways, and return why; None where it was closed for being idle."""
     ends: set[asyncio.Future[Any]] = {ended, lost}
     if child is not None:
         ends.add(child.exited)
@@ -18,5 +18,5 @@ async def end_of(
     if lost.done():
         return lost.result()
     if child is not None and child.exited.done() and not ended.done():
-        return gone(child.obituary())
+        return program_ended(child.end_reason())
     return ended.result()

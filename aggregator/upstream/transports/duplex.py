@@ -1,4 +1,4 @@
-"""What the transports share that have one stream each way: a peer, and an end that everybody who waits is told of."""
+"""The common part of transports with one stream in each direction: a peer, and an end that fails all that wait."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,24 +6,24 @@ from typing import Any
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import Inbound
+from aggregator.upstream.connection import InboundHandlers
 from aggregator.wire.peer import Channel, OnProgress, Peer, Send
 
 
 class DuplexConnection:
-    """A `Connection` over a peer; a transport says how to send, and feeds `peer` what it hears."""
+    """A `Connection` over a peer. A transport provides `send`, and feeds `peer` the messages that come."""
 
-    def __init__(self, inbound: Inbound, tasks: Tasks, send: Send) -> None:
+    def __init__(self, inbound: InboundHandlers, tasks: Tasks, send: Send) -> None:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-        # One stream for everything: nothing tells which of our requests something belongs to.
-        async def asked(method: str, params: dict[str, Any], channel: Channel) -> dict[str, Any]:
+        # With one stream for everything, no message can be assigned to one of our requests.
+        async def on_request(method: str, params: dict[str, Any], channel: Channel) -> dict[str, Any]:
             return await inbound.on_request(method, params, None)
 
-        def told(method: str, params: dict[str, Any]) -> None:
+        def on_notification(method: str, params: dict[str, Any]) -> None:
             inbound.on_notification(method, params, None)
 
-        self.peer = Peer(send, tasks, asked, told)
+        self.peer = Peer(send, tasks, on_request, on_notification)
 
     async def request(
         self,
@@ -54,10 +54,10 @@ class DuplexConnection:
         self.peer.notify(method, params)
 
     def speak(self, version: str) -> None:
-        """Nothing on these wires depends on it."""
+        """Ignore the revision: these transports do not depend on it."""
 
     def end(self, reason: str) -> None:
-        """The connection is over; everyone who waits is told. May be called twice."""
+        """End the connection and fail all that wait. May be called twice."""
         self.peer.close(reason)
         if not self.ended.done():
             self.ended.set_result(reason)

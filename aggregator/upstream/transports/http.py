@@ -1,9 +1,8 @@
-"""Streamable HTTP (S/basic/transports/streamable-http; sessions and resumption: L/basic/transports)."""
+"""The Streamable HTTP transport (S/basic/transports/streamable-http; sessions, resumption: L/basic/transports)."""
 
 import asyncio
 import itertools
 import logging
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -14,9 +13,6 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.result_memory import hold
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
     UpstreamBadAnswer,
     UpstreamError,
     UpstreamRefused,
@@ -24,8 +20,9 @@ from aggregator.domain.errors import (
 )
 from aggregator.domain.versions import MODERN_VERSIONS
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, SessionExpired, too_many_values
+from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, SessionExpired, too_many_values
 from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.transports.http_body import message_in, object_in, session_unknown
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.upstream.transports.web import (
     NOTICE_TIMEOUT,
@@ -40,9 +37,9 @@ from aggregator.upstream.transports.web import (
     retry_delay,
 )
 from aggregator.wire import headers as wire_headers
-from aggregator.wire.codec import TooDeep, decode_heard, encode
+from aggregator.wire.codec import TooDeep, encode
 from aggregator.wire.lines import WINDOW, answered_by
-from aggregator.wire.message import code_of, error_of, incoming, method_of, sane_id
+from aggregator.wire.message import error_of, incoming, method_of, sane_id
 from aggregator.wire.peer import OnProgress, PeerGone, error_message
 from aggregator.wire.sse import EventReader, EventTooLarge
 from aggregator.wire.values import TooManyValues
@@ -51,19 +48,15 @@ log = logging.getLogger(__name__)
 
 _ACCEPT: Final = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 _RESUME_ATTEMPTS: Final = 3
-# How long a server may take to hear that its session is over.
-_FAREWELL: Final = 2.0
-_GREETINGS: Final = frozenset({"initialize", "server/discover"})
-# With 400, which may mean anything, servers speak of the session's id or of themselves as not greeted yet.
-_NO_SESSION: Final = re.compile(rb"(?i)session[ _-]?id|not initialized")
-# An error with one of these speaks of the request, which was looked at: the session was known.
-_OF_THE_REQUEST: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR})
+# Seconds that a server may take to end our session when the connection closes.
+_END_SESSION_WITHIN: Final = 2.0
+_OPENINGS: Final = frozenset({"initialize", "server/discover"})
 
 
 class HttpConnection:
-    """One endpoint: every request is a POST of its own, so any number run side by side."""
+    """The connection to one endpoint: every request is a POST of its own, so that any number run side by side."""
 
-    def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks, http: HttpRequests) -> None:
+    def __init__(self, server: ServerConfig, inbound: InboundHandlers, tasks: Tasks, http: HttpRequests) -> None:
         assert server.url is not None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._server = server
@@ -75,9 +68,9 @@ class HttpConnection:
         self._version: str | None = None
         self._session: str | None = None
         self._standing: asyncio.Task[None] | None = None
-        # What the server asks us, by its id.
-        self._asked: dict[str | int | None, asyncio.Task[None]] = {}
-        self.pace = InboundRateLimit()
+        # Requests of the server that are being answered, by their id.
+        self._answering: dict[str | int | None, asyncio.Task[None]] = {}
+        self.rate_limit = InboundRateLimit()
 
     @property
     def _modern(self) -> bool:
@@ -107,21 +100,21 @@ class HttpConnection:
         session = None if opens else self._session
         body = encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
         sent = dict(_ACCEPT) if opens else self._headers() | self._routing(method, params) | dict(headers or {})
-        answer = _Answer(self, request_id, on_progress, origin)
+        answer = _ResponseReader(self, request_id, on_progress, origin)
         try:
             async with self._http.send("POST", self._url, sent, body) as response:
-                result = await answer.read(response, session, opens=opens, greeted=method not in _GREETINGS)
+                result = await answer.read(response, session, opens=opens, greeted=method not in _OPENINGS)
             return result if result is not None else await self._resume(answer)
         except asyncio.CancelledError:
             # A closed stream is the modern way to cancel; before that a disconnect said nothing.
-            if not self._modern and method not in _GREETINGS:
+            if not self._modern and method not in _OPENINGS:
                 gone = {"requestId": request_id, "reason": "no longer waited for"}
                 self._tasks.start(self.notify("notifications/cancelled", gone))
             raise
         except EventTooLarge as error:
             raise self._too_large(str(error)) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise self._lost(error) from error
+            raise self._connection_error(error) from error
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
@@ -134,7 +127,7 @@ class HttpConnection:
             self._standing = self._tasks.start(self._listen())
 
     async def _post(self, message: Mapping[str, Any]) -> None:
-        """Send what has no answer; whether it arrived shows elsewhere."""
+        """Send a message without an answer; a failure is only logged."""
         if self._http.closed:
             return
         try:
@@ -147,9 +140,9 @@ class HttpConnection:
             log.debug("%s did not take %s: %s", self._server.id, message.get("method", "an answer"), describe(error))
 
     async def forget_session(self) -> None:
-        """Tell the server that its session is over (L/basic/transports, Session Management)."""
+        """End the session at the server (L/basic/transports, Session Management)."""
         if self._session is not None:
-            bound = aiohttp.ClientTimeout(total=_FAREWELL)
+            bound = aiohttp.ClientTimeout(total=_END_SESSION_WITHIN)
             async with self._http.send("DELETE", self._url, self._headers(), timeout=bound) as response:
                 response.release()
 
@@ -174,22 +167,22 @@ class HttpConnection:
 
     # -- answers
 
-    def hear(self, message: dict[str, Any], origin: RunningCall | None = None) -> None:
-        """A request or notification that came on some stream; on that of a request of ours it belongs to that."""
-        heard = incoming(message)
-        if heard is None:
+    def on_message(self, message: dict[str, Any], origin: RunningCall | None = None) -> None:
+        """Take a request or notification of the server; `origin` is the call whose stream it came on, if any."""
+        received = incoming(message)
+        if received is None:
             return
-        method, params, request_id = heard
+        method, params, request_id = received
         if request_id is None:
             if method == "notifications/cancelled":
-                asked = self._asked.get(sane_id(params.get("requestId")))
-                if asked is not None:
-                    asked.cancel()
+                task = self._answering.get(sane_id(params.get("requestId")))
+                if task is not None:
+                    task.cancel()
             else:
                 self._inbound.on_notification(method, params, origin)
-        elif request_id not in self._asked:
-            self._asked[request_id] = task = self._tasks.start(self._answer(request_id, method, params, origin))
-            task.add_done_callback(lambda _: self._asked.pop(request_id, None))
+        elif request_id not in self._answering:
+            self._answering[request_id] = task = self._tasks.start(self._answer(request_id, method, params, origin))
+            task.add_done_callback(lambda _: self._answering.pop(request_id, None))
 
     async def _answer(
         self, request_id: str | int, method: str, params: dict[str, Any], origin: RunningCall | None
@@ -201,10 +194,10 @@ class HttpConnection:
             await self._post(error_message(request_id, error))
 
     def keep_session(self, response: aiohttp.ClientResponse) -> None:
-        """Remember the session that the server opened, if it did.
+        """Remember the session id in a response, if there is one.
 
         Raises:
-            UpstreamBadAnswer: its id cannot be sent back (L/basic/transports, Session Management).
+            UpstreamBadAnswer: the id cannot be sent back (L/basic/transports, Session Management).
         """
         session = response.headers.get(wire_headers.SESSION)
         if session is not None and not (session.isascii() and session.isprintable()):
@@ -212,20 +205,22 @@ class HttpConnection:
             raise UpstreamBadAnswer(self._server.id, said)
         self._session = session
 
-    async def judge(self, response: aiohttp.ClientResponse, session: str | None, greeted: bool) -> dict[str, Any]:
-        """The error that a response other than 200 amounts to; `session` is the one the request was sent in."""
+    async def raise_for_status(
+        self, response: aiohttp.ClientResponse, session: str | None, greeted: bool
+    ) -> dict[str, Any]:
+        """Raise the error of a response with another status than 200. session: the one that the request was sent in."""
         body = await read_bounded(response, self._server)
-        message = _message(body, self._server)
+        message = message_in(body, self._server)
         error = message.get("error")
-        # Without a session of ours, too: what answers there may have been replaced by a server that has them.
-        if greeted and _session_gone(response.status, session, body, error):
+        # Without a session of ours, too: the server may have been replaced by one that has sessions.
+        if greeted and session_unknown(response.status, session, body, error):
             raise SessionExpired
         if isinstance(error, dict) and response.status not in (401, 403) and not asks_for_patience(response):
             raise error_of(message)
         raise refusal(self._server, response)
 
-    async def _resume(self, answer: "_Answer") -> dict[str, Any]:
-        """The stream broke off: take it up where it stopped, as far as the server numbered its events."""
+    async def _resume(self, answer: "_ResponseReader") -> dict[str, Any]:
+        """Resume a stream that broke off, as far as the server numbered its events, and return the result."""
         for attempt in range(_RESUME_ATTEMPTS):
             if answer.last_event is None or self._modern or self.ended.done():
                 break
@@ -243,7 +238,7 @@ class HttpConnection:
         raise PeerGone("the response stream ended without an answer")
 
     async def _listen(self) -> None:
-        """The standing GET stream of a legacy session; servers that have none say 405."""
+        """Read the standing GET stream of a legacy session; servers without one answer 405."""
         last_event: str | None = None
         while not self.ended.done():
             headers = self._headers() | {"accept": "text/event-stream"}
@@ -260,9 +255,9 @@ class HttpConnection:
                         for event in reader.feed(chunk):
                             last_event = event.id or last_event
                             delay = retry_delay(event.retry, delay)
-                            self.hear(_message(event.data, self._server))
-                            self.pace.charge(len(event.data))
-                        if pause := self.pace.charge_lines(reader.lines - before):
+                            self.on_message(message_in(event.data, self._server))
+                            self.rate_limit.charge(len(event.data))
+                        if pause := self.rate_limit.charge_lines(reader.lines - before):
                             await asyncio.sleep(pause)
             except EventTooLarge as error:
                 log.warning("%s: %s on its standing stream; it is opened anew", self._server.id, error)
@@ -277,7 +272,7 @@ class HttpConnection:
             self._server.id, f"{self._server.id} sent {what} (`max_message_bytes` in its config raises the limit)."
         )
 
-    def _lost(self, error: Exception) -> Exception:
+    def _connection_error(self, error: Exception) -> Exception:
         if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientProxyConnectionError):
             reason = f"cannot be reached: {describe(error)}"
             self.end(reason)
@@ -287,8 +282,8 @@ class HttpConnection:
         return PeerGone(describe(error))
 
 
-class _Answer:
-    """Reads the response to one request, over as many streams as it takes."""
+class _ResponseReader:
+    """The response to one request, over as many streams as it takes."""
 
     def __init__(
         self, connection: HttpConnection, request_id: int, on_progress: OnProgress | None, origin: RunningCall | None
@@ -303,13 +298,13 @@ class _Answer:
     async def read(
         self, response: aiohttp.ClientResponse, session: str | None = None, *, opens: bool = False, greeted: bool = True
     ) -> dict[str, Any] | None:
-        """The result; None when a stream ended before it came."""
+        """Read a response, and return the result; None if a stream ended before it came."""
         connection = self._connection
         server = connection._server
         if response.status != 200:
             if response.status == 202:
                 raise UpstreamBadAnswer(server.id, f"{server.id} accepted the request (202) but will not answer it.")
-            return await connection.judge(response, session, greeted)
+            return await connection.raise_for_status(response, session, greeted)
         if opens:
             connection.keep_session(response)
         if response.content_type == "application/json":
@@ -329,18 +324,18 @@ class _Answer:
                 self.retry = event.retry if event.retry is not None else self.retry
                 message = self._message(event.data)
                 if "method" in message:
-                    self._hear(message)
+                    self._on_message(message)
                 elif message and (result := self._result(message)) is not None:
                     hold(len(event.data))
                     return result
-                connection.pace.charge(len(event.data))
-            if pause := connection.pace.charge_lines(reader.lines - before):
+                connection.rate_limit.charge(len(event.data))
+            if pause := connection.rate_limit.charge_lines(reader.lines - before):
                 await asyncio.sleep(pause)
         return None
 
     def _message(self, data: bytes) -> dict[str, Any]:
         try:
-            return _object(data, self._connection._server)
+            return object_in(data, self._connection._server)
         except TooManyValues:
             raise too_many_values(self._connection._server) from None
         except TooDeep:
@@ -358,38 +353,18 @@ class _Answer:
             return result
         raise error_of(message)
 
-    def _hear(self, message: dict[str, Any]) -> None:
+    def _on_message(self, message: dict[str, Any]) -> None:
         params = message.get("params")
         if method_of(message) == "notifications/progress" and isinstance(params, dict):
             if self._on_progress is not None and params.get("progressToken") == self._id:
                 self._on_progress({key: value for key, value in params.items() if key != "progressToken"})
         else:
-            self._connection.hear(message, self._origin)
-
-
-def _session_gone(status: int, session: str | None, body: bytes, error: object) -> bool:
-    """Whether a refusal says that the session is unknown (404; what some servers use 400 for), not something else."""
-    if code_of(error) in _OF_THE_REQUEST:
-        return False
-    return (status == 404 and session is not None) or (status == 400 and _NO_SESSION.search(body) is not None)
-
-
-def _message(data: bytes, server: ServerConfig) -> dict[str, Any]:
-    """A JSON object, no larger than may be, or an empty one for everything else."""
-    try:
-        return _object(data, server)
-    except ValueError:
-        return {}
-
-
-def _object(data: bytes, server: ServerConfig) -> dict[str, Any]:
-    message = decode_heard(data, server.id, server.max_message_values) if data else None
-    return message if isinstance(message, dict) else {}
+            self._connection.on_message(message, self._origin)
 
 
 @asynccontextmanager
-async def open_http(server: ServerConfig, inbound: Inbound, warden: Reaper) -> AsyncIterator[Connection]:
-    """Talk to a Streamable HTTP endpoint; nothing is sent before the first request."""
+async def open_http(server: ServerConfig, inbound: InboundHandlers, reaper: Reaper) -> AsyncIterator[Connection]:
+    """Connect to a Streamable HTTP endpoint; nothing is sent before the first request."""
     async with requests_to(server) as http, Tasks(f"server {server.id}") as tasks:
         connection = HttpConnection(server, inbound, tasks, http)
         try:

@@ -1,4 +1,4 @@
-"""local: a Python MCP server object in this process, over the SDK's in-memory streams. It never goes away."""
+"""The local transport: a Python MCP server object in this process, over the in-memory streams of the SDK."""
 
 import asyncio
 import pkgutil
@@ -16,7 +16,7 @@ from mcp_types import jsonrpc_message_adapter
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamRefused
-from aggregator.upstream.connection import Connection, Inbound
+from aggregator.upstream.connection import Connection, InboundHandlers
 from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.wire.codec import decode
@@ -25,11 +25,11 @@ _CLOSE_GRACE: Final = 2.0
 
 
 @asynccontextmanager
-async def open_local(server: ServerConfig, inbound: Inbound, warden: Reaper) -> AsyncIterator[Connection]:
-    """Run the server object named by `target` in this process.
+async def open_local(server: ServerConfig, inbound: InboundHandlers, reaper: Reaper) -> AsyncIterator[Connection]:
+    """Run the server object that `target` names in this process.
 
     Raises:
-        UpstreamRefused: there is no such object, or it is not an MCP server.
+        UpstreamRefused: there is no such object, or it is no MCP server.
     """
     lowlevel = _find(server)
     outbox: asyncio.Queue[bytes] = asyncio.Queue()
@@ -45,7 +45,7 @@ async def open_local(server: ServerConfig, inbound: Inbound, warden: Reaper) -> 
                 raise
 
         async def write() -> None:
-            # What was still to be said when the connection closed need not be.
+            # Messages that were not written when the connection closed are dropped.
             with suppress(anyio.ClosedResourceError):
                 while True:
                     message = jsonrpc_message_adapter.validate_python(decode(await outbox.get(), inf), by_name=False)
@@ -66,7 +66,7 @@ async def open_local(server: ServerConfig, inbound: Inbound, warden: Reaper) -> 
             yield connection
         finally:
             connection.end("closed")
-            # An empty stream is what ends a server; one that does not heed it is cancelled with the other tasks.
+            # The end of its input ends a server; one that ignores it is cancelled with the other tasks.
             await ours[1].aclose()
             await asyncio.wait([serving], timeout=_CLOSE_GRACE)
             await tasks.cancel()
@@ -82,7 +82,7 @@ def _find(server: ServerConfig) -> Server[Any]:
         ) from error
     if callable(found) and not isinstance(found, Server) and not hasattr(found, "_lowlevel_server"):
         found = found()
-    # MCPServer keeps the server that runs over streams to itself; the SDK's own in-memory client takes it there too.
+    # MCPServer has the server that runs over streams in a private attribute, where the client of the SDK takes it too.
     lowlevel = getattr(found, "_lowlevel_server", found)
     if not isinstance(lowlevel, Server):
         raise UpstreamRefused(

@@ -1,4 +1,4 @@
-"""HTTP+SSE of revision 2024-11-05: one GET stream down, POSTs up. A stream that falls silent is asked with a ping."""
+"""The HTTP+SSE transport of revision 2024-11-05: one GET stream down, POSTs up. A silent stream is pinged."""
 
 import asyncio
 import logging
@@ -13,12 +13,12 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, too_many_values
+from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, too_many_values
 from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.upstream.transports.web import NOTICE_TIMEOUT, HttpRequests, describe, read_slices, refusal, requests_to
-from aggregator.wire.codec import TooDeep, decode_heard
+from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.peer import OnProgress, PeerGone
 from aggregator.wire.sse import EventReader, EventTooLarge
@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 
 class SseConnection(DuplexConnection):
-    """A peer whose messages come as events and go as POSTs to the address the stream named."""
+    """The connection over an event stream; messages go as POSTs to the address that the stream named."""
 
-    def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks, http: HttpRequests) -> None:
+    def __init__(self, server: ServerConfig, inbound: InboundHandlers, tasks: Tasks, http: HttpRequests) -> None:
         assert server.url is not None
         super().__init__(inbound, tasks, self._send)
         loop = asyncio.get_running_loop()
@@ -40,7 +40,7 @@ class SseConnection(DuplexConnection):
         self._tasks = tasks
         self._http = http
         self._silent_since = loop.time()
-        self._pace = InboundRateLimit()
+        self._rate_limit = InboundRateLimit()
         self._warned = False
 
     async def request(
@@ -56,7 +56,7 @@ class SseConnection(DuplexConnection):
         def send(data: bytes, request_id: int | None) -> None:
             post = self._tasks.start(self._post(data, request_id))
             if request_id is None:
-                _let_end(post)
+                _cancel_later(post)
             else:
                 posts.append(post)
 
@@ -64,7 +64,7 @@ class SseConnection(DuplexConnection):
             return await self.ask(method, params, on_progress, send, origin)
         finally:
             for post in posts:
-                _let_end(post)
+                _cancel_later(post)
 
     async def read(self) -> None:
         """Read the stream until it ends."""
@@ -83,7 +83,7 @@ class SseConnection(DuplexConnection):
                     before = reader.lines
                     for event in reader.feed(chunk):
                         self._take(event.event, event.data)
-                    if pause := self._pace.charge_lines(reader.lines - before):
+                    if pause := self._rate_limit.charge_lines(reader.lines - before):
                         await asyncio.sleep(pause)
             raise UpstreamUnavailable(self._server.id, f"{self._server.id} closed its event stream.")
         except EventTooLarge as error:
@@ -95,7 +95,7 @@ class SseConnection(DuplexConnection):
             self._fail(UpstreamUnavailable(self._server.id, f"{self._server.id} cannot be reached: {describe(error)}."))
 
     async def watch(self) -> None:
-        """Count a stream lost that was silent for `heartbeat` and does not answer a ping in the same time."""
+        """End the connection when its stream was silent for `heartbeat` and a ping gets no answer in the same time."""
         loop = asyncio.get_running_loop()
         heartbeat = self._server.heartbeat
         while not self.ended.done():
@@ -109,16 +109,16 @@ class SseConnection(DuplexConnection):
             except TimeoutError:
                 self.end(f"its event stream was silent for {heartbeat:g} s and a ping got no answer")
             except (RpcError, PeerGone, UpstreamError):
-                # Even an error is a sign of life; a connection that is gone shows in `ended`.
+                # Even an error is a sign of life; `ended` shows a connection that is gone.
                 self._silent_since = loop.time()
 
     def _take(self, kind: str, data: bytes) -> None:
-        """One event. What nobody waits for is charged."""
+        """Take one event; charge it unless it answers a request of ours."""
         if kind == "endpoint":
             self._take_endpoint(data.decode("utf-8", "replace"))
         elif kind == "message" and data:
             try:
-                message = decode_heard(data, self._server.id, self._server.max_message_values)
+                message = decode_received(data, self._server.id, self._server.max_message_values)
                 awaited = (
                     isinstance(message, dict) and "method" not in message and self.peer.waits_for(message.get("id"))
                 )
@@ -139,7 +139,7 @@ class SseConnection(DuplexConnection):
                     data[:200],
                 )
                 self._warned = True
-        self._pace.charge(len(data))
+        self._rate_limit.charge(len(data))
 
     def _take_endpoint(self, said: str) -> None:
         try:
@@ -149,7 +149,7 @@ class SseConnection(DuplexConnection):
             raise UpstreamRefused(
                 self._server.id, f"{self._server.id} wants its messages sent to what is no address."
             ) from error
-        # Anywhere else and our headers would go to a stranger.
+        # To another origin our headers would go to a third party.
         if (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc):
             raise UpstreamRefused(self._server.id, f"{self._server.id} wants its messages sent to another origin.")
         if not self.endpoint.done():
@@ -161,7 +161,7 @@ class SseConnection(DuplexConnection):
         self.end(error.message.rstrip("."))
 
     def _send(self, data: bytes, request_id: int | None) -> None:
-        _let_end(self._tasks.start(self._post(data, request_id)))
+        _cancel_later(self._tasks.start(self._post(data, request_id)))
 
     async def _post(self, data: bytes, request_id: int | None) -> None:
         try:
@@ -183,11 +183,11 @@ class SseConnection(DuplexConnection):
 
 
 @asynccontextmanager
-async def open_sse(server: ServerConfig, inbound: Inbound, warden: Reaper) -> AsyncIterator[Connection]:
-    """Open the event stream and learn where to send.
+async def open_sse(server: ServerConfig, inbound: InboundHandlers, reaper: Reaper) -> AsyncIterator[Connection]:
+    """Open the event stream and wait for the address to send to.
 
     Raises:
-        UpstreamError: no event stream there.
+        UpstreamError: there is no event stream at the URL.
     """
     async with requests_to(server) as http, Tasks(f"server {server.id}") as tasks:
         connection = SseConnection(server, inbound, tasks, http)
@@ -200,7 +200,7 @@ async def open_sse(server: ServerConfig, inbound: Inbound, warden: Reaper) -> As
             connection.end("closed")
 
 
-def _let_end(post: asyncio.Task[None]) -> None:
-    """Give up a post that nobody waits for, should the server never say that it has it."""
+def _cancel_later(post: asyncio.Task[None]) -> None:
+    """Cancel a POST after `NOTICE_TIMEOUT`, if the server has not accepted it by then."""
     if not post.done():
         asyncio.get_running_loop().call_later(NOTICE_TIMEOUT, post.cancel)

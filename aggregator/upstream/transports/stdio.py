@@ -1,4 +1,7 @@
-"""stdio: newline-delimited JSON-RPC over a child's pipes (S/basic/transports/stdio). Noise on stdout is tolerated."""
+"""The stdio transport: newline-delimited JSON-RPC over the pipes of a child (S/basic/transports/stdio).
+
+Other output on stdout is tolerated, and logged.
+"""
 
 import logging
 from collections.abc import AsyncIterator, Mapping
@@ -9,22 +12,22 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamUnavailable
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import AnswerTooDeep, Connection, Inbound, too_many_values
-from aggregator.upstream.process.process import ChildProcess, ProcessLimits, Reaper, running
+from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, too_many_values
+from aggregator.upstream.process.process import ChildProcess, ProcessLimits, Reaper, run_child
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
-from aggregator.wire.codec import TooDeep, decode_heard
+from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, LineReader, answered_by
 from aggregator.wire.peer import OnProgress
 from aggregator.wire.values import TooManyValues
 
 log = logging.getLogger(__name__)
 
-# A child that leaves this much unread is not reading at all: it is sent no more requests.
+# Bytes: a child that leaves this much of its stdin unread is sent no more requests.
 UNREAD_LIMIT: Final = 16 * 1024 * 1024
-# And this many times as much, by answers to its own requests, ends the connection.
+# Unread answers to its own requests of this many times as much end the connection.
 _UNREAD_FACTOR: Final = 1.5
-# Noise in a row after which its stdout is left alone for a moment, so that a flood cannot take the loop.
+# Bytes of other output in a row after which reading pauses, so that a flood cannot take the event loop.
 NOISE_LIMIT: Final = 64 * 1024
 NOISE_PAUSE: Final = 0.05
 # No message is shorter than `{"jsonrpc":"2.0","id":1}`.
@@ -32,16 +35,16 @@ _SHORTEST: Final = 24
 
 
 class StdioConnection(DuplexConnection, LineReader):
-    """Takes the child's stdout apart into messages and feeds them to a peer."""
+    """The connection over the pipes of a child: splits its stdout into messages and feeds them to a peer."""
 
-    def __init__(self, server: ServerConfig, inbound: Inbound, tasks: Tasks) -> None:
+    def __init__(self, server: ServerConfig, inbound: InboundHandlers, tasks: Tasks) -> None:
         DuplexConnection.__init__(self, inbound, tasks, self._send)
         LineReader.__init__(self, server.max_message_bytes)
         self.child: ChildProcess | None = None
         self._server = server.id
         self._most_values, self._too_many = server.max_message_values, too_many_values(server)
         self._noise = 0
-        self._pace = InboundRateLimit()
+        self._rate_limit = InboundRateLimit()
         self._pause = 0.0
 
     async def request(
@@ -57,10 +60,10 @@ class StdioConnection(DuplexConnection, LineReader):
         return await self.ask(method, params, on_progress, origin=origin)
 
     def take(self, data: bytes) -> None:
-        """Bytes from the child's stdout, cut anywhere."""
+        """Take bytes of the stdout of the child, cut anywhere."""
         self._pause = 0.0
         if not self._size and b"{" not in data and b"[" not in data:
-            self._hear_noise(data)
+            self._on_noise(data)
         else:
             if self._size > self._limit:
                 self._charge(len(data))
@@ -72,18 +75,18 @@ class StdioConnection(DuplexConnection, LineReader):
         if line.isspace():
             return
         if len(line) < _SHORTEST:
-            self._hear_noise(line)
+            self._on_noise(line)
             return
         try:
-            message = decode_heard(line, self._server, self._most_values) if line.lstrip()[:1] in b"{[" else None
+            message = decode_received(line, self._server, self._most_values) if line.lstrip()[:1] in b"{[" else None
         except (TooDeep, TooManyValues) as problem:
-            answered = answered_by(line[:WINDOW], line[-WINDOW:])
-            if answered is None:
+            request_id = answered_by(line[:WINDOW], line[-WINDOW:])
+            if request_id is None:
                 self._charge(len(line))
             elif isinstance(problem, TooDeep):
-                self.peer.fail(answered, AnswerTooDeep(self._server, line))
+                self.peer.fail(request_id, AnswerTooDeep(self._server, line))
             else:
-                self.peer.fail(answered, self._too_many)
+                self.peer.fail(request_id, self._too_many)
             return
         except ValueError:
             message = None
@@ -92,7 +95,7 @@ class StdioConnection(DuplexConnection, LineReader):
         elif not _is_message(message):
             message = None
         if message is None:
-            self._hear_noise(line)
+            self._on_noise(line)
         else:
             self._noise = 0
             if not (isinstance(message, dict) and "method" not in message and self.peer.waits_for(message["id"])):
@@ -100,27 +103,27 @@ class StdioConnection(DuplexConnection, LineReader):
             self.peer.feed(message, len(line))
 
     def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
-        answered = answered_by(head, tail)
-        if answered is not None:
+        request_id = answered_by(head, tail)
+        if request_id is not None:
             too_large = UpstreamBadAnswer(
                 self._server,
                 f"{self._server} sent a message of more than {self._limit} bytes "
                 "(`max_message_bytes` in its config raises the limit).",
             )
-            self.peer.fail(answered, too_large)
+            self.peer.fail(request_id, too_large)
 
-    def _hear_noise(self, data: bytes) -> None:
+    def _on_noise(self, data: bytes) -> None:
         if not self._noise:
             log.warning("%s writes what is not MCP to its stdout: %.200r", self._server, data)
         self._noise += len(data)
-        self._pause = max(self._pause, self._pace.charge_lines(1))
+        self._pause = max(self._pause, self._rate_limit.charge_lines(1))
         if self._noise > NOISE_LIMIT:
             self._noise = 1
             self._pause = max(self._pause, NOISE_PAUSE)
 
     def _charge(self, size: int) -> None:
-        """So much was said that nobody waits for."""
-        pause = self._pace.charge(size)
+        """Charge bytes of messages that answer no request of ours."""
+        pause = self._rate_limit.charge(size)
         if pause:
             self._pause = max(self._pause, pause, NOISE_PAUSE)
 
@@ -135,21 +138,21 @@ class StdioConnection(DuplexConnection, LineReader):
 
 
 @asynccontextmanager
-async def open_stdio(server: ServerConfig, inbound: Inbound, warden: Reaper) -> AsyncIterator[Connection]:
-    """Start the server's process and talk to it over its pipes.
+async def open_stdio(server: ServerConfig, inbound: InboundHandlers, reaper: Reaper) -> AsyncIterator[Connection]:
+    """Start the process of the server and connect over its pipes.
 
     Raises:
-        UpstreamError: it could not be started.
+        UpstreamError: the process could not be started.
     """
     assert server.command is not None
     async with Tasks(f"server {server.id}") as tasks:
         connection = StdioConnection(server, inbound, tasks)
         bounds = ProcessLimits(server.stderr_per_minute, server.memory_limit)
-        async with running(
-            server.id, server.command, server.args, server.env, server.cwd, connection.take, warden, bounds=bounds
+        async with run_child(
+            server.id, server.command, server.args, server.env, server.cwd, connection.take, reaper, bounds=bounds
         ) as child:
             connection.child = child
-            child.exited.add_done_callback(lambda _: connection.end(child.obituary()))
+            child.exited.add_done_callback(lambda _: connection.end(child.end_reason()))
             child.silent.add_done_callback(lambda _: connection.end("it closed its stdout"))
             try:
                 yield connection
@@ -158,5 +161,5 @@ async def open_stdio(server: ServerConfig, inbound: Inbound, warden: Reaper) -> 
 
 
 def _is_message(part: Any) -> bool:
-    """Whether it is JSON-RPC. Log lines in JSON are not, though `id` and `method` may stand in them."""
+    """Return True for JSON-RPC; a log line in JSON is none, though it may have an `id` or a `method`."""
     return isinstance(part, dict) and part.get("jsonrpc") == "2.0" and ("method" in part or "id" in part)

@@ -1,4 +1,4 @@
-"""What both HTTP transports share: how requests are sent, bounded bodies, and what a status means."""
+"""The common part of both HTTP transports: sending requests, bounded bodies, and the meaning of a status."""
 
 import asyncio
 import re
@@ -15,28 +15,28 @@ import aiohttp
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.result_memory import SMALL, hold
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamError, UpstreamHttpStatus, UpstreamRefused
-from aggregator.upstream.lifecycle.states import about
+from aggregator.upstream.lifecycle.states import round_duration
 
-# Before a broken stream is opened again, when the server named no delay of its own.
+# Seconds before a broken stream is opened again, where the server names no delay.
 RETRY_DELAY: Final = 1.0
-# A server that asks for less (`retry: 0`) and closes each stream at once would have us do nothing else.
+# A server that asks for less (`retry: 0`) and closes each stream at once would keep us busy.
 LEAST_DELAY: Final = 0.1
-# Shorter than the five seconds after which uvicorn and Node close an idle connection: a call must not race with that.
+# Seconds: fewer than the five after which uvicorn and Node close an idle connection, which a call must not race with.
 KEEP_ALIVE: Final = 4.0
-# What needs no answer but the server's word that it has it: a server that keeps that back keeps no connection of ours.
+# Seconds that a server may take to accept a message without an answer, before its connection is closed.
 NOTICE_TIMEOUT: Final = 5.0
-# So many of these are on their way at once: each is a connection, and the server says how many answers it asks for.
+# Such messages on their way at one time: each takes a connection, and a server may ask for any number of answers.
 _NOTICES: Final = 32
-# What is taken apart in one go: it may be lines of one character each.
+# Bytes that are parsed in one turn of the loop: they may be lines of one character each.
 _SLICE: Final = 8 * 1024
-# The statuses by which a server says that it has too much to do.
+# Statuses by which a server says that it is overloaded.
 _TOO_MUCH: Final = frozenset({429, 503})
 
 
 class HttpRequests:
-    """HTTP requests to one server, with the operator's headers and proxy: the only way the transports have to send any.
+    """The HTTP requests to one server, with the headers and proxy of its config. The transports send no others.
 
-    Rule: no redirect is followed, whatever the verb, since our headers and what we say would go to a stranger.
+    Rule: no redirect is followed, with no verb, since our headers and messages would go to a third party.
     """
 
     def __init__(self, session: aiohttp.ClientSession, proxy: str | None) -> None:
@@ -46,12 +46,12 @@ class HttpRequests:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """True if nothing can be sent any more."""
         return self._session.closed
 
     @asynccontextmanager
     async def notice(self, url: str, headers: Mapping[str, str], data: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
-        """POST what has no answer, when its turn comes; inside is the response."""
+        """POST a message without an answer, when its turn comes, and yield the response."""
         async with self._notices, self.send("POST", url, headers, data) as response:
             yield response
 
@@ -63,7 +63,7 @@ class HttpRequests:
         data: bytes | None = None,
         timeout: aiohttp.ClientTimeout | None = None,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """One request; inside is its response. `timeout` is for this one, in place of that of all."""
+        """Return the context of one request, which yields its response; `timeout` replaces the one of the session."""
         return self._session.request(
             verb,
             url,
@@ -77,7 +77,7 @@ class HttpRequests:
 
 @asynccontextmanager
 async def requests_to(server: ServerConfig) -> AsyncIterator[HttpRequests]:
-    """Requests with the operator's headers; no cookies, no environment (only `proxy` of the config)."""
+    """Yield the requests to a server: with the headers of its config, without cookies and the environment."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=server.connect_timeout)
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, family=socket.AF_UNSPEC)
     async with aiohttp.ClientSession(
@@ -91,7 +91,11 @@ async def requests_to(server: ServerConfig) -> AsyncIterator[HttpRequests]:
 
 
 async def read_bounded(response: aiohttp.ClientResponse, server: ServerConfig) -> bytes:
-    """The body, if it is not larger than the server may send."""
+    """Return the body, up to `max_message_bytes`.
+
+    Raises:
+        UpstreamBadAnswer: the body is larger.
+    """
     limit = server.max_message_bytes
     parts, size, held = [], 0, 0
     async for part in response.content.iter_any():
@@ -104,21 +108,21 @@ async def read_bounded(response: aiohttp.ClientResponse, server: ServerConfig) -
             )
         parts.append(part)
         if size - held > SMALL:
-            # Counted as it comes: many of them may come at once.
+            # Counted as it comes, since many bodies may come at one time.
             hold(size - held)
             held = size
     return b"".join(parts)
 
 
 async def read_slices(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Yield the body as it comes, in parts that are taken apart in a few milliseconds whatever is in them."""
+    """Yield the body as it comes, in parts that are parsed in a few milliseconds with any content."""
     async for part in response.content.iter_any():
         for start in range(0, len(part), _SLICE):
             yield part[start : start + _SLICE]
 
 
 def refusal(server: ServerConfig, response: aiohttp.ClientResponse) -> UpstreamError:
-    """What a status other than 200 means for the operator."""
+    """Return the error for a status other than 200, for the operator."""
     status = response.status
     if status in (401, 403):
         return UpstreamRefused(
@@ -136,7 +140,7 @@ def refusal(server: ServerConfig, response: aiohttp.ClientResponse) -> UpstreamE
     patience = _retry_after(response)
     if patience is None:
         return UpstreamHttpStatus(server.id, f"{server.id} answered HTTP {status}.", status=status)
-    asks = f"{server.id} answered HTTP {status} and asks for {about(patience)} of patience."
+    asks = f"{server.id} answered HTTP {status} and asks for {round_duration(patience)} of patience."
     return UpstreamHttpStatus(server.id, asks, status=status, retry_after=patience)
 
 
@@ -149,12 +153,12 @@ def retry_delay(asked: int | None, ordinary: float) -> float:
 
 
 def asks_for_patience(response: aiohttp.ClientResponse) -> bool:
-    """Whether the server says when to come again (RFC 9110, 10.2.3)."""
+    """Return True if the server says when to try again (RFC 9110, 10.2.3)."""
     return _retry_after(response) is not None
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float | None:
-    """Seconds; None where it says nothing that can be read, or answers with another status than those meant for it."""
+    """Return the seconds of `Retry-After`; None without a readable one, or with a status that it is not meant for."""
     said = response.headers.get("retry-after", "").strip()
     if response.status not in _TOO_MUCH or not said:
         return None
@@ -167,7 +171,7 @@ def _retry_after(response: aiohttp.ClientResponse) -> float | None:
 
 
 def without_query(url: str) -> str:
-    """The address with its query, fragment and user info left out: keys travel in those."""
+    """Return the address without its query, fragment and user info, which may hold keys."""
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
@@ -177,7 +181,7 @@ def without_query(url: str) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """An exception of the HTTP library in words, without the address it was for."""
+    """Return the text of an exception of the HTTP library, without the address."""
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
         return "nothing listens there (is the server running?)"
     if isinstance(error, aiohttp.ClientConnectorError):

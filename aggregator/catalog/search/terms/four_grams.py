@@ -17,9 +17,9 @@ def four_grams(text: str) -> int:
     return reduce(or_, map(_word, set(chunks(text.lower()))), 0)
 
 
-def similarity(asked: int, text: int) -> float:
+def similarity(query: int, text: int) -> float:
     """Score how many runs both have, less where `text` is long."""
-    return (asked & text).bit_count() / math.sqrt(text.bit_count() or 1)
+    return (query & text).bit_count() / math.sqrt(text.bit_count() or 1)
 
 
 @lru_cache(maxsize=16384)

@@ -1,0 +1,97 @@
+"""An open session with an upstream, and access to the one that is shared."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+from aggregator.domain.abilities import EVERYTHING, NOTHING, HostCapabilities, declared
+from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_LOG_LEVEL
+from aggregator.upstream.caller import Caller
+from aggregator.upstream.connection import Connection
+from aggregator.upstream.sessions.back_channel import BackChannel
+from aggregator.upstream.sessions.negotiate import Negotiated
+
+# In the handshake eras, abilities are declared once for a session, and are true of hosts with exactly these. Over the
+# transports whose sessions take no process, other hosts get a session of their own.
+CHEAP: Final = frozenset({"http", "sse"})
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamSession:
+    """An open session with an upstream.
+
+    greeting: what the upstream said of itself when the session began.
+    envelope: the `_meta` that every request carries; empty in the handshake eras.
+    callers: the running calls of this session, and the requests of the server to their hosts.
+    declared: the abilities of hosts that were declared to the server.
+    """
+
+    connection: Connection
+    greeting: Negotiated
+    transport: str
+    envelope: Mapping[str, Any]
+    callers: BackChannel = field(default_factory=BackChannel)
+    declared: HostCapabilities = NOTHING
+
+    @property
+    def over(self) -> bool:
+        """True if nothing can be sent any more."""
+        return self.connection.ended.done()
+
+    @property
+    def cheap(self) -> bool:
+        """True if one more session takes no process."""
+        return self.transport in CHEAP
+
+    def fits(self, caller: Caller) -> bool:
+        """Return True if the caller can be asked in its era, and the declared abilities are its own, or have to do."""
+        if self.greeting.era == "modern":
+            return caller.era == "modern" or caller.abilities == NOTHING
+        return self.declared == caller.abilities or not self.cheap
+
+    def lists(self) -> dict[str, Any]:
+        """Return the `_meta` of a request for a list, which declares all abilities to get all items."""
+        return {**self.envelope, META_CLIENT_CAPABILITIES: declared(EVERYTHING)} if self.envelope else {}
+
+    def addressed(self, params: dict[str, Any], caller: Caller | None) -> dict[str, Any]:
+        """Return the params with the `_meta` of this hop; in the modern era it declares the abilities of the caller."""
+        envelope = self.envelope
+        if not envelope:
+            return params
+        if caller is not None and (caller.level is not None or caller.abilities != NOTHING):
+            envelope = {**envelope, META_CLIENT_CAPABILITIES: declared(caller.abilities)}
+            if caller.level is not None:
+                envelope[META_LOG_LEVEL] = caller.level
+        return {**params, "_meta": {**params.get("_meta", {}), **envelope}}
+
+    async def declare(self) -> Mapping[str, Any]:
+        """Return our client capabilities for another handshake: those of the first."""
+        return declared(self.declared, alone=self.callers.owner is not None)
+
+    def renewed(self, greeting: Negotiated) -> "UpstreamSession":
+        """Return the session of this connection after another handshake."""
+        self.callers.level = None
+        greeting = greeting.redacted(self.callers.redaction)
+        return replace(self, greeting=greeting, envelope=greeting.envelope())
+
+
+class SessionHolder(Protocol):
+    """The shared connection, as the tasks see it that keep its lists, its subscriptions and its health."""
+
+    @property
+    def session(self) -> UpstreamSession | None:
+        """The open shared session; None while there is none."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """True if calls are running."""
+        ...
+
+    async def for_lists(self) -> UpstreamSession | None:
+        """Return the session to read lists over; None while there is none."""
+        ...
+
+    def lose(self, session: UpstreamSession, reason: str) -> None:
+        """Give up a session: no call gets it from now on, and another one is opened."""
+        ...

@@ -1,0 +1,221 @@
+"""The connection of one upstream that its callers share: opened, kept in order, and given up when it fails."""
+
+import asyncio
+import logging
+import time
+from contextlib import AsyncExitStack
+from typing import Protocol
+
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.errors import RpcError, UpstreamError
+from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.current_config import CurrentConfig
+from aggregator.upstream.health.health import Health
+from aggregator.upstream.lifecycle.failures import Failure, failure_of
+from aggregator.upstream.lifecycle.idle import IdleStop
+from aggregator.upstream.list_kinds import LIST_METHODS
+from aggregator.upstream.lists.lists import UpstreamLists
+from aggregator.upstream.lists.subscriptions import UpstreamSubscriptions
+from aggregator.upstream.process.launch import launched
+from aggregator.upstream.process.process import ChildProcess, Reaper
+from aggregator.upstream.sessions.clients import DownstreamClients
+from aggregator.upstream.sessions.connect import Connector
+from aggregator.upstream.sessions.isolation import IsolatedSessions
+from aggregator.upstream.sessions.negotiate import Negotiated, negotiate
+from aggregator.upstream.sessions.session import UpstreamSession
+from aggregator.upstream.transports.connection_end import wait_for_end
+from aggregator.wire.peer import PeerGone
+
+log = logging.getLogger(__name__)
+
+
+class ConnectionEvents(Protocol):
+    """The owner of the state, to which a connection reports (`ReconnectLoop`)."""
+
+    def connected(self) -> None: ...
+
+    def lost(self, reason: str) -> None: ...
+
+    def idle(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class CallCounts(Protocol):
+    """The number of calls that an upstream was sent, and of those that are running."""
+
+    calls: int
+    in_flight: int
+
+
+class SharedConnection:
+    """The shared connections of one upstream, one after the other; a `SessionHolder`.
+
+    session: the open session; None while there is none.
+    greeting, transport, connect_seconds: of the latest connection; None before the first.
+    """
+
+    def __init__(
+        self,
+        config: CurrentConfig,
+        events: ConnectionEvents,
+        counts: CallCounts,
+        *,
+        reaper: Reaper,
+        clients: DownstreamClients,
+        connector: Connector,
+        isolated: IsolatedSessions,
+        lists: UpstreamLists,
+        subscriptions: UpstreamSubscriptions,
+        health: Health,
+        idle: IdleStop,
+    ) -> None:
+        self.session: UpstreamSession | None = None
+        self.greeting: Negotiated | None = None
+        self.transport: str | None = None
+        self.connect_seconds: float | None = None
+        self._config = config
+        self._events = events
+        self._counts = counts
+        self._reaper = reaper
+        self._clients = clients
+        self._connector = connector
+        self._isolated = isolated
+        self._lists = lists
+        self._subscriptions = subscriptions
+        self._health = health
+        self._idle = idle
+        # Done when the connection is to end: with the reason, or None when the upstream is idle.
+        self._end: asyncio.Future[str | None] | None = None
+        self._renewing = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<SharedConnection {self._config.value.id} {'open' if self.session is not None else 'closed'}>"
+
+    # -- for what uses the session
+
+    @property
+    def busy(self) -> bool:
+        """True if calls are running."""
+        return self._counts.in_flight > 0
+
+    async def for_lists(self) -> UpstreamSession | None:
+        """Return the session to read lists over; None while there is none."""
+        return await self._isolated.lister(self.session) if self.session is not None else None
+
+    def lose(self, session: UpstreamSession, reason: str) -> None:
+        """Give up a session: no call gets it from now on, and another one is opened."""
+        if session is self.session:
+            self._lost(reason)
+        else:
+            self._isolated.lose(session)
+
+    async def renew(self, session: UpstreamSession) -> None:
+        """Initialize a new session on the connection, once for all calls that found the old one expired."""
+        async with self._renewing:
+            if self.session is not session or session.over:
+                return
+            server = self._config.value.id
+            log.info("%s no longer knows our session; a new one is initialized", server)
+            try:
+                greeting = await negotiate(server, session.connection, "legacy", session.declare)
+            except (RpcError, UpstreamError) as error:
+                # Another server answers there now.
+                self.lose(session, f"its session could not be renewed: {error}")
+                return
+            # If it was lost meanwhile, it must not come back.
+            if self.session is session:
+                self.session = session.renewed(greeting)
+                self.greeting = self.session.greeting
+                self._lists.read_again()
+                self._subscriptions.reset()
+
+    async def close_isolated(self) -> None:
+        """Close the isolated sessions beside this connection."""
+        await self._isolated.close()
+
+    # -- one connection
+
+    async def run_once(self) -> Failure | None:
+        """Connect, wait for the end, and return why it ended or could not be made; None if the upstream was idle."""
+        try:
+            async with AsyncExitStack() as stack:
+                try:
+                    return await self._run(stack)
+                except asyncio.CancelledError:
+                    # Reported first, since closing the stack may take a while.
+                    self._events.stop()
+                    self._isolated.begin_close()
+                    raise
+        except UpstreamError as error:
+            return failure_of(self._config.value, error)
+        except Exception as error:
+            log.exception("%s: connecting failed in a way nobody foresaw", self._config.value.id)
+            return Failure(f"{type(error).__name__}: {error}")
+
+    async def _run(self, stack: AsyncExitStack) -> Failure | None:
+        began, config = time.monotonic(), self._config.value
+        child: ChildProcess | None = None
+        try:
+            async with asyncio.timeout(config.connect_timeout):
+                placed, child = await stack.enter_async_context(launched(config, self._reaper))
+                session = await self._connector.connect(stack, placed, child, self._clients.client_side())
+                self._isolated.begin(placed)
+                await self._lists.begin(await self._isolated.lister(session))
+        except (TimeoutError, RpcError, PeerGone, SessionExpired, UpstreamError) as error:
+            if isinstance(error, TimeoutError):
+                self._connector.timed_out()
+            end_reason = child.end_reason() if child is not None and child.exited.done() else None
+            return failure_of(self._config.value, error, end_reason)
+        self.connect_seconds = time.monotonic() - began
+        self.greeting, self.transport = session.greeting, session.transport
+        return await self._serve(session, child)
+
+    async def _serve(self, session: UpstreamSession, child: ChildProcess | None) -> Failure | None:
+        """Keep an open connection in order until it ends."""
+        began, calls = time.monotonic(), self._counts.calls
+        self.session = session
+        self._end = asyncio.get_running_loop().create_future()
+        try:
+            async with Tasks(f"server {self._config.value.id}") as tasks:
+                for kind in LIST_METHODS:
+                    tasks.start(self._lists.keep(kind, self))
+                tasks.start(self._subscriptions.keep(self))
+                tasks.start(self._health.keep(self))
+                if session.greeting.era == "modern":
+                    tasks.start(self._lists.listen(session, self))
+                await self._lists.wait_others()
+                if not (session.over or self._end.done()):
+                    self._idle.begin()
+                    self._events.connected()
+                    tasks.start(self._stop_when_idle(session, self._end))
+                reason = await wait_for_end(session.connection.ended, self._end, child)
+                if reason is not None:
+                    # Reported first, since closing what is left may take a while.
+                    self._lost(reason)
+        finally:
+            self.session = None
+        if reason is None:
+            return None
+        ended = child.exited.done() if child is not None else session.over and self.transport == "stdio"
+        # A program that ended during a call had worked: it is not kept from other callers for that.
+        died = ended and self._counts.calls == calls
+        return Failure(reason, died=died, served=time.monotonic() - began)
+
+    def _lost(self, reason: str) -> None:
+        if self.session is not None and self._end is not None and not self._end.done():
+            self.session = None
+            self._end.set_result(reason)
+            self._events.lost(reason)
+
+    async def _stop_when_idle(self, session: UpstreamSession, end: asyncio.Future[str | None]) -> None:
+        """Give the session up once it has not been used for long; the next call connects again."""
+        await self._idle.wait_idle(lambda: self._in_use(session))
+        if not end.done():
+            self.session = None
+            end.set_result(None)
+            self._events.idle()
+
+    def _in_use(self, session: UpstreamSession) -> bool:
+        """Return True if the upstream is needed by a subscription, a request to a host, or an isolated session."""
+        return self._subscriptions.wanted or session.callers.busy or self._isolated.busy
