@@ -1,4 +1,4 @@
-"""What the scripts and the packaging say of Pythons, and which Pythons `scripts/pythons` takes."""
+"""Holds the scripts and the packaging to each other: which Pythons are promised, found and tested."""
 
 import os
 import re
@@ -13,7 +13,7 @@ CI: Final = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
 def looked_for() -> list[str]:
-    found = re.search(r"^for version in (.+); do$", PYTHONS.read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.search(r'^versions="(.+)"$', PYTHONS.read_text(encoding="utf-8"), re.MULTILINE)
     assert found is not None
     return found[1].split()
 
@@ -47,12 +47,13 @@ def program(path: Path, *lines: str) -> None:
     path.chmod(0o755)
 
 
-def found(folder: Path) -> str:
-    """What `scripts/pythons` finds where only these programs are."""
+def found(folder: Path, *arguments: str, code: int = 0) -> str:
+    """Return what `scripts/pythons` finds where only these programs are."""
     path = os.pathsep.join((str(folder / "bin"), os.defpath))
     environ = {"PATH": path, "PYENV_ROOT": str(folder / "pyenv"), "FIND_ONLY": "1"}
-    done = subprocess.run(["sh", PYTHONS], env=environ, capture_output=True, text=True, check=True, timeout=30)
-    assert done.stderr == ""
+    command: list[str | Path] = ["sh", PYTHONS, *arguments]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (code, "")
     return done.stdout
 
 
@@ -74,3 +75,19 @@ def test_what_is_not_found_is_told(tmp_path: Path) -> None:
     told = found(tmp_path)
     for version in {*looked_for()} - {own()}:
         assert f"CPython {version} is not here" in told
+
+
+def test_one_version_can_be_asked_for(tmp_path: Path) -> None:
+    """Also the one that the other scripts run on; it is an error where it is not found."""
+    for version in looked_for():
+        program(tmp_path / "bin" / f"python{version}", f"echo CPython {version}")
+        assert found(tmp_path, version) == f"pythons: CPython {version} is python{version}\n"
+        program(tmp_path / "bin" / f"python{version}", f"echo PyPy {version}")
+        assert "is not here" in found(tmp_path, version, code=1)
+
+
+def test_coverage_has_a_floor() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["coverage"]
+    assert settings["run"]["source"] == ["aggregator"]
+    assert settings["report"]["fail_under"] >= 80
+    assert 'coverage" report' in PYTHONS.read_text(encoding="utf-8")

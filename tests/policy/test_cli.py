@@ -123,6 +123,7 @@ def test_explain_of_a_name_that_nothing_has(example: Path, capsys: pytest.Captur
         assert capsys.readouterr().out == f"{meant}\n"
 
 
+@pytest.mark.slow
 def test_explain_knows_what_a_server_had_when_it_was_connected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,6 +171,7 @@ def test_the_cases_of_the_example(example: Path, capsys: pytest.CaptureFixture[s
     assert '(arguments "amap.maps_weather" of agent courier, policies/agents.yaml:17)' in said
 
 
+@pytest.mark.slow
 def test_connected_to_the_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     legal = {"command": sys.executable, "args": ["-m", "aggregator.examples.legal"], "trusted": True}
     config = tmp_path / "aggregator.json"
@@ -229,6 +231,7 @@ def test_init_writes_nothing_without_a_server(tmp_path: Path, monkeypatch: pytes
     assert [file.name for file in Path().iterdir()] == ["gateway.json"]
 
 
+@pytest.mark.slow
 async def test_init_takes_the_configuration_of_a_running_aggregator(
     harness: ProgramHarness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

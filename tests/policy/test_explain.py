@@ -253,6 +253,7 @@ def test_files_of_cases(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_comparing_is_bounded() -> None:
     tools = [tool(f"t.{n}") for n in range(3_000)]
     agents = {f"a{n}": {"allow": ["*"], "deny": [f"t.{n}"]} for n in range(60)}

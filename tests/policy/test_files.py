@@ -174,8 +174,7 @@ def test_a_schema_that_cannot_be_compiled_is_an_error(tmp_path: Path) -> None:
 def test_yaml_is_loaded_only_for_a_file() -> None:
     code = (
         "import sys; from pathlib import Path; from aggregator.policy.live import LivePolicies; "
-        "LivePolicies(Path('/nowhere'));"
-        "print('yaml' in sys.modules)"
+        "LivePolicies(Path('/nowhere')); print('yaml' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == "False"

@@ -97,6 +97,7 @@ def test_a_deny_more_never_grants(
     assert all(RANK[new] <= RANK[old] for old, new in zip(before, after, strict=True))
 
 
+@pytest.mark.slow
 @slow
 @given(documents, belonging, catalogs, st.booleans(), st.randoms(use_true_random=False))
 def test_the_order_of_files_rules_and_roles_changes_nothing(
@@ -161,6 +162,7 @@ def test_tenants_are_disjoint_and_nothing_is_allowed_that_no_rule_allows(
                 assert any(rule.pattern.matches(target) for rule in allows)
 
 
+@pytest.mark.slow
 @slow
 @given(documents, documents, catalogs)
 def test_the_difference_is_the_difference(old: Any, new: Any, catalog: Any) -> None:

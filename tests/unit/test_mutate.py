@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 from tests.mutate import AREAS, ROOT, Fault, faults, planted, sample
 
 _CODE = '''
@@ -49,6 +51,7 @@ def test_an_edit_changes_its_place_and_nothing_else() -> None:
     assert planted(_CODE, fault) == _CODE.replace("tool.gone", "(not (tool.gone))")
 
 
+@pytest.mark.slow
 def test_the_seed_says_which_are_drawn_and_every_file_has_its_turn() -> None:
     offered = list(faults(ROOT, AREAS["identity"].code))
     drawn = sample(offered, 12, 7)
