@@ -70,7 +70,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "config": (
         ("load",),
-        ("sections", "reference", "schema"),
+        ("sections",),
         ("servers", "difference"),
         (".",),
         ("files",),

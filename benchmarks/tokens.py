@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
-from pkgutil import resolve_name
 from statistics import mean
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from aggregator.catalog.search.index import SearchIndex
 from aggregator.catalog.validate import validate_tools
 from aggregator.config.model import ServerConfig
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.meta.registry import META_TOOLS
+from aggregator.gateway.meta.registry import META_TOOLS, load_meta_tools
 from aggregator.gateway.meta.rendering import answer
 from benchmarks.report import Table
 
@@ -93,7 +92,8 @@ def measure(folder: Path) -> str:
 def _task(tools: Sequence[ToolRecord], listed: Sequence[str], count: Count) -> str:
     """What a host pays that is shown everything, and what one pays that looks for each tool: search, read, call."""
     index = SearchIndex.of((server, server, tuple(found)) for server, found in groupby(tools, lambda tool: tool.server))
-    meta = [rendered(resolve_name(place).record, "canonical").decode() for place in META_TOOLS.values()]
+    tools_of_ours = load_meta_tools()
+    meta = [rendered(tools_of_ours[name].record, "canonical").decode() for name in META_TOOLS]
     searches, reads, hits = [], [], 0
     for query in _QUESTIONS:
         found = [hit.tool for hit in index.search(query, lambda tool: True, _LOOKED_AT)]

@@ -1,4 +1,4 @@
-"""Turns the result of a tool into the content of a message to a model: text and images, with the rest described.
+"""Turn the result of a tool into the content of a message to a model: text and images; other content is described.
 
 Law: nothing here fails, and the same result always gives the same content. The result itself is kept beside it, whole.
 """
@@ -13,7 +13,7 @@ Content = str | list[str | dict[str, Any]]
 
 
 def content_of(result: Mapping[str, Any]) -> Content:
-    """The content blocks of a `tools/call` result; one text alone is just that text.
+    """Return the content blocks of a `tools/call` result; a single text block as a plain text.
 
     LangChain turns a whole list into one text as soon as it holds a kind of block it does not know in tool messages
     (`TOOL_MESSAGE_BLOCK_TYPES`), and models refuse most files there: so images are the only data among the blocks.
@@ -28,7 +28,7 @@ def content_of(result: Mapping[str, Any]) -> Content:
 
 
 def as_result(error: RpcError) -> dict[str, Any]:
-    """A protocol error as the result of the call: a model can act on it, and the loop goes on."""
+    """Return a protocol error as a result that a model can act on, so that the agent's loop continues."""
     return {
         "content": [{"type": "text", "text": error.message}],
         "isError": True,
@@ -37,7 +37,7 @@ def as_result(error: RpcError) -> dict[str, Any]:
 
 
 def text_of(result: Mapping[str, Any]) -> str:
-    """The texts alone, for a message of an exception."""
+    """Return the texts of a result, for the message of an exception."""
     content = content_of(result)
     if isinstance(content, str):
         return content

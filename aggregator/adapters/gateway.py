@@ -1,6 +1,6 @@
 """The gateway in a Python program: `async with aggregator.open_gateway("aggregator.json") as gateway: ...`.
 
-A call goes the aggregator's whole road: policy, checks of the arguments, limits, audit.
+A call goes through every step of a call: policy, validation of the arguments, limits, audit.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,10 +16,10 @@ from aggregator.wire.peer import OnProgress
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool that an agent may call: `name` to call it by, the server it belongs to, and all that MCP has of it.
+    """One tool that an agent may call.
 
-    `input_schema` is the one this agent is held to: the server's own, tightened by the policy. `version` changes with
-    the definition.
+    `name` is the name to call it by, `server` the id of its server, `definition` the tool as `tools/list` shows it.
+    `input_schema` is the server's own, tightened by the policy for this agent. `version` changes with the definition.
     """
 
     name: str
@@ -41,14 +41,14 @@ class Gateway:
         return f"<Gateway {self._inside!r}>"
 
     async def list(self, server: str | None = None) -> tuple[Tool, ...]:
-        """Return the tools that the agent may call, or those of one server by its id or prefix.
+        """Return the tools that the agent may call, or those of one server, by its id or prefix.
 
-        All of them, whatever `expose` lists to hosts. Waits for servers that are starting, not for long.
+        The setting `expose` does not count here. Servers that are starting are waited for, up to `startup_wait`.
         """
         return self._tools(await self._inside.tools(None, server, None))
 
     async def search(self, query: str, *, limit: int = 10, server: str | None = None) -> tuple[Tool, ...]:
-        """Return the tools that fit some words, best first; nothing that the agent may not call is among them."""
+        """Return the tools that match a query, best first; only tools that the agent may call."""
         return self._tools(await self._inside.tools(query, server, limit))
 
     async def call(
@@ -62,19 +62,21 @@ class Gateway:
     ) -> dict[str, Any]:
         """Call a tool, by its name in any spelling, and return the whole result of `tools/call`.
 
-        What the tool, the policy or a server that is away has against it comes as a result with `isError` and a text
-        that says why. Cancelling the wait cancels the call. `conversation` is what limits per conversation count by;
-        `elicit` puts a form to a person (the params of `elicitation/create` in, its result out) where the policy or
-        the server wants one asked; `progress` hears each progress notification.
+        Errors of the tool, refusals of the policy and an unavailable server are results with `isError` and a text that
+        says why. Cancelling the wait cancels the call. `conversation` names what limits per conversation count by;
+        `elicit` puts a form to a person where the policy or the server demands it; `progress` is called with the params
+        of each progress notification.
 
         Raises:
-            RpcError: the agent has no such tool, or the server answered with an error of the protocol.
+            RpcError: the agent has no such tool, or the server answered with a JSON-RPC error.
             RuntimeError: the gateway was closed.
         """
-        return await self._inside.call(name, arguments or {}, conversation=conversation, elicit=elicit, heard=progress)
+        return await self._inside.call(
+            name, arguments or {}, conversation=conversation, elicit=elicit, progress=progress
+        )
 
     async def changed(self) -> bool:
-        """Wait until hosts of this agent would be told of another list of tools; False once the gateway is closed."""
+        """Wait until the agent's list of tools changes; return False once the gateway is closed."""
         return await self._inside.changed()
 
     def as_agent(self, agent: str) -> "Gateway":

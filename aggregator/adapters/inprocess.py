@@ -1,6 +1,6 @@
-"""The gateway inside another Python program: one agent's tools, listed, called and heard of without a door.
+"""The gateway inside another Python program: lists and calls the tools of one agent without a wire.
 
-Law: a call goes the road of every call. Nothing here decides, and nothing here knows a framework.
+Law: a call goes through the same pipeline as one of a host. Nothing here decides, and nothing knows a framework.
 """
 
 import asyncio
@@ -8,15 +8,15 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 from uuid import uuid4
 
-from aggregator.adapters.discreet import discreet
+from aggregator.adapters.log_redaction import redacted_log
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.config.load import Loaded, find_config, load_found, load_mapping, must_start
@@ -41,22 +41,25 @@ T = TypeVar("T")
 Source = str | os.PathLike[str] | Mapping[str, Any] | None
 """A configuration: the path of its file, the object that such a file holds, or None for the file that is found."""
 
-Elicit = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Puts a form to a person: the params of `elicitation/create` in, its result out."""
+FRONTEND: Final = "inprocess"
+# The most input requests of one call before it fails.
+_INPUT_REQUESTS: Final = 5
+# Seconds after which an event loop that does not respond counts as blocked.
+_RESPONSE_TIME: Final = 5.0
 
-DOOR: Final = "inprocess"
-# How often one call may ask before it is given up.
-_QUESTIONS: Final = 5
-# A loop that takes longer to say that it runs is taken for blocked.
-_SIGN_OF_LIFE: Final = 5.0
+
+class Elicit(Protocol):
+    """A function that puts a form to a person: the params of `elicitation/create` in, its result out."""
+
+    def __call__(self, form: Mapping[str, Any], /) -> Awaitable[Mapping[str, Any]]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class ListedTools:
-    """A tool as it is shown to the agent: `definition` whole, with the name to call it by.
+class ListedTool:
+    """A tool as the agent is shown it.
 
-    `record` is None for the aggregator's own tools; `source` says what kind of server it is from: `local`, in
-    this process, `mcp`, any other, or the aggregator itself.
+    `definition` is the whole tool, with the name to call it by. `record` is None for meta tools. `source` is `local`
+    for a server in this process, `mcp` for any other, `aggregator` for meta tools.
     """
 
     definition: Mapping[str, Any]
@@ -65,20 +68,22 @@ class ListedTools:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema of the arguments with `properties`, which frameworks read without asking whether it has any."""
+        """The schema of the arguments, always with `properties`, which frameworks rely on."""
         return with_properties(self.definition["inputSchema"])
 
 
 class InProcessHost:
-    """One agent in this process. It belongs to the event loop it was opened in, and may be used from any other."""
+    """A host in this process, for one agent. It belongs to the event loop it was opened in; others may use it too."""
 
     def __init__(self, app: App, principal: Principal, names: Style) -> None:
         self._app = app
         self._names = names
-        self._host = Host(DOOR, names, principal, initialized=True, notify=self._hear, session=uuid4().hex)
+        self._host = Host(
+            FRONTEND, names, principal, initialized=True, notify=self._on_notification, session=uuid4().hex
+        )
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._news = asyncio.Event()
+        self._list_changed = asyncio.Event()
         self._closed = False
         self._others: dict[str, InProcessHost] = {}
         app.gateway.list_changes.attach(self._host)
@@ -92,23 +97,23 @@ class InProcessHost:
             other.close()
         self._closed = True
         self._app.gateway.list_changes.detach(self._host)
-        self._news.set()
+        self._list_changed.set()
 
-    async def offers(self) -> list[ListedTools]:
-        """What the agent may call now, in the order it is listed. Waits for servers that are starting, not for long."""
-        return await self._at_home(self._offers())
+    async def offers(self) -> list[ListedTool]:
+        """Return the listed tools in their order; servers that are starting are waited for, up to `startup_wait`."""
+        return await self._in_own_loop(self._offers())
 
     async def tools(self, query: str | None, server: str | None, limit: int | None) -> list[ToolRecord]:
-        """All that the agent may call, however little is listed; with a query, what fits it, best first."""
+        """Return the tools that the agent may call, listed or not; with a query, those that match it, best first."""
         principal = self._host.principal
-        return await self._at_home(self._app.gateway.tools(principal, query=query, server=server, limit=limit))
+        return await self._in_own_loop(self._app.gateway.tools(principal, query=query, server=server, limit=limit))
 
     def as_agent(self, agent: str) -> "InProcessHost":
-        """Another agent of the same gateway, as long as this one is open.
+        """Return a host of another agent on the same gateway, usable as long as this one is open.
 
         Raises:
             OperatorError: that cannot be the name of an agent.
-            RuntimeError: the gateway was closed, or this is not its event loop.
+            RuntimeError: the gateway is closed, or runs in another event loop.
         """
         self._check_open()
         if asyncio.get_running_loop() is not self._loop:
@@ -119,8 +124,8 @@ class InProcessHost:
         return other
 
     async def changed(self) -> bool:
-        """Wait until the list is another than when it was last read. False: the gateway was closed instead."""
-        return not self._closed and await self._at_home(self._changed())
+        """Wait until the list differs from when it was read last; return False if the gateway is closed instead."""
+        return not self._closed and await self._in_own_loop(self._changed())
 
     async def call(
         self,
@@ -129,35 +134,35 @@ class InProcessHost:
         *,
         conversation: str | None = None,
         elicit: Elicit | None = None,
-        heard: OnProgress | None = None,
+        progress: OnProgress | None = None,
     ) -> dict[str, Any]:
-        """The result of `tools/call`, whole, as 2026-07-28 has it. Cancelling the wait cancels the call.
+        """Call a tool and return the whole result, in the form of 2026-07-28. Cancelling the wait cancels the call.
 
-        `conversation` is what limits per conversation count by; `elicit` is asked, in the caller's own loop, when a
-        person has to agree; `heard` gets each progress notification, in the gateway's loop.
+        `conversation` names what limits per conversation count by; `elicit` is called in the caller's own loop when a
+        person has to agree; `progress` is called in the gateway's loop with the params of each progress notification.
 
         Raises:
-            RpcError: there is no such tool, or the server answered with an error of the protocol.
+            RpcError: there is no such tool, or the server answered with a JSON-RPC error.
             RuntimeError: the gateway was closed.
         """
         meta: dict[str, Any] = {} if conversation is None else {CONVERSATION_KEY: conversation}
-        if heard is not None:
+        if progress is not None:
             meta["progressToken"] = name
         params: dict[str, Any] = {"name": name, "arguments": dict(arguments), "_meta": meta | _envelope(elicit)}
-        for _ in range(_QUESTIONS):
-            result = await self._at_home(self._ask("tools/call", params, heard))
+        for _ in range(_INPUT_REQUESTS):
+            result = await self._in_own_loop(self._request("tools/call", params, progress))
             if elicit is None or result.get("resultType") != "input_required":
                 return result
             asked = result.get("inputRequests", {})
             answers = {key: await elicit(question["params"]) for key, question in asked.items()}
             params |= {"inputResponses": answers, "requestState": result.get("requestState")}
-        raise RpcError(INTERNAL_ERROR, f"{name} was given up: it asked a person {_QUESTIONS} times.")
+        raise RpcError(INTERNAL_ERROR, f"{name} was given up: it asked a person {_INPUT_REQUESTS} times.")
 
     def from_thread(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, done in the loop of the gateway while this thread waits.
+        """Run a coroutine in the loop of the gateway while this thread waits, and return its result.
 
         Raises:
-            RuntimeError: this is that loop's own thread, or the loop does not run.
+            RuntimeError: this is the thread of that loop, or the loop does not respond.
         """
         alive = threading.Event()
         try:
@@ -165,7 +170,7 @@ class InProcessHost:
             if threading.get_ident() == self._thread:
                 raise RuntimeError("The tools' event loop runs in this thread: await `ainvoke`, or call from another.")
             self._loop.call_soon_threadsafe(alive.set)
-            if not alive.wait(_SIGN_OF_LIFE):
+            if not alive.wait(_RESPONSE_TIME):
                 raise RuntimeError(
                     "The tools' event loop is blocked: await `ainvoke`, or run what calls them with asyncio.to_thread."
                 )
@@ -179,7 +184,7 @@ class InProcessHost:
             running.cancel()
             raise
 
-    async def _at_home(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _in_own_loop(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             self._check_open()
         except RuntimeError:
@@ -193,57 +198,57 @@ class InProcessHost:
         if self._closed:
             raise RuntimeError("The aggregator that these tools belong to was closed.")
 
-    async def _offers(self) -> list[ListedTools]:
-        self._news.clear()
-        offers: list[ListedTools] = []
+    async def _offers(self) -> list[ListedTool]:
+        self._list_changed.clear()
+        offers: list[ListedTool] = []
         cursor: dict[str, Any] = {}
         while True:
-            page = await self._ask("tools/list", {**cursor, "_meta": _envelope(None)}, None)
+            page = await self._request("tools/list", {**cursor, "_meta": _envelope(None)}, None)
             offers += map(self._offer, page["tools"])
             if "nextCursor" not in page:
                 return offers
             cursor = {"cursor": page["nextCursor"]}
 
-    def _offer(self, definition: Mapping[str, Any]) -> ListedTools:
+    def _offer(self, definition: Mapping[str, Any]) -> ListedTool:
         record = self._app.gateway.called(self._host.principal, definition["name"])
         if record is None:
-            return ListedTools(definition, None, "aggregator")
-        return ListedTools(definition, record, source_of(self._app.upstreams[record.server].config.type))
+            return ListedTool(definition, None, "aggregator")
+        return ListedTool(definition, record, source_of(self._app.upstreams[record.server].config.type))
 
     async def _changed(self) -> bool:
-        await self._news.wait()
+        await self._list_changed.wait()
         return not self._closed
 
-    async def _ask(self, method: str, params: dict[str, Any], heard: OnProgress | None) -> dict[str, Any]:
-        answer = await self._app.gateway.answer(self._host, method, params, _Spelling(heard))
-        # What is placed in an answer as bytes becomes plain values here, and nothing is shared with the catalog.
+    async def _request(self, method: str, params: dict[str, Any], progress: OnProgress | None) -> dict[str, Any]:
+        answer = await self._app.gateway.answer(self._host, method, params, _ProgressChannel(progress))
+        # Parts that the answer has as encoded bytes become plain values, and nothing is shared with the catalog.
         plain: dict[str, Any] = decode(encode(answer), inf)
         return plain
 
-    def _hear(self, method: str, params: Mapping[str, Any]) -> None:
+    def _on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         if method == notification("tools"):
-            self._news.set()
+            self._list_changed.set()
 
 
 @asynccontextmanager
 async def open_inside(config: Source, agent: str | None, names: Style) -> AsyncIterator[InProcessHost]:
-    """The gateway of this configuration, for this agent, as long as the context is open.
+    """Run the gateway of a configuration, for one agent, as long as the context is open.
 
-    Without a configuration it is looked for where the command line looks; without an agent `AGGREGATOR_AGENT` names it,
-    or it is `local`. What the aggregator logs goes to this program's own handlers, without the secrets.
+    Without a configuration, use the file that the command line would use; without an agent, `AGGREGATOR_AGENT` or
+    `local`. The log of the aggregator goes to the handlers of this program, without secrets.
 
     Raises:
         OperatorError: the configuration cannot be read, or that cannot be the name of an agent.
     """
     environ = {"AGGREGATOR_PYTHON": sys.executable, **os.environ}
-    loaded, told = _read(config, environ)
+    loaded, origin = _read(config, environ)
     must_start(loaded)
-    with discreet(loaded.redactor):
-        log.info("%s", told)
+    with redacted_log(loaded.redactor):
+        log.info("%s", origin)
         for problem in loaded.problems:
             log.warning("%s", problem)
         storage = loaded.storage or default_url(environ)
-        # A mapping stands in no folder that could have policies beside it: it has those that it names.
+        # A mapping has no folder with policies beside it: only those that it names count.
         policies = None if isinstance(config, Mapping) and "policies" not in config else loaded.policies
         app = build_app(loaded.config, policies, storage, keeps_records=True, redactor=loaded.redactor)
         principal = _principal(app, agent, environ)
@@ -256,7 +261,7 @@ async def open_inside(config: Source, agent: str | None, names: Style) -> AsyncI
 
 
 def _read(config: Source, environ: Mapping[str, str]) -> tuple[Loaded, object]:
-    """The configuration, and what is told of where it came from."""
+    """Return the configuration, and what the log says about its origin."""
     if isinstance(config, Mapping):
         return load_mapping(config, environ), "configuration: handed over by the program"
     found = find_config(Path(config) if config is not None else None, Path.cwd(), environ)
@@ -264,27 +269,27 @@ def _read(config: Source, environ: Mapping[str, str]) -> tuple[Loaded, object]:
 
 
 def _principal(app: App, agent: str | None, environ: Mapping[str, str]) -> Principal:
-    """Raises OperatorError when that cannot be the name of an agent."""
+    """Return the principal of an agent. Raises OperatorError when the name cannot be one of an agent."""
     principal = app.access.authenticate(RequestFacts("stdio", launch_agent=launch_agent(agent, environ)))
     assert isinstance(principal, Principal), "a program may run itself as any agent"
     return principal
 
 
 def with_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with `properties`, whether or not it has any."""
+    """Return a schema with `properties`, empty ones if it has none."""
     return dict(schema) if "properties" in schema else {**schema, "properties": {}}
 
 
 @dataclass(frozen=True, slots=True)
-class _Spelling:
-    """The way back of one call. Questions come as results (2026-07-28), so nothing is asked here."""
+class _ProgressChannel:
+    """The channel of one call, for progress only: input requests are results in the revision 2026-07-28."""
 
-    heard: OnProgress | None
-    request_id: str = DOOR
+    progress: OnProgress | None
+    request_id: str = FRONTEND
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        if self.heard is not None and method == "notifications/progress":
-            self.heard({key: value for key, value in params.items() if key != "progressToken"})
+        if self.progress is not None and method == "notifications/progress":
+            self.progress({key: value for key, value in params.items() if key != "progressToken"})
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         raise NoBackChannel

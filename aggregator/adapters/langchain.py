@@ -1,6 +1,6 @@
 """One agent's tools as LangChain tools, in this process: `async with open_tools("aggregator.json") as tools: ...`.
 
-A call goes the aggregator's whole road; LangChain itself checks nothing, since the schema is given as JSON Schema.
+A call goes through every step of a call; LangChain itself validates nothing, since the schema is a JSON Schema.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
 from aggregator.adapters.content import Content, as_result, content_of, text_of
-from aggregator.adapters.inlined import grows_beyond
-from aggregator.adapters.inprocess import Elicit, InProcessHost, ListedTools, Source, open_inside, with_properties
+from aggregator.adapters.inlined_size import grows_beyond
+from aggregator.adapters.inprocess import Elicit, InProcessHost, ListedTool, Source, open_inside, with_properties
 from aggregator.adapters.offered import OfferedTools
 from aggregator.catalog.describe.compact_schema import examples
 from aggregator.domain.bounds.tasks import Tasks
@@ -34,19 +34,19 @@ _INLINED_LIMIT: Final = 20_000
 
 
 class ToolFailed(ToolException):
-    """The tool answered with an error, or was not called at all; `result` is the MCP result that says so."""
+    """An error of a tool, or the refusal of a call; `result` is the MCP result."""
 
     def __init__(self, result: Mapping[str, Any]) -> None:
         super().__init__(text_of(result))
         self.result = result
 
 
-# The failures of the tool runs under way here: LangChain has no way to hand on more than their text.
+# The failures of the running tools, which LangChain reduces to their text.
 _failures: Final[ContextVar[list[ToolFailed]]] = ContextVar("failures")
 
 
-def told(failure: ToolException) -> Content:
-    """What becomes of a failure unless `handle_tool_error` is set otherwise: content a model can act on."""
+def content_of_failure(failure: ToolException) -> Content:
+    """Return content that a model can act on for a failure; the default of `handle_tool_error`."""
     if not isinstance(failure, ToolFailed):
         raise failure
     _failures.get([]).append(failure)
@@ -54,18 +54,18 @@ def told(failure: ToolException) -> Content:
 
 
 class LangChainTool(BaseTool):
-    """One tool of the agent's. The message of a call has the whole MCP result as its artifact, errors included.
+    """One tool as LangChain has them. The message of a call has the whole MCP result as its artifact, also an error.
 
-    `metadata` says where it comes from: `source` (`local`: a server in this process, `mcp`: any other, `aggregator`:
-    a tool of its own), `server`, `canonical_name`, `schema_version`; the server's own `annotations`; and `examples` of
+    `metadata` has the origin of the tool: `source` (`local`: a server in this process, `mcp`: any other, `aggregator`:
+    a meta tool), `server`, `canonical_name`, `schema_version`; the server's own `annotations`; and `examples` of
     arguments, where the schema has any.
     """
 
     _inside: InProcessHost = PrivateAttr()
-    _offer: ListedTools = PrivateAttr()
+    _offer: ListedTool = PrivateAttr()
     _elicit: Elicit | None = PrivateAttr()
 
-    def __init__(self, inside: InProcessHost, offer: ListedTools, elicit: Elicit | None) -> None:
+    def __init__(self, inside: InProcessHost, offer: ListedTool, elicit: Elicit | None) -> None:
         definition = offer.definition
         super().__init__(
             name=definition["name"],
@@ -73,22 +73,22 @@ class LangChainTool(BaseTool):
             args_schema=offer.schema,
             metadata=_origin(offer),
             response_format="content_and_artifact",
-            handle_tool_error=told,
+            handle_tool_error=content_of_failure,
         )
         self._inside, self._offer, self._elicit = inside, offer, elicit
 
     @property
     def definition(self) -> Mapping[str, Any]:
-        """The tool as MCP has it: `title`, `outputSchema`, `_meta` and all."""
+        """The whole tool as MCP has it, with `title`, `outputSchema` and `_meta`."""
         return self._offer.definition
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """As in LangChain; a failure's message has its artifact too."""
+        """Run the tool as LangChain does; the message of a failure has its artifact, too."""
         with _failing() as failures:
             return _with_artifact(super().run(*args, **kwargs), failures)
 
     async def arun(self, *args: Any, **kwargs: Any) -> Any:
-        """As in LangChain; a failure's message has its artifact too."""
+        """Run the tool as LangChain does; the message of a failure has its artifact, too."""
         with _failing() as failures:
             return _with_artifact(await super().arun(*args, **kwargs), failures)
 
@@ -100,34 +100,34 @@ class LangChainTool(BaseTool):
         config = ensure_config()
         thread = config.get("configurable", {}).get("thread_id")
         conversation = str(thread) if thread is not None else None
-        heard = _Progress(self.name) if getattr(config.get("callbacks"), "handlers", None) else None
+        progress = _Progress(self.name) if getattr(config.get("callbacks"), "handlers", None) else None
         async with Tasks(f"the call of {self.name}") as tasks:
-            telling = tasks.start(heard.tell()) if heard is not None else None
+            dispatching = tasks.start(progress.run()) if progress is not None else None
             try:
                 # The program may have given the tool another name.
                 name = self.definition["name"]
                 result = await self._inside.call(
-                    name, arguments, conversation=conversation, elicit=self._elicit, heard=heard
+                    name, arguments, conversation=conversation, elicit=self._elicit, progress=progress
                 )
             except RpcError as error:
                 result = as_result(error)
-            if heard is not None and telling is not None:
-                heard.end()
-                await asyncio.wait([telling])
+            if progress is not None and dispatching is not None:
+                progress.end()
+                await asyncio.wait([dispatching])
         if result.get("isError") is True:
             raise ToolFailed(result)
         return content_of(result), result
 
 
 class LangChainTools(OfferedTools[BaseTool]):
-    """The tools an agent may call, as an ordinary list: add your own, bind them, hand them to an agent."""
+    """The tools of an agent as an ordinary list, to which a program may add its own."""
 
-    def offer_of(self, tool: BaseTool) -> ListedTools | None:
+    def offer_of(self, tool: BaseTool) -> ListedTool | None:
         """Return the offer behind a tool; None for a tool that the program added itself."""
         return tool._offer if isinstance(tool, LangChainTool) else None
 
-    def made(self, offer: ListedTools) -> BaseTool | None:
-        """The tool of an offer; None for one that LangChain cannot read."""
+    def made(self, offer: ListedTool) -> BaseTool | None:
+        """Return the LangChain tool of a listed tool; None for one that LangChain cannot read."""
         return _made(self.inside, offer, self.elicit)
 
 
@@ -139,14 +139,14 @@ async def open_tools(
     names: Style = "compatible",
     elicit: Elicit | None = None,
 ) -> AsyncIterator[LangChainTools]:
-    """The tools of one agent, callable as long as the context is open; its servers run, or are connected, meanwhile.
+    """Run the gateway as long as the context is open, and give the tools of one agent.
 
-    `path` is the configuration or its file (without one it is looked for where `aggregator` looks), `agent` the agent
-    of the policy files (else `AGGREGATOR_AGENT`, else `local`). `elicit` puts a form to a person, for tools the policy
-    wants confirmed: the params of `elicitation/create` in, its result out. Without it, no person can be asked.
+    `path` is the configuration or its file (without one, the file that the command `aggregator` would use), `agent` the
+    agent of the policy files (else `AGGREGATOR_AGENT`, else `local`). `elicit` puts a form to a person, for tools that
+    the policy wants confirmed; without it no person can be asked.
 
     Raises:
-        OperatorError: the configuration cannot be read, or that cannot be the name of an agent.
+        OperatorError: the configuration cannot be read, or the agent's name cannot be one.
     """
     async with open_inside(path, agent, names) as inside:
         tools = LangChainTools(inside, elicit)
@@ -155,34 +155,34 @@ async def open_tools(
 
 
 class _Progress:
-    """Tells of progress by custom events. What comes while one is being told waits; of those only the latest counts."""
+    """A dispatcher of progress as custom events; while one is dispatched, only the latest further one is kept."""
 
     def __init__(self, tool: str) -> None:
         self._tool = tool
         self._latest: dict[str, Any] | None = None
         self._ended = False
-        self._news = asyncio.Event()
+        self._more = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     def __call__(self, params: dict[str, Any]) -> None:
-        """Progress was heard, in the gateway's loop; the caller's may have ended meanwhile."""
+        """Take progress in the gateway's loop; the caller's loop may have ended already."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._take, params)
 
     def _take(self, params: dict[str, Any]) -> None:
         self._latest = params
-        self._news.set()
+        self._more.set()
 
     def end(self) -> None:
-        """Nothing more will be heard."""
+        """End the dispatcher once everything is dispatched."""
         self._ended = True
-        self._news.set()
+        self._more.set()
 
-    async def tell(self) -> None:
-        """Pass on what comes, until the end."""
+    async def run(self) -> None:
+        """Dispatch progress until the end."""
         while self._latest is not None or not self._ended:
-            await self._news.wait()
-            self._news.clear()
+            await self._more.wait()
+            self._more.clear()
             latest, self._latest = self._latest, None
             if latest is not None:
                 await adispatch_custom_event(PROGRESS_EVENT, {"tool": self._tool, **latest})
@@ -204,13 +204,13 @@ def _with_artifact(output: Any, failures: list[ToolFailed]) -> Any:
     return output
 
 
-def _made(inside: InProcessHost, offer: ListedTools, elicit: Elicit | None) -> LangChainTool | None:
-    """The tool; None for one that would keep LangChain from binding all the others."""
+def _made(inside: InProcessHost, offer: ListedTool, elicit: Elicit | None) -> LangChainTool | None:
+    """Return the tool; None for one that would keep LangChain from binding all others."""
     tool = LangChainTool(inside, offer, elicit)
     problem = _unreadable(tool)
     if problem is None:
         return tool
-    # What a policy adds may have references of its own; it is enforced whether or not it is shown.
+    # The policy's part of the schema may have references of its own; it is enforced even where it is not shown.
     if offer.record is not None and offer.record.definition["inputSchema"] != offer.definition["inputSchema"]:
         tool.args_schema = with_properties(offer.record.definition["inputSchema"])
         if _unreadable(tool) is None:
@@ -221,7 +221,7 @@ def _made(inside: InProcessHost, offer: ListedTools, elicit: Elicit | None) -> L
 
 
 def _unreadable(tool: LangChainTool) -> str | None:
-    """Why LangChain cannot give this tool to a model, if it cannot."""
+    """Return why LangChain cannot give this tool to a model; None if it can."""
     assert isinstance(tool.args_schema, dict)
     if grows_beyond(tool.args_schema, _INLINED_LIMIT):
         return "with its references in place its schema is too large"
@@ -232,7 +232,7 @@ def _unreadable(tool: LangChainTool) -> str | None:
     return None
 
 
-def _origin(offer: ListedTools) -> dict[str, Any]:
+def _origin(offer: ListedTool) -> dict[str, Any]:
     definition, record = offer.definition, offer.record
     origin: dict[str, Any] = {"source": offer.source}
     if record is not None:

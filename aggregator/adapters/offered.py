@@ -1,15 +1,18 @@
-"""The tools of an agent as a list that can be brought up to date in place, for any framework."""
+"""The tools of an agent as a list of any framework's tools, updated in place."""
 
 from abc import abstractmethod
 from typing import TypeVar
 
-from aggregator.adapters.inprocess import Elicit, InProcessHost, ListedTools
+from aggregator.adapters.inprocess import Elicit, InProcessHost, ListedTool
 
 T = TypeVar("T")
 
 
 class OfferedTools(list[T]):
-    """An ordinary list of a framework's tools; those that were made of offers follow what the agent may call."""
+    """An ordinary list of a framework's tools; those of the agent are kept up to date, others are left alone.
+
+    `inside` is the host in this process, `elicit` puts forms to a person.
+    """
 
     def __init__(self, inside: InProcessHost, elicit: Elicit | None) -> None:
         super().__init__()
@@ -17,15 +20,15 @@ class OfferedTools(list[T]):
         self.elicit = elicit
 
     @abstractmethod
-    def offer_of(self, tool: T) -> ListedTools | None:
-        """Return the offer behind a tool; None for a tool that the program added itself."""
+    def offer_of(self, tool: T) -> ListedTool | None:
+        """Return the listed tool that a framework's tool was made of; None for one that the program added itself."""
 
     @abstractmethod
-    def made(self, offer: ListedTools) -> T | None:
-        """Return a tool that calls what is offered; None where the framework cannot take it."""
+    def made(self, offer: ListedTool) -> T | None:
+        """Return a framework's tool for a listed tool; None where the framework cannot take it."""
 
     async def refresh(self) -> bool:
-        """Read the list again, in place; True if it is another. What did not change, or is not ours, stays as it is."""
+        """Read the list again, in place; return whether it changed. Unchanged and foreign tools keep their identity."""
         ours = [(tool, offer) for tool in self if (offer := self.offer_of(tool)) is not None]
         before = {offer.definition["name"]: tool for tool, offer in ours}
         now: list[T] = []
@@ -41,5 +44,5 @@ class OfferedTools(list[T]):
         return changed
 
     async def changed(self) -> bool:
-        """Wait until `refresh` has something to find; False once the context of `open_tools` is left."""
+        """Wait until `refresh` would change the list; return False once the context of `open_tools` is left."""
         return await self.inside.changed()

@@ -1,6 +1,6 @@
 """One agent's tools for the OpenAI Agents SDK, in this process: `async with open_tools("aggregator.json") as tools:`.
 
-A call goes the aggregator's whole road; the SDK itself checks nothing, since the schema is given as it is.
+A call goes through every step of a call; the SDK itself validates nothing, since the schema is passed unchanged.
 """
 
 import json
@@ -15,34 +15,34 @@ from agents.tool import FunctionToolCustomDataContext
 from agents.tool_context import ToolContext
 
 from aggregator.adapters.content import as_result, content_of
-from aggregator.adapters.inprocess import Elicit, InProcessHost, ListedTools, Source, open_inside
+from aggregator.adapters.inprocess import Elicit, InProcessHost, ListedTool, Source, open_inside
 from aggregator.adapters.offered import OfferedTools
 from aggregator.domain.errors import RpcError
 from aggregator.domain.names import Style
 from aggregator.wire.codec import decode
 
 RESULT: str = "mcp_result"
-"""The whole MCP result of a call, in `custom_data` of the run's `ToolCallOutputItem`."""
+"""The key of the whole MCP result of a call in `custom_data` of the run's `ToolCallOutputItem`."""
 
 Output = str | list[ToolOutputText | ToolOutputImage]
 
 
 @dataclass
 class OpenAIAgentsTool(FunctionTool):
-    """One tool of the agent's. `offer.definition` is the tool as MCP has it: annotations, `outputSchema`, `_meta`."""
+    """One tool as the SDK has them. `offer.definition` is the tool as MCP has it, with annotations and `_meta`."""
 
-    offer: ListedTools = field(kw_only=True, repr=False)
+    offer: ListedTool = field(kw_only=True, repr=False)
 
 
 class OpenAIAgentsTools(OfferedTools[Tool]):
-    """The tools an agent may call, as an ordinary list: add your own, hand it to an `Agent`."""
+    """The tools of an agent as an ordinary list, to which a program may add its own."""
 
-    def offer_of(self, tool: Tool) -> ListedTools | None:
-        """Return the offer behind a tool; None for a tool that the program added itself."""
+    def offer_of(self, tool: Tool) -> ListedTool | None:
+        """Return the listed tool that a tool was made of; None for one that the program added itself."""
         return tool.offer if isinstance(tool, OpenAIAgentsTool) else None
 
-    def made(self, offer: ListedTools) -> Tool:
-        """Return a tool that calls what is offered."""
+    def made(self, offer: ListedTool) -> Tool:
+        """Return the SDK's tool for a listed tool."""
         call = _Call(self.inside, offer.definition["name"], self.elicit)
         return OpenAIAgentsTool(
             name=offer.definition["name"],
@@ -63,14 +63,14 @@ async def open_tools(
     names: Style = "compatible",
     elicit: Elicit | None = None,
 ) -> AsyncIterator[OpenAIAgentsTools]:
-    """The tools of one agent, callable as long as the context is open; its servers run, or are connected, meanwhile.
+    """Run the gateway as long as the context is open, and give the tools of one agent.
 
-    `config` is the configuration or its file (without one it is looked for where `aggregator` looks), `agent` the agent
-    of the policy files (else `AGGREGATOR_AGENT`, else `local`). `elicit` puts a form to a person, for tools the policy
-    wants confirmed: the params of `elicitation/create` in, its result out. Without it, no person can be asked.
+    `config` is the configuration or its file (without one, the file that the command `aggregator` would use), `agent`
+    the agent of the policy files (else `AGGREGATOR_AGENT`, else `local`). `elicit` puts a form to a person, for tools
+    that the policy wants confirmed; without it no person can be asked.
 
     Raises:
-        OperatorError: the configuration cannot be read, or that cannot be the name of an agent.
+        OperatorError: the configuration cannot be read, or the agent's name cannot be one.
     """
     async with open_inside(config, agent, names) as inside:
         tools = OpenAIAgentsTools(inside, elicit)
@@ -79,17 +79,17 @@ async def open_tools(
 
 
 class _Call:
-    """The calls of one tool: runs each, and keeps its whole result until the SDK asks for it."""
+    """The calls of one tool, with their whole results until the SDK asks for them."""
 
     def __init__(self, inside: InProcessHost, name: str, elicit: Elicit | None) -> None:
         self._inside, self._name, self._elicit = inside, name, elicit
         self._results: WeakKeyDictionary[ToolContext[Any], Mapping[str, Any]] = WeakKeyDictionary()
 
     async def invoke(self, context: ToolContext[Any], text: str) -> Output:
-        """Call the tool with a model's arguments. What fails becomes an output that the model can act on."""
+        """Call the tool with a model's arguments; a failure becomes an output that the model can act on."""
         try:
             arguments = decode(text.encode() or b"{}")
-            # NaN and numbers without end have no way of their own over the wire.
+            # NaN and infinite numbers are not JSON.
             json.dumps(arguments, allow_nan=False)
         except (ValueError, RecursionError) as error:
             return f"The arguments are not JSON ({error}); nothing was done. Send one JSON object."
@@ -104,7 +104,7 @@ class _Call:
         return _output(result)
 
     def whole(self, context: FunctionToolCustomDataContext) -> Mapping[str, Any] | None:
-        """The result of a call as it came, for programs; models are not shown it."""
+        """Return the whole result of a call, for programs; models are not shown it."""
         result = self._results.pop(context.tool_context, None)
         return {RESULT: result} if result is not None else None
 

@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 from aggregator.app.app import App
@@ -58,7 +57,6 @@ from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.views import Views
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
-from aggregator.schemas.checks import ENGINE
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.storage.locate import FILE, data_folder, full_url, sqlite_path
 from aggregator.upstream.supervisor import Supervisor, Upstreams
@@ -239,8 +237,10 @@ def _admission(config: Config) -> Admission:
 
 def _check_schema(schema: Mapping[str, Any]) -> str | None:
     """Return the problem of a JSON Schema in a policy file, or None."""
+    from aggregator.schemas.check import compile_check
+
     try:
-        resolve_name(ENGINE)(schema)
+        compile_check(schema)
     except UnusableSchema as problem:
         return str(problem)
     return None

@@ -6,11 +6,10 @@ Rule: nothing waits for this. Lists and calls go on even if the database fails.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from math import inf
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aggregator.catalog.difference import ToolChanges, difference
@@ -20,6 +19,7 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.storage.digest import canonical_json
 from aggregator.storage.errors import StorageDamaged, StorageError, ValueTooLong
 from aggregator.storage.locate import full_url, sqlite_path
+from aggregator.storage.quick_read import glance
 from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, ServerCatalog
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.supervisor import Supervisor
@@ -141,8 +141,6 @@ class CatalogSync:
         try:
             path = sqlite_path(full_url(self._storage))
             if path is not None:
-                glance: Callable[..., dict[str, KeptTools]]
-                glance = await asyncio.to_thread(resolve_name, "aggregator.storage.quick_read:glance")
                 found = await asyncio.to_thread(glance, path, self._fingerprints.values())
             else:
                 found = await (await self._store.catalogs()).fitting(self._fingerprints.values())

@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.audit.capture import Capture
@@ -18,11 +17,11 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent, EventKind
 from aggregator.gateway.call_log import CallLog
 from aggregator.redaction.redactor import Redactor
+from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.spans import Spans, open_spans
 
 if TYPE_CHECKING:
     from aggregator.storage.audit.log import AuditRows
-    from aggregator.telemetry.metrics import Metrics
     from aggregator.telemetry.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -79,9 +78,9 @@ class CallTelemetry:
                 if self._spans is not None:
                     await self._spans.close(LAST_MOMENT)
 
-    def enable_metrics(self, snapshot: "Callable[[], Snapshot]") -> "Metrics":
+    def enable_metrics(self, snapshot: "Callable[[], Snapshot]") -> Metrics:
         """Count calls from now on, and return the metrics."""
-        metrics: Metrics = resolve_name("aggregator.telemetry.metrics:Metrics")(snapshot)
+        metrics = Metrics(snapshot)
         self._journal.sinks += (metrics,)
         return metrics
 

@@ -1,10 +1,28 @@
-"""The command line. A command's signature lives in `commands.py`; what it does is loaded when it runs."""
+"""The command line `aggregator`.
 
+A command has two halves: its options and help texts in `commands.py` or `audit/commands.py`, and its implementation in
+a module of its own, which is imported when the command runs. So `--help` does not pay for the gateway.
+
+Terms:
+  command: a function that typer calls with the options, such as `aggregator keys new`
+  implementation: a function that does the work and returns the exit code
+  database settings: the part of the configuration that commands need which work on the database alone
+  drain: the time that running requests are given when a signal ends the program
+
+Entry point: `main()` here; `aggregator serve` goes on in `serve.py`, `aggregator stdio` in `stdio.py`.
+
+Must not import: `aggregator.adapters`, which is in the same layer; and at the top of `commands.py` nothing slow, such
+as mcp, uvicorn or aiohttp. Held by tests/test_layers.py.
+"""
+
+import gc
 import sys
 
 
 def main() -> None:
     """Run the command line and exit with its status."""
+    # The collector finds nothing while modules are imported; `run_command.run` switches it on again.
+    gc.disable()
     from aggregator.cli.commands import cli
 
     sys.exit(cli())

@@ -1,10 +1,10 @@
-"""`aggregator approvals`: the calls that wait for a person, and the person's answer."""
+"""`aggregator approvals`: lists the calls that wait for an approver, and answers them."""
 
 import json
 import os
 import time
 from dataclasses import asdict
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 from aggregator.cli.runtime.record_change import noted, operator
 from aggregator.cli.runtime.setup import run_loop
@@ -19,7 +19,7 @@ _SUMMARY: Final = 60
 Answer = Literal["grant", "deny"]
 
 
-def listed(storage: str | None, status: ApprovalStatus | None = "pending", as_json: bool = False) -> int:
+def listed(storage: str | None, status: str | None = "pending", as_json: bool = False) -> int:
     """Print the approvals of one status, or all of them with None.
 
     Raises:
@@ -27,7 +27,7 @@ def listed(storage: str | None, status: ApprovalStatus | None = "pending", as_js
     """
     if status is not None and status not in get_args(ApprovalStatus):
         raise OperatorError(f"There is no status {status!r:.20}; there are {', '.join(get_args(ApprovalStatus))}, all.")
-    found = run_loop(_list(_url(storage), status))
+    found = run_loop(_list(_url(storage), cast("ApprovalStatus | None", status)))
     if as_json:
         print(json.dumps([_plain(approval) for approval in found], ensure_ascii=False, indent=2))
         return 0
@@ -50,7 +50,7 @@ def listed(storage: str | None, status: ApprovalStatus | None = "pending", as_js
 
 
 def show(storage: str | None, id: str, as_json: bool = False) -> int:
-    """Print all that is known of one approval.
+    """Print every field of one approval.
 
     Raises:
         OperatorError: there is none such.
@@ -86,7 +86,7 @@ def show(storage: str | None, id: str, as_json: bool = False) -> int:
 def grant(
     storage: str | None, id: str, by: str | None = None, *, audited: bool = True, chain_key: str | None = None
 ) -> int:
-    """Let the call through, once.
+    """Allow one call with these arguments.
 
     Raises:
         OperatorError: there is none such, or it is answered or expired.
@@ -103,7 +103,7 @@ def deny(
     audited: bool = True,
     chain_key: str | None = None,
 ) -> int:
-    """Refuse the call, or take back a yes that was not used yet; `note` is told to the agent.
+    """Refuse the call, or revoke a grant that was not used yet; the agent is shown `note`.
 
     Raises:
         OperatorError: there is none such, or it is used, denied or expired.
@@ -152,13 +152,13 @@ async def _answered(
         if audited:
             said = f"The call of {approval.tool} by {approval.agent_id} is {approval.status}."
             known = {"approval": id, "tool": approval.tool, "answer": approval.status}
-            # The digest is that of the arguments, which the row of the call has, too.
+            # The row of the call has the digest of its arguments, too.
             await noted(database, "approval", said, approval.agent_id, by=by, arguments_digest=approval.digest, **known)
         return approval
 
 
 def _plain(approval: Approval) -> dict[str, Any]:
-    """Return an approval as JSON has it."""
+    """Return an approval as a JSON object."""
     arguments = json.loads(approval.arguments) if approval.arguments is not None else None
     return {**asdict(approval), "arguments": arguments}
 

@@ -1,4 +1,4 @@
-"""`aggregator call`."""
+"""`aggregator call`: one call of one tool, through every step that a call of a host goes through."""
 
 import json
 import os
@@ -22,11 +22,11 @@ from aggregator.wire.peer import NoBackChannel
 
 
 def run(path: Path | None, agent: str | None, name: str, pairs: list[str], json_arguments: str | None) -> int:
-    """Call the tool over the whole road and print what it answers; 1 if that is an error.
+    """Call the tool and print its result; return 1 if the result is an error.
 
     Raises:
-        OperatorError: the arguments cannot be read.
-        RpcError: there is no such tool, or the server answered with an error.
+        OperatorError: the arguments are no JSON object, or a pair is not `key=value`.
+        RpcError: there is no such tool, or the upstream answered with a JSON-RPC error.
     """
     if pairs and json_arguments is not None:
         raise OperatorError("Give the arguments as key=value or with --json, not both.")
@@ -50,7 +50,7 @@ async def _call(
     principal = Principal(agent) if agent is not None else LOCAL
     async with app.running():
         tool: ToolRecord | None = None
-        # Why there is none, the call itself will say, and leave a row that says so too.
+        # An unknown or forbidden tool is reported by the call itself, which leaves an audit row.
         with suppress(CallRefused, RpcError, UpstreamError):
             tool = await app.gateway.find(principal, name)
         arguments = _parse_json(json_arguments) if json_arguments is not None else _parse_pairs(pairs, tool)
@@ -62,7 +62,7 @@ class _Silent:
     request_id = "cli"
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Progress, for whoever watches."""
+        """Print a progress notification to stderr."""
         total = f" of {params['total']}" if "total" in params else ""
         print(f"{params.get('progress')}{total} {params.get('message', '')}".rstrip(), file=sys.stderr)
 
@@ -93,7 +93,7 @@ def _parse_pairs(pairs: list[str], tool: ToolRecord | None) -> dict[str, Any]:
 
 
 def _wants_text(schema: Any, text: str) -> bool:
-    """Whether a text fits as it is, by `type`, `enum`, or one of `anyOf` and `oneOf`."""
+    """Return whether a schema takes this text as a string: by `type`, `enum`, or a branch of `anyOf` or `oneOf`."""
     if not isinstance(schema, dict):
         return False
     kind = schema.get("type")

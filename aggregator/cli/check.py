@@ -1,4 +1,4 @@
-"""`aggregator check`: every server connected once, and what came of it."""
+"""`aggregator check`: connects every server once and reports the state of each."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from aggregator.upstream.upstream import Upstream
 
 
 def run(path: Path | None, as_json: bool) -> int:
-    """Print a row per server, then what is wrong with the configuration; 1 if anything is wrong at all."""
+    """Print a row per server, then the problems of the configuration; return 1 if there is any problem."""
     loaded = load_config(path, log_level="error", report=False, usable=False)
     rows, warnings = run_loop(_connect(loaded))
     storage = run_loop(_storage(storage_url(loaded)))
@@ -45,7 +45,7 @@ def run(path: Path | None, as_json: bool) -> int:
 
 
 async def _connect(loaded: Loaded) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row per server, and which tools cannot stand in for others."""
+    """Return a row per server, and warnings about fallbacks that cannot be used."""
     app = build_app(all_started(loaded.config), redactor=loaded.redactor)
     async with app.running():
         await app.supervisor.wait_all_tried()
@@ -54,7 +54,7 @@ async def _connect(loaded: Loaded) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 async def _storage(url: str) -> str | None:
-    """Why the database cannot be used, if that can be seen without touching it."""
+    """Return why the database cannot be used, as far as that shows without changing it; None if nothing is wrong."""
     try:
         path = sqlite_path(full_url(url))
         await Engine(full_url(url), path).close()

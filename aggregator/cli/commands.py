@@ -1,4 +1,8 @@
-"""Every command: its options and its help, and nothing that takes time to load."""
+"""The commands with their options and help texts.
+
+Law: this module imports nothing slow. Each command imports its implementation when it runs, so that `--help` does not
+pay for the gateway.
+"""
 
 import sys
 from enum import StrEnum
@@ -9,11 +13,7 @@ import typer
 
 from aggregator import __version__
 from aggregator.cli.audit.commands import audit_app
-from aggregator.cli.runtime.run_command import AsJson, Config
-from aggregator.cli.runtime.run_command import run as _run
-from aggregator.cli.runtime.run_command import run_change as _run_change
-from aggregator.cli.runtime.run_command import run_stored as _run_stored
-from aggregator.domain.errors import AggregatorError
+from aggregator.cli.runtime.run_command import AsJson, Config, database_settings, run
 
 app = typer.Typer(
     name="aggregator",
@@ -26,8 +26,8 @@ app = typer.Typer(
 )
 
 
-class NameArguments(StrEnum):
-    """How tools are listed."""
+class NameStyle(StrEnum):
+    """Spellings of tool names in lists."""
 
     canonical = "canonical"
     compatible = "compatible"
@@ -58,7 +58,7 @@ def root(
 
 
 NamesOption = Annotated[
-    NameArguments | None,
+    NameStyle | None,
     typer.Option(
         help="canonical: server.tool; compatible: server__tool, for hosts that refuse dots.", show_default=False
     ),
@@ -83,7 +83,9 @@ def serve(
     log_json: LogJson = False,
 ) -> None:
     """Serve hosts over Streamable HTTP and SSE."""
-    _run("aggregator.cli.serve:run", config, host, port, names, log_level, log_json)
+    from aggregator.cli.serve import run as run_serve
+
+    run(run_serve, config, host, port, names, log_level, log_json)
 
 
 @app.command()
@@ -95,7 +97,9 @@ def stdio(
     log_json: LogJson = False,
 ) -> None:
     """Serve one host over stdin and stdout, as Claude Desktop starts it."""
-    _run("aggregator.cli.stdio:run", config, agent, names, log_level, log_json)
+    from aggregator.cli.stdio import run as run_stdio
+
+    run(run_stdio, config, agent, names, log_level, log_json)
 
 
 @app.command()
@@ -108,13 +112,17 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Say how a running `aggregator serve` is, server by server. Exit 1 if something is not well, 69 if none runs."""
-    _run("aggregator.cli.status:run", config, url, as_json)
+    from aggregator.cli.status import run as run_status
+
+    run(run_status, config, url, as_json)
 
 
 @app.command()
 def check(config: Config = None, as_json: AsJson = False) -> None:
     """Connect to every server and say how each is, what is wrong and how to mend it. Exit 1 if anything is."""
-    _run("aggregator.cli.check:run", config, as_json)
+    from aggregator.cli.check import run as run_check
+
+    run(run_check, config, as_json)
 
 
 @app.command()
@@ -134,7 +142,9 @@ def tools(
     as_json: AsJson = False,
 ) -> None:
     """List the tools of every server, or search them; with --json, their whole definitions."""
-    _run("aggregator.cli.tools:run", config, query, server, level, limit, max_tokens, as_json)
+    from aggregator.cli.tools import run as run_tools
+
+    run(run_tools, config, query, server, level, limit, max_tokens, as_json)
 
 
 @app.command()
@@ -150,7 +160,9 @@ def call(
     agent: Agent = None,
 ) -> None:
     """Call one tool and print its result. Exit 1 if the tool reports an error."""
-    _run("aggregator.cli.call:run", config, agent, name, arguments or [], json_arguments)
+    from aggregator.cli.call import run as run_call
+
+    run(run_call, config, agent, name, arguments or [], json_arguments)
 
 
 @app.command()
@@ -162,7 +174,9 @@ def trust(
     remove: Annotated[bool, typer.Option("--remove", help="Trust it no more.")] = False,
 ) -> None:
     """Let the aggregator.json of a folder be used there without --config, as it is now; after an edit, not any more."""
-    _run("aggregator.cli.trust:run", path, listed, remove)
+    from aggregator.cli.trust import run as run_trust
+
+    run(run_trust, path, listed, remove)
 
 
 keys_app = typer.Typer(help="API keys of agents: made, listed, ended.", no_args_is_help=True)
@@ -187,31 +201,44 @@ def keys_new(
     config: Config = None,
 ) -> None:
     """Make a key. It is shown once."""
-    _run_change("aggregator.cli.keys:new", config, agent, label, expires, print_hash)
+    from aggregator.cli.keys import new
+
+    database = database_settings(config)
+    run(new, database.url, agent, label, expires, print_hash, audited=database.audited, chain_key=database.chain_key)
 
 
 @keys_app.command("list")
 def keys_list(config: Config = None, as_json: AsJson = False) -> None:
     """List the keys; never what they are."""
-    _run_stored("aggregator.cli.keys:listed", config, as_json)
+    from aggregator.cli.keys import listed
+
+    run(listed, database_settings(config).url, as_json)
 
 
 @keys_app.command("revoke")
 def keys_revoke(key_id: str, config: Config = None) -> None:
     """End a key now, everywhere within a second."""
-    _run_change("aggregator.cli.keys:revoke", config, key_id)
+    from aggregator.cli.keys import revoke
+
+    database = database_settings(config)
+    run(revoke, database.url, key_id, audited=database.audited, chain_key=database.chain_key)
 
 
 @keys_app.command("expire")
 def keys_expire(key_id: str, when: str, config: Config = None) -> None:
     """Set when a key ends: 90d, 12h, or a date."""
-    _run_change("aggregator.cli.keys:expire", config, key_id, when)
+    from aggregator.cli.keys import expire
+
+    database = database_settings(config)
+    run(expire, database.url, key_id, when, audited=database.audited, chain_key=database.chain_key)
 
 
 @policy_app.command("check")
 def policy_check(config: Config = None, connect: Connect = False, as_json: AsJson = False) -> None:
     """Say what is wrong with the policy files. Exit 1 if one has an error."""
-    _run("aggregator.cli.policy.policy:check", config, connect, as_json)
+    from aggregator.cli.policy.policy import check
+
+    run(check, config, connect, as_json)
 
 
 @policy_app.command("explain")
@@ -222,25 +249,33 @@ def policy_explain(
     connect: Connect = False,
 ) -> None:
     """Say why AGENT may or may not call TOOL; without TOOL, all it may."""
-    _run("aggregator.cli.policy.policy:explain", config, agent, tool, connect)
+    from aggregator.cli.policy.policy import explain
+
+    run(explain, config, agent, tool, connect)
 
 
 @policy_app.command("test")
 def policy_test(config: Config = None, connect: Connect = False) -> None:
     """Run the cases in policies/cases."""
-    _run("aggregator.cli.policy.policy:run_cases", config, connect)
+    from aggregator.cli.policy.policy import run_cases
+
+    run(run_cases, config, connect)
 
 
 @policy_app.command("init")
 def policy_init(config: Config = None) -> None:
     """Write a first policy file that allows what works today."""
-    _run("aggregator.cli.policy.policy:init", config)
+    from aggregator.cli.policy.policy import init
+
+    run(init, config)
 
 
 @policy_app.command("schema")
 def policy_schema(cases: Annotated[bool, typer.Option("--cases", help="That of case files.")] = False) -> None:
     """Print the JSON Schema of policy files, for editors."""
-    _run("aggregator.cli.policy.policy:print_schema", cases)
+    from aggregator.cli.policy.policy import print_schema
+
+    run(print_schema, cases)
 
 
 @approvals_app.command("list")
@@ -250,19 +285,26 @@ def approvals_list(
     as_json: AsJson = False,
 ) -> None:
     """List the calls that wait for a person."""
-    _run_stored("aggregator.cli.approvals:listed", config, None if status == "all" else status, as_json)
+    from aggregator.cli.approvals import listed
+
+    run(listed, database_settings(config).url, None if status == "all" else status, as_json)
 
 
 @approvals_app.command("show")
 def approvals_show(approval: str, config: Config = None, as_json: AsJson = False) -> None:
     """Show one of them in full."""
-    _run_stored("aggregator.cli.approvals:show", config, approval, as_json)
+    from aggregator.cli.approvals import show
+
+    run(show, database_settings(config).url, approval, as_json)
 
 
 @approvals_app.command("grant")
 def approvals_grant(approval: str, config: Config = None) -> None:
     """Let a call through, once."""
-    _run_change("aggregator.cli.approvals:grant", config, approval)
+    from aggregator.cli.approvals import grant
+
+    database = database_settings(config)
+    run(grant, database.url, approval, audited=database.audited, chain_key=database.chain_key)
 
 
 @approvals_app.command("deny")
@@ -272,7 +314,10 @@ def approvals_deny(
     config: Config = None,
 ) -> None:
     """Refuse a call, and the same call for an hour."""
-    _run_change("aggregator.cli.approvals:deny", config, approval, note)
+    from aggregator.cli.approvals import deny
+
+    database = database_settings(config)
+    run(deny, database.url, approval, note, audited=database.audited, chain_key=database.chain_key)
 
 
 @app.command()
@@ -282,13 +327,17 @@ def version() -> None:
 
 
 def cli() -> int:
-    """Run, and turn what an operator can mend into one line on stderr."""
+    """Run the command line; print an error that the operator can mend as one line on stderr, and return 2."""
     try:
         app()
-    except AggregatorError as error:
+    except BrokenPipeError:
+        # The reader of our output, such as `head`, has closed the pipe.
+        sys.stderr.close()
+    except Exception as error:
+        from aggregator.domain.errors import AggregatorError
+
+        if not isinstance(error, AggregatorError):
+            raise
         typer.echo(f"aggregator: {error}", err=True)
         return 2
-    except BrokenPipeError:
-        # Whoever read our output has seen enough.
-        sys.stderr.close()
     return 0

@@ -1,4 +1,7 @@
-"""`aggregator keys`: made, listed, ended. A key is shown once, on stdout; nothing else ever holds it."""
+"""`aggregator keys`: makes, lists and ends API keys.
+
+Law: a key is printed once, to stdout; neither the database nor the log has it.
+"""
 
 import json
 import os
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from aggregator.storage.opening import Database
 
 _SPAN: Final = re.compile(r"(\d{1,6})([dhm])", re.ASCII)
-# The last year that can be written.
+# The last year that ISO 8601 writes with four digits.
 _LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 _SPANS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0}
 
@@ -36,7 +39,7 @@ def new(
     audited: bool = True,
     chain_key: str | None = None,
 ) -> int:
-    """Make a key and print it; with `print_hash`, print its line for a policy file too and keep nothing.
+    """Make a key and print it; with `print_hash`, print its line for a policy file too and store nothing.
 
     Raises:
         OperatorError: the name or the time cannot be used, or the database cannot.
@@ -55,14 +58,14 @@ def new(
     print(made.text)
     if print_hash:
         print(policy_line(made.record))
-        _tell("The second line goes into a policy file. The first is the key: it is kept nowhere and not shown again.")
+        _warn("The second line goes into a policy file. The first is the key: it is kept nowhere and not shown again.")
     else:
-        _tell(f"This is the key of {agent}, {_end(made.record)}. It is not shown again.")
+        _warn(f"This is the key of {agent}, {_end(made.record)}. It is not shown again.")
     return 0
 
 
 def listed(storage: str | None, as_json: bool = False) -> int:
-    """Print every key of the database, without its secret."""
+    """Print every key of the database, without the secret part."""
     keys, now = run_loop(_all(_url(storage))), time.time()
     if as_json:
         print(json.dumps([_object(key, now) for key in keys], ensure_ascii=False, indent=2))
@@ -112,7 +115,9 @@ def expire(storage: str | None, key_id: str, when: str, *, audited: bool = True,
 
 
 def parse_when(text: str | None, now: float) -> float | None:
-    """`90d`, `12h`, `30m` from now, an ISO 8601 date or time (UTC unless it says otherwise), `now`; None for `never`.
+    """Return the time that a text names, in seconds since 1970; None for `never`.
+
+    Known are `90d`, `12h` and `30m` from `now` on, an ISO 8601 date or time (UTC unless it says otherwise), and `now`.
 
     Raises:
         ValueError: it is none of these.
@@ -134,7 +139,7 @@ def parse_when(text: str | None, now: float) -> float | None:
 
 
 def state(key: KeyRecord, now: float) -> str:
-    """`active`, `revoked` or `expired`."""
+    """Return the state of a key: `active`, `revoked` or `expired`."""
     if key.revoked is not None:
         return "revoked"
     return "expired" if key.expires is not None and key.expires <= now else "active"
@@ -142,7 +147,7 @@ def state(key: KeyRecord, now: float) -> str:
 
 async def _add(url: str, made: NewKey, audited: bool, chain_key: str | None) -> None:
     async with open_database(url, chain_key) as database:
-        _tell_of_lost(database)
+        _warn_of_lost(database)
         await database.keys.add(made.record)
         if audited:
             await _note(database, made.record, f"was made, {_end(made.record)}", label=made.record.label or None)
@@ -150,7 +155,7 @@ async def _add(url: str, made: NewKey, audited: bool, chain_key: str | None) -> 
 
 async def _all(url: str) -> list[KeyRecord]:
     async with open_database(url) as database:
-        _tell_of_lost(database)
+        _warn_of_lost(database)
         return await database.keys.all()
 
 
@@ -199,12 +204,12 @@ def _end(key: KeyRecord) -> str:
     return "without an end" if key.expires is None else f"good until {minute(key.expires)}"
 
 
-def _tell_of_lost(database: "Database") -> None:
+def _warn_of_lost(database: "Database") -> None:
     for file in database.set_aside:
-        _tell(
+        _warn(
             f"{file} is a damaged database: the keys in it are lost. While it lies there, nobody is let in without one."
         )
 
 
-def _tell(text: str) -> None:
+def _warn(text: str) -> None:
     print(text, file=sys.stderr)

@@ -1,15 +1,14 @@
-"""`aggregator serve`."""
+"""`aggregator serve`: serves hosts over Streamable HTTP, SSE and `/v1` until a signal comes."""
 
 import gc
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from aggregator.app.build import build_app
-from aggregator.app.config_reload import ConfigSource
-from aggregator.cli.runtime.setup import load_to_serve, log_as, reading, run_loop, storage_url, with_log
+from aggregator.app.config_reload import ConfigReader, ConfigSource
+from aggregator.cli.runtime.setup import FileReader, environment, load_to_serve, log_as, run_loop, storage_url, with_log
 from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
@@ -22,25 +21,26 @@ from aggregator.redaction.redactor import Redactor
 
 log = logging.getLogger(__name__)
 
-# Objects made before the youngest are looked at, and how often before the older ones are (`gc.set_threshold`).
+# The thresholds of `gc.set_threshold`: objects made between two collections of the youngest generation, and how many
+# collections of one generation lead to one of the next.
 COLLECTED: Final = (10_000, 20, 20)
 
 
 def run(
     path: Path | None, host: str | None, port: int | None, names: str | None, log_level: str | None, log_json: bool
 ) -> int:
-    """Serve until a signal comes, and what runs then has had its time.
+    """Serve until a signal comes and the running requests were given their time.
 
     Raises:
-        OperatorError: the address cannot be listened on, or must not be.
+        OperatorError: the address cannot be bound, or must not be without keys, or every frontend is disabled.
     """
     loaded = load_to_serve(path, log_level, log_json)
 
-    def amend(config: Config) -> Config:
+    def with_options(config: Config, /) -> Config:
         return with_log(_with_options(config, host, port, names), log_level, log_json)
 
-    given = replace(loaded, config=amend(loaded.config))
-    run_loop(_serve(given, loaded.redactor, reading(given, amend)))
+    given = replace(loaded, config=with_options(loaded.config))
+    run_loop(_serve(given, loaded.redactor, FileReader(given, with_options, environment())))
     return 0
 
 
@@ -50,7 +50,7 @@ def _with_options(config: Config, host: str | None, port: int | None, names: str
     return config.model_copy(update={"http": config.http.model_copy(update=given), "sse": sse})
 
 
-async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded]) -> None:
+async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader) -> None:
     config, http = loaded.config, loaded.config.http
     if not (http.enabled or config.sse.enabled or config.v1.enabled):
         raise OperatorError("`http`, `sse` and `v1` are disabled in the configuration: there is nothing to serve.")
@@ -71,25 +71,29 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded])
     stopping = stop_on_signals(app.hurry.set, app.reload)
     with listening_socket(http.host, http.port) as bound:
         address, port = bound.getsockname()[:2]
-        base = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
-        if http.public_url is not None:
-            log.info("hosts know this address as %s", web.own.public_url)
-        if not is_loopback(http.host):
-            log.info(
-                "requests are refused unless their `Host` is an address of this machine or one of %s; name others in "
-                "http.allowed_hosts, or set http.public_url",
-                ", ".join(web.own.hosts),
-            )
-        if http.enabled:
-            log.info("Streamable HTTP at %s%s", base, http.path)
-        if config.sse.enabled:
-            log.info("SSE at %s%s", base, SSE_PATH)
-        if config.v1.enabled:
-            log.info("/v1, for applications without MCP, at %s%s", base, V1_PATH)
-        # What was loaded to start stays for good: the collector need not look at it again. Nor, after every few calls,
-        # at what their records hold until they are written: hardly anything of it is in a cycle.
+        _log_addresses(config, web, f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}")
+        # Objects made for the start stay, and the records of calls are hardly ever in cycles: both are kept from the
+        # collector.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*COLLECTED)
         async with app.running():
             await serve_web(web, bound, stopping, app.drain)
+
+
+def _log_addresses(config: Config, web: WebServer, base: str) -> None:
+    http = config.http
+    if http.public_url is not None:
+        log.info("hosts know this address as %s", web.own.public_url)
+    if not is_loopback(http.host):
+        log.info(
+            "requests are refused unless their `Host` is an address of this machine or one of %s; name others in "
+            "http.allowed_hosts, or set http.public_url",
+            ", ".join(web.own.hosts),
+        )
+    if http.enabled:
+        log.info("Streamable HTTP at %s%s", base, http.path)
+    if config.sse.enabled:
+        log.info("SSE at %s%s", base, SSE_PATH)
+    if config.v1.enabled:
+        log.info("/v1, for applications without MCP, at %s%s", base, V1_PATH)

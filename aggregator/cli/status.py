@@ -1,4 +1,4 @@
-"""`aggregator status`: how a running `aggregator serve` is, asked at its health page."""
+"""`aggregator status`: prints what the health page of a running `aggregator serve` reports."""
 
 import json
 import os
@@ -19,21 +19,21 @@ from aggregator.config.servers.checks import address_fault
 from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
 
-# EX_UNAVAILABLE of sysexits.h: there is nobody to ask.
+# EX_UNAVAILABLE of sysexits.h.
 NOT_RUNNING: Final = 69
 _PATIENCE: Final = 5.0
 _LARGEST: Final = 64 * 2**20
-# Listening on every address is to listen on this one, too.
+# Addresses that mean every interface, and the loopback address among them.
 _EVERY: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104
 _WELL: Final = frozenset({"ready", "disabled", "stopped"})
 _HEAD: Final = ("server", "state", "for", "tools", "calls", "next try", "reason")
 
 
 def run(path: Path | None, url: str | None, as_json: bool) -> int:
-    """Print a line per server; 0 if all is well, 1 if not, 69 if there is no aggregator at the address.
+    """Print a line per server; return 0 if all is well, 1 if not, 69 if no aggregator answers at the address.
 
     Raises:
-        OperatorError: it is not known where to ask.
+        OperatorError: the address is not known, or is no address.
     """
     base = _address(path) if url is None else _given(url)
     try:
@@ -52,10 +52,11 @@ def run(path: Path | None, url: str | None, as_json: bool) -> int:
 
 
 def _address(path: Path | None) -> str:
-    """Where the configuration has it listen.
+    """Return the address that the configuration has an aggregator listen on.
 
     Raises:
-        OperatorError: the file does not say. One that was broken just now is no news to a program that runs.
+        OperatorError: the file cannot be read, or leaves the port to the system. A running aggregator may have started
+            before the file was broken.
     """
     try:
         http = load_found(find(path), os.environ).config.http
@@ -67,7 +68,7 @@ def _address(path: Path | None) -> str:
 
 
 def address(http: HttpConfig) -> str:
-    """Where on this machine one that listens there can be asked."""
+    """Return the URL at which an aggregator with these settings is reached from this machine."""
     host = _EVERY.get(http.host.strip("[]"), http.host.strip("[]"))
     return f"http://[{host}]:{http.port}" if ":" in host else f"http://{host}:{http.port}"
 
@@ -81,14 +82,14 @@ def _given(url: str) -> str:
 
 
 def asked(base: str) -> dict[str, Any]:
-    """What the health page of a running aggregator says.
+    """Return what the health page of a running aggregator reports.
 
     Raises:
-        OSError, HTTPException: nobody answers.
-        ValueError: somebody else does.
+        OSError, HTTPException: nothing answers.
+        ValueError: another program answers.
     """
     parts = urlsplit(base)
-    # Not by way of a proxy that the environment names: it would ask from another machine.
+    # `http.client` ignores proxies of the environment: one would send the request from another machine.
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=_PATIENCE)
     try:
@@ -107,7 +108,7 @@ def asked(base: str) -> dict[str, Any]:
 
 
 def _troubles(found: Mapping[str, Any]) -> list[str]:
-    """What is not well, in sentences."""
+    """Return a sentence for each thing that is not well."""
     told = ["It is shutting down."] if found.get("stopping") else []
     if not found["ready"] and not told:
         told.append("It is not ready: servers are still being connected for the first time.")
@@ -155,6 +156,6 @@ def _row(name: str, server: Mapping[str, Any], now: float) -> tuple[str, ...]:
 
 
 def _span(seconds: float) -> str:
-    """A length of time, as exact as people want it."""
+    """Return a length of time in its two largest units."""
     spelled = re.match(r"(?:\d+[a-z]+){1,2}", format_duration(max(0, round(seconds))))
     return spelled[0] if spelled else "0s"

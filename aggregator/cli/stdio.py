@@ -1,15 +1,14 @@
-"""`aggregator stdio`."""
+"""`aggregator stdio`: serves the one host that started it, over stdin and stdout."""
 
 import asyncio
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from aggregator.app.build import build_app
-from aggregator.app.config_reload import ConfigSource
-from aggregator.cli.runtime.setup import load_to_serve, log_as, reading, run_loop, storage_url, with_log
+from aggregator.app.config_reload import ConfigReader, ConfigSource
+from aggregator.cli.runtime.setup import FileReader, environment, load_to_serve, log_as, run_loop, storage_url, with_log
 from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
@@ -23,22 +22,28 @@ from aggregator.redaction.redactor import Redactor
 
 
 def run(path: Path | None, agent: str | None, names: str | None, log_level: str | None, log_json: bool) -> int:
-    """Serve the one host that started us, until it closes stdin or a signal comes."""
+    """Serve until the host closes stdin or a signal comes.
+
+    Raises:
+        OperatorError: `stdio` is disabled in the configuration.
+    """
     loaded = load_to_serve(path, log_level, log_json)
 
-    def amend(config: Config) -> Config:
+    def with_options(config: Config, /) -> Config:
         if names is not None:
             config = config.model_copy(update={"stdio": config.stdio.model_copy(update={"names": names})})
         return with_log(config, log_level, log_json)
 
-    given = replace(loaded, config=amend(loaded.config))
+    given = replace(loaded, config=with_options(loaded.config))
     if not given.config.stdio.enabled:
         raise OperatorError("`stdio` is disabled in the configuration.")
-    run_loop(_serve(given, loaded.redactor, reading(given, amend), launch_agent(agent, os.environ)))
+    run_loop(
+        _serve(given, loaded.redactor, FileReader(given, with_options, environment()), launch_agent(agent, os.environ))
+    )
     return 0
 
 
-async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded], agent: str | None) -> None:
+async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader, agent: str | None) -> None:
     config = loaded.config
     app = build_app(
         config,
@@ -49,13 +54,13 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: Callable[[], Loaded],
         source=ConfigSource(loaded, read, log_as),
     )
     principal = app.access.authenticate(RequestFacts("stdio", launch_agent=agent))
-    assert isinstance(principal, Principal), "whoever starts the program may start it as any agent"
+    assert isinstance(principal, Principal), "the user who starts the program may start it as any agent"
     host = Host("stdio", config.stdio.names, principal, session="stdio")
     app.supervisor.clients.expect_one()
     stopping = stop_on_signals(app.hurry.set, app.reload)
     with standard_streams() as (stdin, stdout):
         async with app.running(), Tasks("the stdio command") as tasks:
-            # A host that closed stdin and sends a signal then does not wait any more.
+            # A host that closed stdin and then sends a signal does not wait for answers.
             drain = partial(app.drain, stopping)
             serving = tasks.start(serve_stdio(app.gateway, host, stdin, stdout, config.stdio, drain))
             waiting = tasks.start(stopping.wait())

@@ -1,4 +1,4 @@
-"""`aggregator tools`: what there is, as much of it as is asked for, as a model would be shown it."""
+"""`aggregator tools`: lists or searches the tools of every server, in the forms that models are shown."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ def run(
     max_tokens: int | None,
     as_json: bool,
 ) -> int:
-    """Print the tools, or those that fit `query`, best first; 1 if a query finds none.
+    """Print the tools, or those that match `query`, best first; return 1 if a query finds none.
 
     Raises:
         OperatorError: there is no such server.

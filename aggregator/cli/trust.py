@@ -1,4 +1,4 @@
-"""`aggregator trust`: the folders whose configurations are used there without being named."""
+"""`aggregator trust`: manages the list of folders whose configuration is used without `--config`."""
 
 import os
 from pathlib import Path
@@ -15,10 +15,10 @@ from aggregator.domain.errors import OperatorError
 
 
 def run(path: Path | None, listed: bool, remove: bool) -> int:
-    """Trust a folder's configuration as it is now, trust it no more, or list what is trusted.
+    """Trust the configuration of a folder as it is now, remove it from the list, or print the list.
 
     Raises:
-        OperatorError: the file cannot be used, was not trusted, or the list cannot be read or written.
+        OperatorError: the file cannot be used, is not in the list, or the list cannot be read or written.
     """
     known = trust_list(os.environ)
     if listed:
@@ -58,7 +58,7 @@ def _add(known: TrustList, file: Path) -> int:
 
 
 def _said(server: ServerConfig) -> str:
-    """What a server means for this machine, in one line."""
+    """Return in one line what a server starts on this machine or connects to."""
     if server.command is not None:
         what = f"starts {' '.join((server.command, *server.args))}"
     elif server.target is not None:

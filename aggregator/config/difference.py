@@ -1,6 +1,6 @@
-"""What another configuration means for the one in force: which servers come, go or change, and what has to wait.
+"""The difference of two configurations: servers added, removed and changed, settings applied and held back.
 
-Law: this file decides; it reads and starts nothing, and no text it makes holds a value.
+Law: this file decides; it reads and starts nothing, and no text it builds holds a value.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,14 +12,13 @@ from pydantic import BaseModel
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.problems import Problem
 
-# What is made of a server's tools, and how long things may take: its connection stays as it is. A field that is not
-# here costs a new one.
+# Fields of a server that take effect on its open connection; a change of any other replaces the connection.
 IN_PLACE: Final = frozenset(
     {"key", "prefix", "description", "trigger_keywords", "instructions", "attribution", "trusted", "tools", "coerce"}
     | {"output_validation", "timeout", "max_timeout", "timeout_resets_on_progress", "connect_timeout"}
     | {"grace", "reconnect_wait", "idle_timeout", "fallbacks", "health", "max_pending"}
 )
-# What else takes effect at once. All other settings wait for the next start.
+# Settings outside `mcpServers` that take effect at once; all others wait for the next start.
 AT_ONCE: Final = frozenset(
     {"expose", "expose_budget", "pinned", "name_limit", "startup_wait", "straggler_wait", "shutdown_timeout"}
     | {"http.expose", "sse.expose", "stdio.expose", "search.semantic", "audit.capture", "audit.max_captured_bytes"}
@@ -31,10 +30,10 @@ Fields = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ConfigChanges:
-    """`config` is what is in force from now on. Servers are named by id, settings as `section.name`.
+    """The changes from one configuration to another. Servers are named by id, settings as `section.name`.
 
-    `replaced` servers need another connection, `amended` ones do not: by id, the fields that changed. `applied`
-    settings take effect, `kept_back` ones keep the value that they had.
+    `config` is the configuration to put into force. `replaced` servers need another connection, `amended` ones do not:
+    by id, the fields that changed. `applied` settings take effect, `kept_back` ones keep the value that they had.
     """
 
     config: Config
@@ -47,11 +46,11 @@ class ConfigChanges:
     reordered: bool
 
     def __bool__(self) -> bool:
-        """Whether anything in force is other than before."""
+        """Return whether anything changes that is in force."""
         return bool(self.added or self.removed or self.replaced or self.amended or self.applied or self.reordered)
 
     def lines(self) -> Iterator[str]:
-        """Sentences for the log; those about `kept_back` are not among them."""
+        """Yield sentences for the log; none about `kept_back`."""
         yield from (f"server {server} is added" for server in self.added)
         yield from (f"server {server} is removed: it ends once its calls have" for server in self.removed)
         for server, fields in self.replaced.items():
@@ -64,7 +63,7 @@ class ConfigChanges:
             yield "the servers are in another order"
 
     def details(self) -> dict[str, Any]:
-        """The same for the audit: names only."""
+        """Return the changes for the audit: names only, no values."""
         found: dict[str, Any] = {
             "added": list(self.added),
             "removed": list(self.removed),
@@ -77,7 +76,7 @@ class ConfigChanges:
 
 
 def difference(old: Config, new: Config) -> ConfigChanges:
-    """What it takes to get from `old`, which is in force, to `new`."""
+    """Return the changes from `old`, which is in force, to `new`."""
     before = {server.id: server for server in old.servers}
     after = {server.id: server for server in new.servers}
     both = [name for name in after if name in before]
@@ -99,7 +98,7 @@ def difference(old: Config, new: Config) -> ConfigChanges:
 def forbidding(
     old: Config, new: Config, before: Iterable[Problem], now: Iterable[Problem], file: str
 ) -> tuple[Problem, ...]:
-    """The problems for which `new` must not come into force; `before` and `now` are those of the two files.
+    """Return the problems that keep `new` from coming into force; `before` and `now` are those of the two files.
 
     An error that was there before holds up nothing else. A server in use is never switched off because a variable or
     a file that its entry names is missing.
@@ -112,8 +111,9 @@ def forbidding(
 
 
 def emptied(old: Config, before: int, now: int, file: str) -> Problem | None:
-    """The problem of a file that lists no servers any more while some of it are in use, which a slip of the pen looks
-    like; `before` and `now` count the entries of the two files.
+    """Return a problem if a file lists no servers any more while some are in use: most likely it is damaged.
+
+    `before` and `now` count the entries of the two files.
     """
     if not before or now or not any(server.enabled for server in old.servers):
         return None
@@ -146,7 +146,7 @@ def _settings(old: Config, new: Config) -> Iterator[str]:
 
 
 def _holding_back(old: Config, new: Config, kept_back: Fields) -> Config:
-    """`new`, with these settings as they are in `old`."""
+    """Return `new` with some settings as they are in `old`."""
     update: dict[str, Any] = {}
     for name in kept_back:
         section, dot, field = name.partition(".")

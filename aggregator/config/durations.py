@@ -14,7 +14,7 @@ SIZE_PATTERN = r"^\s*\d+(\.\d+)?\s*([bB]|[kKmMgG]([iI])?[bB])?\s*$"
 
 
 def parse_duration(value: object) -> float:
-    """Seconds, more than none. Raises ValueError with a sentence that does not repeat a text it was given."""
+    """Return a duration in seconds, more than 0. Raises ValueError whose text does not repeat the value."""
     seconds = _number(value) if not isinstance(value, str) else _spelled_seconds(value.strip())
     if seconds is None:
         raise ValueError('expected a number of seconds or a text like "30s" or "1m30s"')
@@ -24,7 +24,7 @@ def parse_duration(value: object) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest text that `parse_duration` reads as the same time, to the millisecond."""
+    """Return the shortest text that `parse_duration` reads as this time, to the millisecond."""
     rest = round(seconds * 1000)
     parts: list[str] = []
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
@@ -35,7 +35,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_size(value: object) -> int:
-    """Bytes, at least one. Raises ValueError with a sentence that does not repeat a text it was given."""
+    """Return a size in bytes, at least 1. Raises ValueError whose text does not repeat the value."""
     size = _number(value) if not isinstance(value, str) else _spelled_bytes(value.strip())
     if size is None:
         raise ValueError('expected a number of bytes or a text like "4MiB"')

@@ -1,11 +1,11 @@
-"""The errors of this package: a configuration that cannot be read at all, and one that is not there."""
+"""Errors of the configuration."""
 
 from aggregator.domain.errors import OperatorError
 
 
 class ConfigError(OperatorError):
-    """There is no configuration file, or it cannot be read, must not be used, or is not a JSON object."""
+    """A configuration file that is missing, cannot be read, must not be used, or is not a JSON object."""
 
 
 class ConfigMissing(ConfigError):
-    """No file was named, and there is none at any place that is looked at."""
+    """A configuration file that was not named, and is at none of the default places."""

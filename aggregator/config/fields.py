@@ -1,4 +1,4 @@
-"""What fields are made of: durations, sizes, texts; and the frozen part that every piece of configuration is."""
+"""Types of fields: durations, sizes, texts; and the frozen base class of all sections."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ def _whole(value: object) -> object:
 
 
 def _texts(value: object) -> object:
-    """Numbers and true/false as text (hosts accept them in `env` and `args`); a null takes its entry away."""
+    """Return numbers and booleans as text, which hosts accept in `env` and `args`; a null removes its entry."""
     if isinstance(value, Mapping):
         return {key: _text(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
@@ -54,6 +54,6 @@ TextMap = Annotated[
 
 
 class ConfigModel(BaseModel):
-    """A frozen piece of configuration whose errors never show what was in it."""
+    """A frozen section of the configuration whose validation errors never show a value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)

@@ -1,4 +1,4 @@
-"""How the aggregator finds out by itself whether a server still answers."""
+"""The section `health` of a server."""
 
 from pydantic import Field
 
@@ -6,7 +6,7 @@ from aggregator.config.fields import ConfigModel, Seconds, Whole
 
 
 class HealthConfig(ConfigModel):
-    """How a server is looked after while nobody calls it, and when it counts as dead."""
+    """Health checks of a server: how often it is asked, and when it counts as dead."""
 
     enabled: bool = Field(
         default=True,

@@ -35,36 +35,36 @@ __all__ = ["ConfigError", "Loaded", "find_config", "load", "load_found", "load_m
 ROOTS = ("mcpServers", "servers")  # the second is VS Code's
 ROOT_KEYS = (*ROOTS, *SETTINGS, "$schema")
 _SERVER_MARKS = frozenset({"command", "url", "serverUrl", "httpUrl"})
-# An SQLite file by a path that is not absolute.
+# The URL of an SQLite file by a relative path.
 _RELATIVE_STORAGE = re.compile(r"(sqlite(?:\+aiosqlite)?:///)(?![/:])(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A configuration that can be used as it is, what is wrong with its file, and what must never be shown.
+    """A usable configuration, with the problems of its file and the secrets in it.
 
-    No program starts with one that has `fatal` problems: keys at its root that are misspelt, so that what they were
-    meant to say would be missing, or a setting that decides who comes in or what is proven and cannot be used.
-    `listed` says how many entries of servers the file has, good or bad. `trust` must hold the file when it is read.
+    No program starts with `fatal` problems: misspelt keys at the root, and unusable settings of access control or of
+    the audit. `files` are the file itself and those it refers to, `listed` is the number of server entries, good or
+    bad, and `trust` is the list that must have the file whenever it is read.
     """
 
     config: Config
     problems: tuple[Problem, ...]
     path: Path | None
     secrets: frozenset[str] = field(repr=False)
-    files: frozenset[Path] = frozenset()  # what it was made of: the file itself, and those it refers to
+    files: frozenset[Path] = frozenset()
     fatal: tuple[Problem, ...] = ()
     listed: int = 0
     trust: TrustList | None = None
 
     @property
     def hidden(self) -> frozenset[str]:
-        """The secrets, without the path of our interpreter, which a variable may bring in."""
+        """The secrets but for the path of this interpreter, which a variable may have brought in."""
         return self.secrets - {sys.executable}
 
     @cached_property
     def redactor(self) -> Redactor:
-        """Takes out what must never be shown: the secrets, and what `redact` says."""
+        """The redactor of the secrets, and of what the section `redact` names."""
         rules = self.config.redact
         return Redactor(self.hidden, patterns=rules.patterns, fields=rules.fields, also=rules.also)
 
@@ -75,7 +75,7 @@ class Loaded:
 
     @property
     def storage(self) -> str | None:
-        """The URL of the database, if one is configured; a relative path in it is that from the file's folder."""
+        """The URL of the database, if one is configured; a relative path in it is resolved from the file's folder."""
         relative = _RELATIVE_STORAGE.fullmatch(self.config.storage or "")
         if relative is None:
             return self.config.storage
@@ -92,17 +92,17 @@ def load_found(found: ConfigLocation, environ: Mapping[str, str]) -> Loaded:
 
 
 def must_start(loaded: Loaded) -> None:
-    """Make sure that a program may start with this configuration.
+    """Refuse a configuration that no program may start with.
 
     Raises:
-        ConfigError: it has fatal problems.
+        ConfigError: the configuration has fatal problems.
     """
     if loaded.fatal:
         raise ConfigError("\n".join(map(str, loaded.fatal)))
 
 
 def load(path: Path | None, environ: Mapping[str, str], trust: TrustList | None = None) -> Loaded:
-    """Read a file (None: the environment alone), which `trust` must hold if it is given.
+    """Read a file (None: the environment alone), which `trust` must have, if it is given.
 
     Raises:
         ConfigError: the file cannot be read, is not trusted, or is not a JSON object.
@@ -112,10 +112,10 @@ def load(path: Path | None, environ: Mapping[str, str], trust: TrustList | None 
 
 
 def load_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Loaded:
-    """Read a configuration that a program holds as the object a file would hold; its paths are from the working folder.
+    """Read a configuration from an object as a file would hold it; its paths are relative to the working folder.
 
     Raises:
-        ConfigError: it is no JSON.
+        ConfigError: the object is not JSON.
     """
     try:
         text = json.dumps(content, allow_nan=False)
@@ -175,7 +175,7 @@ def _servers(root: JsonObject, expander: Expander, report: Report) -> Iterator[S
 
 
 def _place(root: Mapping[str, object], server: ServerConfig) -> Where:
-    """Where the entry of a server is in its file."""
+    """Return the path of a server's entry in the file."""
     found = (where for where in ROOTS if isinstance(entries := root.get(where), Mapping) and server.key in entries)
     return next(found, ROOTS[0]), server.key
 
@@ -209,7 +209,7 @@ def _entries(root: JsonObject, where: str, report: Report) -> Iterator[tuple[str
 
 
 def _note_keys(root: JsonObject, report: Report) -> Iterator[str]:
-    """Report keys that are not known or are there twice; the places of those that were meant to say something."""
+    """Report unknown and repeated keys at the root; yield the paths of those that were meant to be settings."""
     for key in root.repeated:
         report.warning((key,), "This key is there more than once; the last one counts.", "Put them together.")
     for key, value in root.items():
@@ -231,7 +231,7 @@ def _note_keys(root: JsonObject, report: Report) -> Iterator[str]:
 
 
 def _inputs(root: JsonObject) -> dict[str, str | None]:
-    """VS Code's `inputs`, by id, with their defaults."""
+    """Return the defaults of VS Code's `inputs`, by id."""
     listed = root.get("inputs")
     found: dict[str, str | None] = {}
     for item in listed if isinstance(listed, list) else ():

@@ -1,4 +1,4 @@
-"""What can be configured. The descriptions here are the reference: the docs and the JSON Schema are made from them."""
+"""The models of the configuration; docs/configuration.md and the JSON Schema are generated from the descriptions."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -55,7 +55,7 @@ class LaunchConfig(ConfigModel):
 
 
 class ToolsConfig(ConfigModel):
-    """Which of a server's tools exist here, and how long each may take."""
+    """The tools to take from a server, with their time limits and fallbacks."""
 
     include: tuple[str, ...] = Field(
         default=(),
@@ -83,7 +83,7 @@ class ToolsConfig(ConfigModel):
 
 
 class ServerConfig(ConfigModel):
-    """One upstream server. `id`, `key` and `disabled_reason` are worked out; the rest is an entry of `mcpServers`."""
+    """One upstream server. `id`, `key` and `disabled_reason` are derived; the rest is an entry of `mcpServers`."""
 
     id: str = Field(description="The server's name here: the key, in letters, digits, `_` and `-`.")
     key: str = Field(description="The key as the file has it.")
@@ -311,12 +311,12 @@ class Config(ConfigModel):
 
     servers: tuple[ServerConfig, ...] = Field(default=(), description="The upstream servers, in the order of the file.")
     http: HttpConfig = Field(
-        default=HttpConfig.model_construct(), description="The Streamable HTTP door of `aggregator serve`."
+        default=HttpConfig.model_construct(), description="The Streamable HTTP frontend of `aggregator serve`."
     )
     sse: FrontendConfig = Field(
-        default=FrontendConfig.model_construct(), description="The SSE door of `aggregator serve`."
+        default=FrontendConfig.model_construct(), description="The SSE frontend of `aggregator serve`."
     )
-    stdio: StdioConfig = Field(default=StdioConfig.model_construct(), description="The door of `aggregator stdio`.")
+    stdio: StdioConfig = Field(default=StdioConfig.model_construct(), description="The frontend of `aggregator stdio`.")
     v1: V1Config = Field(
         default=V1Config.model_construct(), description="`/v1` of `aggregator serve`, for applications without MCP."
     )

@@ -1,4 +1,4 @@
-"""The settings outside `mcpServers`: each that is wrong takes its default, and the rest counts."""
+"""The settings outside `mcpServers`: each faulty one is replaced by its default."""
 
 from collections.abc import Mapping
 from typing import get_args
@@ -36,13 +36,13 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "redact": RedactConfig,
     "log": LogConfig,
 }
-# Where their default would let in others, or prove nothing: no program starts without what was meant.
+# Settings of access control and of the audit: if one is faulty no program starts, since the default would be weaker.
 NEEDED = frozenset({"storage", "policies", "audit", "audit.chain_key"})
 SETTINGS = tuple(name for name in Config.model_fields if name != "servers")
 
 
 def read_sections(root: Mapping[str, object], expander: Expander, report: Report) -> Config:
-    """The configuration without its servers. Never raises."""
+    """Return the configuration without its servers. Never raises."""
     values: dict[str, object] = {}
     for name in SETTINGS:
         if root.get(name) is not None:
@@ -58,7 +58,7 @@ def read_sections(root: Mapping[str, object], expander: Expander, report: Report
 
 
 def _section(name: str, raw: object, expander: Expander, report: Report) -> object:
-    """With variables filled in, and without what is not known or has a variable missing."""
+    """Return a section with its references resolved, without unknown keys and those with a missing variable."""
     value, gaps = complete(raw, expander, (name,))
     for gap in gaps:
         report.error(gap.where, _said(gap.where, gap.error.message), gap.error.fix)
@@ -82,12 +82,12 @@ def _section(name: str, raw: object, expander: Expander, report: Report) -> obje
 
 
 def _said(where: Where, message: str) -> str:
-    """The message with what is done without the setting."""
+    """Return a message, with the sentence that the default is used where that is so."""
     return message if dotted(where) in NEEDED else f"{message} The default is used."
 
 
 def _takes_null(field: FieldInfo) -> bool:
-    """Whether null says something of its own there: none, where there is a default."""
+    """Return whether null is a value of the field, apart from its default."""
     return type(None) in get_args(field.annotation) and field.default is not None
 
 

@@ -1,4 +1,4 @@
-"""The settings at the root that have fields of their own: doors, search, log."""
+"""The sections at the root of the file: frontends, checks, search, audit, redaction, log."""
 
 import re
 import warnings
@@ -47,12 +47,12 @@ _URL = re.compile(r"https?://[^/?#\s]+(/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*/?", re.
 
 
 class FrontendConfig(ConfigModel):
-    """A way in for hosts."""
+    """One frontend, through which hosts connect."""
 
     enabled: bool = Field(default=True, description="`false`: this way in is closed.")
     expose: Expose | None = Field(
         default=None,
-        description="How much is listed at this door, in place of the root's `expose`.",
+        description="How much is listed at this frontend, in place of the root's `expose`.",
         examples=["search"],
     )
     names: Names | None = Field(
@@ -65,7 +65,7 @@ class FrontendConfig(ConfigModel):
 
 
 class StdioConfig(FrontendConfig):
-    """The stdio door, which most hosts that refuse dots use."""
+    """The stdio frontend, which most hosts that refuse dots use."""
 
     names: Names | None = Field(
         default="compatible",
@@ -92,7 +92,7 @@ class StdioConfig(FrontendConfig):
 
 
 class HttpConfig(FrontendConfig):
-    """The Streamable HTTP door, and the address that the SSE door shares with it."""
+    """The Streamable HTTP frontend, and the address that the SSE frontend shares with it."""
 
     host: str = Field(default="127.0.0.1", min_length=1, description="The address to listen on.", examples=["::1"])
     port: Whole = Field(
@@ -212,7 +212,7 @@ class ChecksConfig(ConfigModel):
 
 
 class SearchConfig(ConfigModel):
-    """How tools are found."""
+    """The search of tools by words and by meaning."""
 
     semantic: bool = Field(
         default=False,
@@ -261,7 +261,7 @@ class AuditConfig(ConfigModel):
 
 
 class RedactConfig(ConfigModel):
-    """What is taken out of logs, the audit, spans and errors besides the secrets that this file brought in."""
+    """Redaction of logs, the audit, spans and errors, besides the secrets that this file names."""
 
     patterns: bool = Field(
         default=True,
@@ -278,7 +278,7 @@ class RedactConfig(ConfigModel):
 
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # pydantic has a deprecated method `json`, which nothing here calls
+    warnings.simplefilter("ignore")  # `json` shadows a deprecated method of pydantic, which is not called here
 
     class LogConfig(ConfigModel):
         """The log, which goes to stderr."""

@@ -7,10 +7,6 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any, Final, cast
 
 import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
 
 from aggregator.config.model import Config
 from aggregator.domain.bounds.tasks import Tasks
@@ -21,11 +17,12 @@ from aggregator.frontends.v1.routes import ROUTES, V1_PATH, V1Frontend, failure,
 from aggregator.frontends.web.body_limits import bounds_of
 from aggregator.frontends.web.connection_limits import BoundedConnection
 from aggregator.frontends.web.credentials import facts_of, refuse
-from aggregator.frontends.web.host_guard import App, HostGuard, Receive, Scope, Send, header, respond, source_in, values
+from aggregator.frontends.web.host_guard import HostGuard, Receive, Scope, Send, header, respond, source_in, values
 from aggregator.frontends.web.metrics_page import METRICS_PATH, MetricsPage, Page
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.frontends.web.sessions import Sessions
 from aggregator.frontends.web.sse import SseFrontend
+from aggregator.frontends.web.status_pages import ALIVE_PATH, READY_PATH, StatusPages
 from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
 from aggregator.gateway.access import Access
 from aggregator.gateway.dispatcher import Dispatcher
@@ -34,8 +31,6 @@ from aggregator.wire.peer import error_message
 
 SSE_PATH: Final = "/sse"
 MESSAGES_PATH: Final = "/messages"
-ALIVE_PATH: Final = "/healthz"
-READY_PATH: Final = "/readyz"
 # Health checks may use any host name here; details are shown on this machine only.
 HEALTH_PATHS: Final = frozenset({ALIVE_PATH, READY_PATH})
 
@@ -90,7 +85,7 @@ class WebServer:
         }
         self._metrics = MetricsPage(access, metrics) if metrics is not None else None
         base = self.own.public_url or ""
-        self._pages = _pages(report, {kind: f"{base}{path}" for kind, path in paths.items() if path is not None})
+        self._pages = StatusPages(report, {kind: f"{base}{path}" for kind, path in paths.items() if path is not None})
         self.app = HostGuard(self._route, self.own, HEALTH_PATHS)
 
     @asynccontextmanager
@@ -174,21 +169,6 @@ class WebServer:
 
 async def _refuse(send: Send, refused: Refused, kind: FrontendName) -> None:
     await refuse(send, refused, refusal(refused) if kind == "v1" else None)
-
-
-def _pages(report: Report, paths: Mapping[str, str]) -> App:
-    async def signpost(request: Request) -> JSONResponse:
-        return JSONResponse({"name": "aggregator", **paths})
-
-    async def alive(request: Request) -> JSONResponse:
-        return JSONResponse({"status": "ok"})
-
-    async def ready(request: Request) -> JSONResponse:
-        is_ready, details = report()
-        local = source_in(request.scope).local
-        return JSONResponse(dict(details) if local else {"ready": is_ready}, status_code=200 if is_ready else 503)
-
-    return Starlette(routes=[Route("/", signpost), Route(ALIVE_PATH, alive), Route(READY_PATH, ready)])
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

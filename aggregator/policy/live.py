@@ -12,7 +12,7 @@ from types import MappingProxyType
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.diff import PolicyDiff, Trusted, diff
-from aggregator.policy.files.folder import CheckedPolicies, CheckSchema, check, read_folder
+from aggregator.policy.files.folder import CheckedPolicies, CheckSchema, read_folder
 from aggregator.policy.rulebook import Rulebook
 from aggregator.policy.rules import Documents
 
@@ -71,6 +71,11 @@ class LivePolicies:
 
     def _read(self) -> CheckedPolicies:
         sources, problems = read_folder(self.folder)
+        if not sources:
+            return CheckedPolicies(None, tuple(problems), bool(problems))
+        # PyYAML and the models are slow to import, and most folders have no file.
+        from aggregator.policy.files.checking import check
+
         return check(sources, problems, self._check_schema)
 
 

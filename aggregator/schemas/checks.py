@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.domain.lru import LruCache
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
     from aggregator.schemas.check import SchemaCheck
 
 _CAPACITY: Final = 4_096
-# The engine is a large library: it is loaded with the first check, never at the start.
-ENGINE: Final = "aggregator.schemas.check:compile_check"
-_QUICK: Final = "aggregator.schemas.check:compile_quickly"
 
 Schema = Mapping[str, Any]
 
@@ -68,6 +64,7 @@ class SchemaChecks:
         """Compile ahead of the calls, giving way after each tool. Returns by tool name what is not checked, or only in
         part.
         """
+        await asyncio.to_thread(_import_engine)
         notes_by_tool: dict[str, list[str]] = {}
         for tool in tools:
             notes: list[str] = []
@@ -98,8 +95,10 @@ class SchemaChecks:
         digest = _digest(schemas) if small else b""
         found = self._by_content.peek(digest) if digest else None
         if found is None:
+            from aggregator.schemas.check import compile_quickly
+
             try:
-                found = (resolve_name(_QUICK)(*schemas) if small else None) or UncompiledSchema(schemas)
+                found = (compile_quickly(*schemas) if small else None) or UncompiledSchema(schemas)
             except UnusableSchema as problem:
                 found = problem
         self._by_identity.put(key, (schemas, found))
@@ -117,3 +116,10 @@ def _digest(schemas: tuple[Schema, ...]) -> bytes:
         return blake2b(json.dumps(schemas).encode(), digest_size=16).digest()
     except (ValueError, TypeError, RecursionError):
         return b""
+
+
+def _import_engine() -> None:
+    """Import the engine; a thread runs this ahead of the first check, since it takes some 5 ms."""
+    from aggregator.schemas import check
+
+    assert check

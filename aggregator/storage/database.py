@@ -1,13 +1,18 @@
 """The way to the database. This module is light; the machinery behind it is loaded when a database is opened."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from aggregator.storage.opening import Database
+
+
+class OpenDatabase(Protocol):
+    """A function that opens the database at a URL; `chain_key` is the key of the audit's chain."""
+
+    async def __call__(self, url: str, chain_key: str | None = None) -> "Database": ...
 
 
 @asynccontextmanager
@@ -19,10 +24,16 @@ async def open_database(url: str, chain_key: str | None = None) -> "AsyncIterato
     Raises:
         StorageError: it cannot be used; the message says what to do.
     """
-    opened: Callable[[str, str | None], Coroutine[Any, Any, Database]]
-    opened = await asyncio.to_thread(resolve_name, "aggregator.storage.opening:open_here")
-    database = await opened(url, chain_key)
+    open_here = await asyncio.to_thread(_opener)
+    database = await open_here(url, chain_key)
     try:
         yield database
     finally:
         await database.close()
+
+
+def _opener() -> OpenDatabase:
+    """Return the function that opens a database; a thread runs this, since SQLAlchemy is slow to import."""
+    from aggregator.storage.opening import open_here
+
+    return open_here

@@ -5,7 +5,6 @@ import logging
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Final
 
 from sqlalchemy import Column, MetaData, String, Table, select
@@ -129,8 +128,7 @@ async def _ready(url: str, path: Path | None) -> Engine:
             await sqlite.use_write_ahead_log(engine.raw, path)
         stamp = await _stamp(engine)
         if stamp != REVISION:
-            upgrade = await asyncio.to_thread(resolve_name, "aggregator.storage.engine.migrate:upgrade")
-            await asyncio.to_thread(upgrade, url, path, stamp, REVISION)
+            await asyncio.to_thread(_upgrade, url, path, stamp)
     except BaseException as error:
         await engine.close()
         fault = engine.fault(error) if not isinstance(error, StorageError) else None
@@ -138,6 +136,13 @@ async def _ready(url: str, path: Path | None) -> Engine:
             raise fault from error
         raise
     return engine
+
+
+def _upgrade(url: str, path: Path | None, stamp: str | None) -> None:
+    """Bring the schema up to date; a thread runs this, since Alembic is slow to import."""
+    from aggregator.storage.engine.migrate import upgrade
+
+    upgrade(url, path, stamp, REVISION)
 
 
 async def _stamp(engine: Engine) -> str | None:

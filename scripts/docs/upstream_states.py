@@ -12,9 +12,8 @@ from aggregator.upstream.lifecycle.states import (
     Event,
     State,
 )
+from scripts.docs.marks import between_marks
 
-BEGIN: Final = "<!-- states: begin -->\n"
-END: Final = "<!-- states: end -->\n"
 _LISTED: Final = {True: "yes", False: "no"}
 
 
@@ -25,9 +24,7 @@ def rendered() -> str:
 
 def inserted(text: str) -> str:
     """Return the document with the states between its marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{rendered()}\n{END}{after}"
+    return between_marks(text, "states", rendered())
 
 
 def _diagram() -> Iterator[str]:

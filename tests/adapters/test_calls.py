@@ -179,7 +179,7 @@ async def test_from_other_threads_and_loops(tmp_path: Path) -> None:
 
 async def test_a_blocked_loop_is_told_and_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: E6. A thread that the loop itself waits for gets an error, not a deadlock."""
-    monkeypatch.setattr("aggregator.adapters.inprocess._SIGN_OF_LIFE", 0.05)
+    monkeypatch.setattr("aggregator.adapters.inprocess._RESPONSE_TIME", 0.05)
     shop = recording_server("get")
     failures: list[Exception] = []
 

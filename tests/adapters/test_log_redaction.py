@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from aggregator.adapters.discreet import discreet
 from aggregator.adapters.langchain import open_tools
+from aggregator.adapters.log_redaction import redacted_log
 from aggregator.redaction.redactor import Redactor
 from tests.adapters.config_folder import ConfigFolder, recording_server
 from tests.peers.toolbox import Json
@@ -37,14 +37,14 @@ def test_no_secret_in_any_form() -> None:
     THEIRS.addHandler(kept)
     before = logging.getLogRecordFactory()
     try:
-        with discreet(Redactor([SECRET])):
+        with redacted_log(Redactor([SECRET])):
             OURS.error("key %s, and %r", SECRET, ["s3cr3t%2Fvalue%2Bx"])
             try:
                 raise ValueError(f"no {SECRET}")
             except ValueError:
                 OURS.exception("failed")
             THEIRS.error("mine: %s", SECRET)
-            with discreet(Redactor(["another secret"])):
+            with redacted_log(Redactor(["another secret"])):
                 OURS.error("both: %s, another secret", SECRET)
         OURS.error("after: 100%")
     finally:
@@ -63,7 +63,7 @@ def test_whoever_sets_a_factory_meanwhile_keeps_it() -> None:
     """Contexts may end in any order."""
     before = logging.getLogRecordFactory()
     try:
-        with discreet(Redactor([SECRET])):
+        with redacted_log(Redactor([SECRET])):
             ours = logging.getLogRecordFactory()
             logging.setLogRecordFactory(lambda *args, **kwargs: ours(*args, **kwargs))
             theirs = logging.getLogRecordFactory()

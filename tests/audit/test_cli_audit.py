@@ -258,9 +258,9 @@ def test_what_cannot_be_asked(url: str, path: Path) -> None:
         with pytest.raises(OperatorError):
             audit.tail(url, **wrong)  # type: ignore[arg-type]
     with pytest.raises(OperatorError, match="counted by"):
-        audit.stats(url, "colour")  # type: ignore[arg-type]
+        audit.stats(url, "colour")
     with pytest.raises(OperatorError, match="no format"):
-        audit.export(url, "xml")  # type: ignore[arg-type]
+        audit.export(url, "xml")
     with pytest.raises(OperatorError, match="cannot be written"):
         audit.export(url, output=path.parent / "none" / "a.csv")
 

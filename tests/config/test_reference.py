@@ -9,7 +9,6 @@ from pydantic import BaseModel
 from aggregator.config.health import HealthConfig
 from aggregator.config.load import ROOTS
 from aggregator.config.model import Config, LaunchConfig, ToolsConfig
-from aggregator.config.reference import inserted
 from aggregator.config.servers.foreign import ENV_FILE, OWN_KEYS, RENAMED, SWITCHES, TOOL_LISTS
 from aggregator.config.settings import (
     AuditConfig,
@@ -22,6 +21,7 @@ from aggregator.config.settings import (
     StdioConfig,
     V1Config,
 )
+from scripts.docs.configuration import inserted
 
 from .conftest import Load
 
@@ -32,7 +32,7 @@ TEXT = DOCUMENT.read_text(encoding="utf-8")
 
 
 def test_the_reference_is_fresh() -> None:
-    assert inserted(TEXT) == TEXT, "run: python -m aggregator.config.reference docs/configuration.md"
+    assert inserted(TEXT) == TEXT, "run: sh scripts/generate"
 
 
 def test_every_field_has_its_heading() -> None:

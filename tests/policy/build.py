@@ -6,7 +6,8 @@ from textwrap import dedent
 from typing import Any
 
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.files.folder import CheckedPolicies, PolicySource, check
+from aggregator.policy.files.checking import check
+from aggregator.policy.files.folder import CheckedPolicies, PolicySource
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import Rulebook
 

@@ -18,7 +18,8 @@ from aggregator.cli.policy import policy
 from aggregator.config.errors import ConfigError
 from aggregator.config.load import load
 from aggregator.domain.errors import OperatorError
-from aggregator.policy.files.folder import check, read_folder
+from aggregator.policy.files.checking import check
+from aggregator.policy.files.folder import read_folder
 from aggregator.storage.database import open_database
 from aggregator.storage.records import Definition, ServerCatalog
 from tests.end_to_end.scripted_host import VERSIONS, over_http

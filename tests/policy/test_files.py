@@ -8,7 +8,8 @@ import pytest
 
 from aggregator.domain.problems import Problem
 from aggregator.policy.files import folder as files
-from aggregator.policy.files.folder import LARGEST, PolicySource, check, read_folder
+from aggregator.policy.files.checking import check
+from aggregator.policy.files.folder import LARGEST, PolicySource, read_folder
 from aggregator.policy.live import LivePolicies
 
 from .build import book, checked, errors, tool

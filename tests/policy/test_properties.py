@@ -12,7 +12,8 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.text.invisible import folded_name
 from aggregator.policy.diff import diff
 from aggregator.policy.explain import agents_allowed, explain, tools_allowed
-from aggregator.policy.files.folder import PolicySource, check
+from aggregator.policy.files.checking import check
+from aggregator.policy.files.folder import PolicySource
 from aggregator.policy.patterns import Pattern, Target, parse
 from aggregator.policy.rulebook import Rulebook
 

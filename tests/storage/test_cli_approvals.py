@@ -68,4 +68,4 @@ def test_an_id_that_nobody_has(url: str) -> None:
 
 def test_a_status_that_is_none(url: str) -> None:
     with pytest.raises(OperatorError, match=r"no status 'open'; there are pending, .*, all\."):
-        approvals.listed(url, "open")  # type: ignore[arg-type]
+        approvals.listed(url, "open")

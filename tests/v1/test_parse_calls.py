@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.frontends.v1.errors import BadRequest
-from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall, read_order
+from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall, read_calls
 from tests.peers.toolbox import Json
 from tests.unit.strategies import json_values
 
@@ -25,35 +25,35 @@ def use(call_id: str = "u1", **more: Any) -> Json:
 def test_one_call() -> None:
     """A10: as it stands in a model's answer, with whatever stands beside it."""
     said = {"response": "让我帮你查询天气", "tool_call": {"name": "weather", "arguments": {"city": "北京"}}}
-    assert read_order(said, MOST) == CallBatch("single", (ParsedCall("weather", {"city": "北京"}),), None)
+    assert read_calls(said, MOST) == CallBatch("single", (ParsedCall("weather", {"city": "北京"}),), None)
 
 
 @pytest.mark.parametrize("key", ["id", "tool_call_id"])
 def test_one_call_with_an_id(key: str) -> None:
     """A10: it comes back with the answer."""
-    (call,) = read_order({"tool_call": {"name": "weather", key: "c9"}}, MOST).calls
+    (call,) = read_calls({"tool_call": {"name": "weather", key: "c9"}}, MOST).calls
     assert call == ParsedCall("weather", {}, "c9")
 
 
 def test_calls_of_openai() -> None:
     """A6, B3: the assistant's message can be posted whole."""
     message = {"role": "assistant", "content": None, "tool_calls": [openai_call(), openai_call("x", "", "c2")]}
-    assert read_order(message, MOST) == CallBatch(
+    assert read_calls(message, MOST) == CallBatch(
         "openai", (ParsedCall("w__get", {"city": "北京"}, "c1"), ParsedCall("x", {}, "c2")), None
     )
-    assert read_order({**message, "content": "Let me look."}, MOST).form == "openai"
+    assert read_calls({**message, "content": "Let me look."}, MOST).form == "openai"
 
 
 def test_bare_calls_in_a_list() -> None:
     """A6: several of the first form, ids or not."""
-    order = read_order({"tool_calls": [{"name": "a"}, {"name": "b", "arguments": {"n": 1}, "id": "i"}]}, MOST)
-    assert order == CallBatch("openai", (ParsedCall("a"), ParsedCall("b", {"n": 1}, "i")), None)
+    batch = read_calls({"tool_calls": [{"name": "a"}, {"name": "b", "arguments": {"n": 1}, "id": "i"}]}, MOST)
+    assert batch == CallBatch("openai", (ParsedCall("a"), ParsedCall("b", {"n": 1}, "i")), None)
 
 
 def test_tool_uses_of_anthropic() -> None:
     """A6: the blocks of an assistant's message, whatever else is in it."""
     content = [{"type": "text", "text": "Let me look."}, use(), {"type": "thinking"}, use("u2", input={})]
-    assert read_order({"role": "assistant", "content": content}, MOST) == CallBatch(
+    assert read_calls({"role": "assistant", "content": content}, MOST) == CallBatch(
         "anthropic", (ParsedCall("w__get", {"city": "北京"}, "u1"), ParsedCall("w__get", {}, "u2")), None
     )
 
@@ -70,10 +70,10 @@ def test_tool_uses_of_anthropic() -> None:
 )
 def test_what_the_model_got_wrong_is_a_fault_of_its_call(arguments: Any, said: str) -> None:
     """A6, C13: the others go on."""
-    order = read_order({"tool_calls": [openai_call(arguments=arguments), openai_call(call_id="c2")]}, MOST)
-    assert said in (order.calls[0].fault or "")
-    assert order.calls[0].fault is not None
-    assert order.calls[1] == ParsedCall("w__get", {"city": "北京"}, "c2")
+    batch = read_calls({"tool_calls": [openai_call(arguments=arguments), openai_call(call_id="c2")]}, MOST)
+    assert said in (batch.calls[0].fault or "")
+    assert batch.calls[0].fault is not None
+    assert batch.calls[1] == ParsedCall("w__get", {"city": "北京"}, "c2")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_what_the_model_got_wrong_is_a_fault_of_its_call(arguments: Any, said: s
 def test_what_the_application_got_wrong_names_the_field(body: Any, field: str) -> None:
     """C13: nothing of the request is done."""
     with pytest.raises(BadRequest) as caught:
-        read_order(body, MOST)
+        read_calls(body, MOST)
     assert caught.value.field == field
     assert f"`{field}" in caught.value.message or not field or "id" in field
 
@@ -120,10 +120,10 @@ def test_what_the_application_got_wrong_names_the_field(body: Any, field: str) -
 def test_the_conversation_of_the_body_counts_before_the_headers() -> None:
     """B6: a request belongs to one conversation."""
     body = {"tool_call": {"name": "a"}}
-    assert read_order(body, MOST).conversation is None
-    assert read_order(body, MOST, "header").conversation == "header"
-    assert read_order({**body, "conversation_id": None}, MOST, "header").conversation == "header"
-    assert read_order({**body, "conversation_id": "body"}, MOST, "header").conversation == "body"
+    assert read_calls(body, MOST).conversation is None
+    assert read_calls(body, MOST, "header").conversation == "header"
+    assert read_calls({**body, "conversation_id": None}, MOST, "header").conversation == "header"
+    assert read_calls({**body, "conversation_id": "body"}, MOST, "header").conversation == "body"
 
 
 @settings(deadline=None, max_examples=80)
@@ -140,8 +140,8 @@ def test_the_conversation_of_the_body_counts_before_the_headers() -> None:
 def test_any_body_is_calls_or_a_fault(body: Any) -> None:
     """C13: Nothing else comes out."""
     try:
-        order = read_order(body, MOST)
+        batch = read_calls(body, MOST)
     except BadRequest:
         return
-    assert 1 <= len(order.calls) <= MOST
-    assert all(isinstance(call.arguments, dict) == (call.fault is None) for call in order.calls)
+    assert 1 <= len(batch.calls) <= MOST
+    assert all(isinstance(call.arguments, dict) == (call.fault is None) for call in batch.calls)

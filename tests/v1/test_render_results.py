@@ -89,7 +89,7 @@ def test_any_result_has_a_text(result: Json) -> None:
 
 
 def one(outcome: CallOutcome, form: Any = "single") -> tuple[int, Json]:
-    return answer(CallBatch(form, (outcome.wanted,), None), [outcome])
+    return answer(CallBatch(form, (outcome.call,), None), [outcome])
 
 
 def test_a_message_that_went_well_is_the_message_alone() -> None:
@@ -121,7 +121,7 @@ def test_messages_hold_nothing_else() -> None:
 def test_results_of_anthropic() -> None:
     """C10: `tool_result` blocks in one message of the user."""
     both = (CallOutcome(WANTED, "晴"), CallOutcome(ParsedCall("x", {}, "c2"), "no", True))
-    status, body = answer(CallBatch("anthropic", tuple(one.wanted for one in both), None), both)
+    status, body = answer(CallBatch("anthropic", tuple(one.call for one in both), None), both)
     assert status == 200
     assert body["messages"] == [
         {
@@ -137,7 +137,7 @@ def test_results_of_anthropic() -> None:
 def test_several_have_a_status_each() -> None:
     """A6: and the request has 200."""
     both = (CallOutcome(WANTED, "晴"), of_error(ParsedCall("x"), UnknownTool("x", [])))
-    status, body = answer(CallBatch("openai", tuple(one.wanted for one in both), None), both)
+    status, body = answer(CallBatch("openai", tuple(one.call for one in both), None), both)
     assert (status, [record["status"] for record in body["results"]]) == (200, [200, 404])
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.runtime.run_command import AsJson, Config, run_keyed, run_stored
+from aggregator.cli.runtime.run_command import AsJson, Config, database_settings, run
 
 audit_app = typer.Typer(help="The log of calls: read, counted, exported, proved.", no_args_is_help=True)
 
@@ -33,7 +33,9 @@ def audit_tail(
 ) -> None:
     """Print the newest calls and events; with --json, one object per line."""
     wanted = (lines, follow, agent, server, tool, status, since, as_json)
-    run_stored("aggregator.cli.audit.show:tail", config, *wanted, until=until)
+    from aggregator.cli.audit.show import tail
+
+    run(tail, database_settings(config).url, *wanted, until=until)
 
 
 @audit_app.command("show")
@@ -43,7 +45,9 @@ def audit_show(
     as_json: AsJson = False,
 ) -> None:
     """Print all that is known of a call, of all calls of a trace, or of an event."""
-    run_stored("aggregator.cli.audit.show:show", config, row, as_json)
+    from aggregator.cli.audit.show import show
+
+    run(show, database_settings(config).url, row, as_json)
 
 
 @audit_app.command("export")
@@ -57,7 +61,9 @@ def audit_export(
     config: Config = None,
 ) -> None:
     """Write the log as JSON Lines or CSV."""
-    run_stored("aggregator.cli.audit.show:export", config, format, since, until, output)
+    from aggregator.cli.audit.show import export
+
+    run(export, database_settings(config).url, format, since, until, output)
 
 
 @audit_app.command("stats")
@@ -68,7 +74,9 @@ def audit_stats(
     as_json: AsJson = False,
 ) -> None:
     """Count calls: how they ended and how long they took."""
-    run_stored("aggregator.cli.audit.show:stats", config, by, since, as_json)
+    from aggregator.cli.audit.show import stats
+
+    run(stats, database_settings(config).url, by, since, as_json)
 
 
 @audit_app.command("verify")
@@ -84,7 +92,10 @@ def audit_verify(
     as_json: AsJson = False,
 ) -> None:
     """Say whether any row was changed, added or removed. Exit 1 if so."""
-    run_keyed("aggregator.cli.audit.proof:verify", config, expect, anchor, as_json)
+    from aggregator.cli.audit.proof import verify
+
+    database = database_settings(config)
+    run(verify, database.url, expect, anchor, as_json, chain_key=database.chain_key)
 
 
 @audit_app.command("anchor")
@@ -95,4 +106,6 @@ def audit_anchor(
     config: Config = None,
 ) -> None:
     """Print the number and the digest of the newest row, to be kept elsewhere for `audit verify --anchor`."""
-    run_stored("aggregator.cli.audit.proof:anchor", config, output)
+    from aggregator.cli.audit.proof import anchor
+
+    run(anchor, database_settings(config).url, output)

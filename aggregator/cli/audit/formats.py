@@ -1,4 +1,4 @@
-"""Rows of the audit log as people and programs read them: a line, a list of fields, JSON, CSV."""
+"""Formats of audit rows, for people and for programs: aligned columns, a list of fields, JSON Lines, CSV."""
 
 import csv
 import io
@@ -15,16 +15,16 @@ from aggregator.storage.audit.read import CALL_COLUMNS, LogRow
 TITLES: Final = ("TIME", "STATUS", "MS", "AGENT", "TOOL", "TRACE", "WHAT")
 COLUMNS: Final = ("seq", "kind", *CALL_COLUMNS, "summary", "details", "previous", "digest")
 _TIMES: Final = frozenset({"started", "ended", "at"})
-# Kept as JSON text; what does not end as JSON does was cut.
+# Columns that hold JSON text; a text that does not parse was truncated when it was written.
 _JSON: Final = frozenset({"arguments", "result", "details"})
-# Of a name in a table: a caller may send one of any length. `show` tells all of it.
+# The longest name in a table, in characters: a host may send any length. `audit show` prints all of it.
 _NAME: Final = 64
-# What a spreadsheet takes for the beginning of a formula.
+# First characters that a spreadsheet takes for the beginning of a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def iso(at: Any, precision: str = "microseconds") -> str:
-    """Seconds since 1970 in ISO 8601, UTC; what is no time, in a row that was tampered with, as it is."""
+    """Return seconds since 1970 in ISO 8601, UTC; a value that is no time, as in a forged row, as it is."""
     try:
         return datetime.fromtimestamp(at, UTC).isoformat(timespec=precision).replace("+00:00", "Z")
     except (TypeError, ValueError, OverflowError, OSError):
@@ -32,7 +32,7 @@ def iso(at: Any, precision: str = "microseconds") -> str:
 
 
 def shown(value: Any) -> str:
-    """One line without terminal escapes; `-` for nothing."""
+    """Return a value as one line without terminal escapes; None and an empty text as `-`."""
     return (one_line(str(value)) if value is not None else "") or "-"
 
 
@@ -42,14 +42,14 @@ def _name(value: Any) -> str:
 
 
 class Aligned:
-    """Rows as lines under titles; a column never gets narrower, so that what follows stays aligned."""
+    """A table that is printed in pieces; a column never gets narrower, so that later rows stay aligned."""
 
     def __init__(self) -> None:
         self._widths = [len(title) for title in TITLES]
         self._begun = False
 
     def lines(self, rows: Sequence[LogRow]) -> list[str]:
-        """The lines of these rows, below the titles the first time."""
+        """Return the lines of some rows, the first time below the titles."""
         table = [_cells(row) for row in rows]
         if not self._begun:
             table.insert(0, TITLES)
@@ -90,12 +90,12 @@ def _cells(row: LogRow) -> tuple[str, ...]:
 
 
 def fields(row: LogRow) -> list[tuple[str, str]]:
-    """All that is known of a row, one field a line."""
+    """Return the names and texts of all fields of a row."""
     return [(name, shown(value if isinstance(value, str) else _json(value))) for name, value in flat(row).items()]
 
 
 def flat(row: LogRow) -> dict[str, Any]:
-    """A row as one JSON object: times in ISO 8601, what was captured as it was, empty columns left out."""
+    """Return a row as one JSON object: times in ISO 8601, captured values as JSON, empty columns left out."""
     shown: dict[str, Any] = {"seq": row.seq, "kind": row.kind}
     for name, value in row.values.items():
         shown[name] = iso(value) if name in _TIMES else _captured(value) if name in _JSON else value
@@ -103,12 +103,15 @@ def flat(row: LogRow) -> dict[str, Any]:
 
 
 def json_line(row: LogRow) -> str:
-    """The same as one line."""
+    """Return a row as one line of JSON."""
     return _json(flat(row))
 
 
 def csv_lines(rows: Sequence[LogRow]) -> str:
-    """Rows under `COLUMNS`, safe to be opened in a spreadsheet. An event's time stands under `started`."""
+    """Return rows as CSV in the order of `COLUMNS`, safe to open in a spreadsheet.
+
+    The time of an event stands in the column `started`.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in rows:
@@ -135,7 +138,7 @@ def _captured(text: Any) -> Any:
 
 
 def _json(value: Any) -> str:
-    """One line of JSON that any terminal and any file takes."""
+    """Return a value as one line of printable JSON."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 

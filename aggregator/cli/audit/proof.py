@@ -1,4 +1,4 @@
-"""`aggregator audit verify` and `anchor`: whether the log is whole, and what is noted elsewhere to prove it."""
+"""`aggregator audit verify|anchor`: proves that the audit log is whole."""
 
 import json
 import os
@@ -26,12 +26,12 @@ def verify(
     *,
     chain_key: str | None = None,
 ) -> int:
-    """Say whether the log is whole and unchanged; 1 if it is not.
+    """Print whether the log is whole and unchanged; return 1 if it is not.
 
-    `expected` is a digest that was noted elsewhere, `anchor` a file of lines that `anchor` printed.
+    `expected` is a digest that was copied elsewhere, `anchor` a file of lines that the command `anchor` printed.
 
     Raises:
-        OperatorError: there is no log, or it cannot be read, or that file cannot.
+        OperatorError: there is no log, or the log or the file cannot be read.
     """
     url = storage or default_url(os.environ)
     anchors = _anchors(anchor) if anchor is not None else []
@@ -42,12 +42,12 @@ def verify(
     if as_json:
         print(json.dumps(_report(verdict, beside), indent=2))
     else:
-        _tell(verdict, noted=expected is not None or bool(anchors), beside=beside)
+        _print_verdict(verdict, noted=expected is not None or bool(anchors), beside=beside)
     return 1 if verdict.fault_count else 0
 
 
 def anchor(storage: str | None, output: Path | None = None) -> int:
-    """Print a line that notes the newest row, and add it to the file `output`.
+    """Print the number and the digest of the newest row as one line, and append it to the file `output`.
 
     Raises:
         OperatorError: there is no log, or no row in it, or the file cannot be written.
@@ -102,7 +102,7 @@ def _report(verdict: Verdict, beside: list[Path]) -> dict[str, Any]:
     }
 
 
-def _tell(verdict: Verdict, *, noted: bool, beside: list[Path]) -> None:
+def _print_verdict(verdict: Verdict, *, noted: bool, beside: list[Path]) -> None:
     for fault in verdict.faults:
         print(f"row {fault.seq}: {fault.what}")
     if verdict.fault_count > len(verdict.faults):

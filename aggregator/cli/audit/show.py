@@ -1,4 +1,7 @@
-"""`aggregator audit`: the log of calls, looked at while gateways write it. Nothing here changes anything."""
+"""`aggregator audit tail|show|export|stats`: reads the audit log, while gateways write it.
+
+Law: nothing here writes to the database.
+"""
 
 import asyncio
 import json
@@ -8,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Literal, TextIO, get_args
+from typing import Final, TextIO, cast, get_args
 
 from aggregator.cli.audit import stats as audit_stats
 from aggregator.cli.audit.formats import COLUMNS, Aligned, csv_lines, fields, json_line, shown
@@ -21,8 +24,8 @@ from aggregator.domain.errors import OperatorError
 from aggregator.storage.audit.read import AuditReader, By, LogFilter, LogRow, open_reader
 from aggregator.storage.locate import default_url
 
-Format = Literal["jsonl", "csv"]
-# How often the log is looked at for new rows.
+FORMATS: Final = ("jsonl", "csv")
+# Seconds between two reads of `tail --follow`.
 _FOLLOW_EVERY: Final = 0.5
 
 
@@ -39,7 +42,7 @@ def tail(
     *,
     until: str | None = None,
 ) -> int:
-    """Print the newest rows, oldest first; with `follow`, those that come until a signal does.
+    """Print the newest rows, oldest first; with `follow`, also new rows until a signal comes.
 
     Raises:
         OperatorError: there is no log, or no such time or status.
@@ -50,7 +53,7 @@ def tail(
 
 
 def show(storage: str | None, reference: str, as_json: bool = False) -> int:
-    """Print all that is known of a row, by its number, or of every call of a trace, by its id or how that begins.
+    """Print all fields of a row, by its number, or of every call of a trace, by its id or the beginning of that.
 
     Raises:
         OperatorError: there is none such.
@@ -71,17 +74,17 @@ def show(storage: str | None, reference: str, as_json: bool = False) -> int:
 
 def export(
     storage: str | None,
-    format: Format = "jsonl",
+    format: str = "jsonl",
     since: str | None = None,
     until: str | None = None,
     output: Path | None = None,
 ) -> int:
-    """Write every row of a time as JSON Lines or CSV, to stdout or into a file that only its owner may read.
+    """Write the rows of a span of time as JSON Lines or CSV, to stdout or into a file that only its owner may read.
 
     Raises:
         OperatorError: there is no log, no such time, or the file cannot be written.
     """
-    if format not in get_args(Format):
+    if format not in FORMATS:
         raise OperatorError(f"There is no format {format!r:.20}; jsonl and csv there are.")
     wanted = _wanted(since=since, until=until)
     with _opened(output) as file:
@@ -91,15 +94,15 @@ def export(
     return 0
 
 
-def stats(storage: str | None, by: By | None = None, since: str | None = None, as_json: bool = False) -> int:
-    """Print how many calls there were, how they ended and how long they took, in groups if asked.
+def stats(storage: str | None, by: str | None = None, since: str | None = None, as_json: bool = False) -> int:
+    """Print how many calls there were, how they ended and how long they took; in groups with `by`.
 
     Raises:
         OperatorError: there is no log, or no such time or group.
     """
     if by is not None and by not in get_args(By):
         raise OperatorError(f"Calls cannot be counted by {by!r:.20}; {', '.join(get_args(By))} there are.")
-    groups = run_loop(_count(_url(storage), _wanted(since=since), by))
+    groups = run_loop(_count(_url(storage), _wanted(since=since), cast("By | None", by)))
     total = groups.all.figures()
     named = {name: group.figures() for name, group in groups.by_name.items()} if by is not None else {}
     named = dict(sorted(named.items(), key=lambda item: (-item[1]["calls"], item[0])))
@@ -138,26 +141,26 @@ def _wanted(
 async def _tail(url: str, wanted: LogFilter, lines: int, follow: bool, as_json: bool) -> None:
     table = Aligned()
 
-    def tell(rows: list[LogRow]) -> None:
+    def print_table(rows: list[LogRow]) -> None:
         text = "\n".join([json_line(row) for row in rows] if as_json else table.lines(rows))
         if text:
             print(text, flush=True)
 
     async with open_reader(url) as reader:
         end = await reader.end()
-        tell([row for row in await reader.newest(wanted, lines) if row.seq <= end or not follow])
+        print_table([row for row in await reader.newest(wanted, lines) if row.seq <= end or not follow])
         stopping = stop_on_signals() if follow else None
         while stopping is not None and not stopping.is_set():
             last, end = end, await reader.end()
             async for rows in _pages(reader, wanted, last, end):
-                tell(rows)
+                print_table(rows)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FOLLOW_EVERY):
                     await stopping.wait()
 
 
 async def _pages(reader: AuditReader, wanted: LogFilter, last: int, end: int) -> AsyncIterator[list[LogRow]]:
-    """The rows after number `last`, up to `end`."""
+    """Yield the rows after number `last`, up to `end`, in pages."""
     while last < end and (rows := await reader.after(last, wanted)):
         yield [row for row in rows if row.seq <= end]
         last = rows[-1].seq
@@ -168,7 +171,7 @@ async def _find(url: str, reference: str) -> list[LogRow]:
         return await reader.find(reference.lower())
 
 
-async def _export(url: str, wanted: LogFilter, format: Format, file: TextIO) -> int:
+async def _export(url: str, wanted: LogFilter, format: str, file: TextIO) -> int:
     count = 0
     async with open_reader(url) as reader:
         if format == "csv":

@@ -1,4 +1,7 @@
-"""Counting calls in groups: how many, how they ended, how long they took. Pure."""
+"""Statistics of calls in groups: counts, statuses and percentiles of the duration.
+
+Law: this module reads no database and no clock.
+"""
 
 from array import array
 from collections import Counter
@@ -7,9 +10,9 @@ from math import ceil
 from typing import Any, Final
 
 TITLES: Final = ("CALLS", "OK", "FAILED", "REFUSED", "CANCELLED", "ERROR RATE", "P50 MS", "P95 MS")
-# A refused call never was a server's: it counts neither in the error rate nor in the times.
+# A refused call did not reach a server: it counts neither in the error rate nor in the times.
 REFUSED: Final = frozenset({"denied", "invalid", "pending"})
-# How long an interrupted call took is not known.
+# The duration of an interrupted call is not known.
 INTERRUPTED: Final = "interrupted"
 FAILED: Final = frozenset({"error", "timeout", "unavailable", INTERRUPTED})
 
@@ -28,7 +31,7 @@ class Group:
             self._seconds.append(seconds)
 
     def figures(self) -> dict[str, Any]:
-        """The numbers, in milliseconds where they are times; a rate or a time of no call is None."""
+        """Return the numbers by name, times in milliseconds; a rate or a time of no call is None."""
         failed, refused = self._sum(FAILED), self._sum(REFUSED)
         ordered = sorted(self._seconds)
         made = self._statuses.total() - refused
@@ -63,12 +66,12 @@ class Groups:
 
 
 def percentile(ordered: list[float], percent: int) -> float | None:
-    """The nearest rank, from seconds to milliseconds."""
+    """Return the percentile by nearest rank, in milliseconds; `ordered` has seconds."""
     return round(1000 * ordered[max(0, ceil(len(ordered) * percent / 100) - 1)], 3) if ordered else None
 
 
 def cells(figures: dict[str, Any]) -> tuple[str, ...]:
-    """The numbers under `TITLES`."""
+    """Return the numbers as texts, in the order of `TITLES`."""
     rate, p50, p95 = figures["error_rate"], figures["p50_ms"], figures["p95_ms"]
     counts = [str(figures[name]) for name in ("calls", "ok", "failed", "refused", "cancelled")]
     times = ["-" if time is None else f"{time:.1f}" for time in (p50, p95)]

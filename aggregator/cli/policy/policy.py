@@ -1,4 +1,4 @@
-"""`aggregator policy check|explain|test|init|schema`: the policy files, without serving anybody."""
+"""`aggregator policy check|explain|test|init|schema`: works on the policy files without serving hosts."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.policy.explain import agents_allowed, tools_allowed
 from aggregator.policy.explain import explain as explain_one
 from aggregator.policy.files import cases, schema
-from aggregator.policy.files.folder import check as check_files
+from aggregator.policy.files.checking import check as check_files
 from aggregator.policy.files.folder import read_folder
 from aggregator.policy.files.lint import KnownNames, lint
 from aggregator.policy.files.starter import FILE, starter
@@ -34,7 +34,10 @@ from aggregator.policy.rulebook import Rulebook, target_of
 
 
 def check(path: Path | None, connect: bool = False, as_json: bool = False) -> int:
-    """Say what is wrong with the policy files; 1 if one has an error. `connect` compares them with the tools too."""
+    """Print the problems of the policy files; return 1 if one is an error.
+
+    With `connect` the servers are connected, and the patterns compared with their tools.
+    """
     setup = _setup(path)
     book, problems = _read(setup)
     if book is not None:
@@ -58,10 +61,12 @@ def check(path: Path | None, connect: bool = False, as_json: bool = False) -> in
 
 
 def explain(path: Path | None, agent: str | None, tool: str | None, connect: bool = False) -> int:
-    """Say why an agent may or may not; without `tool`, what it may; without `agent`, who may. 1 for a denial.
+    """Print why an agent may or may not call a tool; return 1 for a denial.
+
+    Without `tool` print all that the agent may call, without `agent` all agents that may call the tool.
 
     Raises:
-        OperatorError: the files cannot be used, or the name is no full name.
+        OperatorError: the policy files cannot be used, or the tool is not named as `server.tool`.
     """
     if agent is None and tool is None:
         raise OperatorError("Name an agent, a tool, or both.")
@@ -86,7 +91,7 @@ def explain(path: Path | None, agent: str | None, tool: str | None, connect: boo
             print(f"{decision.verdict:<7} {name}")
         return 0
     explanation = explain_one(book, agent, thing, trusted=trusted)
-    # Rules for what is not there would be the wrong advice.
+    # Advice to change rules would mislead where the tool does not exist.
     print(explanation if missing is None else replace(explanation, changes=()))
     if missing is None and known.tools is None and isinstance(thing, ToolRecord):
         print("Judged by its name alone. With --connect the tool's annotations count, if its server is trusted.")
@@ -94,7 +99,7 @@ def explain(path: Path | None, agent: str | None, tool: str | None, connect: boo
 
 
 def run_cases(path: Path | None, connect: bool = False) -> int:
-    """Run the cases beside the policies; 1 if one fails or cannot be read.
+    """Run the cases beside the policies; return 1 if one fails or cannot be read.
 
     Raises:
         OperatorError: the policy files cannot be used, or there are no cases.
@@ -120,9 +125,9 @@ def run_cases(path: Path | None, connect: bool = False) -> int:
 
 
 def init(path: Path | None) -> int:
-    """Write a first policy file that allows what works without one.
+    """Write a first policy file that allows what open mode allows.
 
-    Without a configuration, that of the aggregator that runs at the default address is taken.
+    Without a configuration, use the file of the aggregator that runs at the default address.
 
     Raises:
         OperatorError: there is no configuration or no server in it, there are policy files already, or the file cannot
@@ -159,7 +164,7 @@ def print_schema(of_cases: bool = False) -> int:
 
 @dataclass(frozen=True)
 class _Setup:
-    """Where the policy files are, and the configuration they are for, if there is one."""
+    """The folder of the policy files, and the configuration they are for, if there is one."""
 
     folder: Path
     config: Config | None
@@ -167,7 +172,7 @@ class _Setup:
 
     @property
     def servers(self) -> Mapping[str, str]:
-        """Server ids by prefix."""
+        """The ids of the servers, by prefix."""
         return (
             {server.prefix or server.id: server.id for server in self.config.servers} if self.config is not None else {}
         )
@@ -177,7 +182,7 @@ class _Setup:
         return {server.id: server.trusted for server in self.config.servers} if self.config is not None else {}
 
     def known(self, connect: bool) -> KnownNames:
-        """What the rules can be compared with; the servers are asked for their tools only to `connect`."""
+        """Return what the rules can be compared with; the tools only if `connect` allows to ask the servers."""
         tools = run_loop(_tools(self.config)) if connect and self.config is not None else None
         return KnownNames(self.servers, tools, self.trusted)
 
@@ -198,10 +203,10 @@ def _loaded(path: Path | None) -> Loaded:
 
 
 def _running(missing: ConfigMissing) -> Path:
-    """The configuration file of the aggregator that runs at the default address.
+    """Return the configuration file of the aggregator that runs at the default address.
 
     Raises:
-        ConfigMissing: there is none, or it is somebody else's, whose file names no folder to write into.
+        ConfigMissing: none runs, or its file belongs to another user, who must not choose a folder to write into.
     """
     base = address(HttpConfig())
     try:
@@ -218,7 +223,7 @@ def _running(missing: ConfigMissing) -> Path:
 
 
 def _shown(folder: Path) -> Path:
-    """As one would type it here."""
+    """Return the path of a folder as it would be typed in the working folder."""
     here = Path(os.path.abspath(folder))
     return here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here
 
@@ -246,7 +251,7 @@ def _usable(setup: _Setup) -> Rulebook:
 
 
 def check_schema(wanted: Mapping[str, Any]) -> str | None:
-    """What keeps a JSON Schema from being compiled; None when nothing does."""
+    """Return why a JSON Schema cannot be compiled; None if it can."""
     try:
         jsonschema_rs.validator_for(dict(wanted), retriever=_refuse)
     except ValueError as error:

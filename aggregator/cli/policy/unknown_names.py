@@ -1,4 +1,4 @@
-"""Names in a question about policies that nothing goes by, and what was perhaps meant."""
+"""Names of servers and tools that do not exist, and the nearest names that do."""
 
 from collections.abc import Sequence
 
@@ -16,9 +16,9 @@ from aggregator.storage.quick_read import glance
 def said_of_missing(
     thing: ToolRecord | Target, known: KnownNames, config: Config | None, storage: str | None
 ) -> str | None:
-    """Return that there is nothing of this name; None where there is, or where nobody knows.
+    """Return a sentence if nothing has this name; None if something has, or if that is unknown.
 
-    Where the servers were not asked for their tools, the lists count that the database `storage` has kept of them.
+    Without tools in `known`, the lists that the database at the URL `storage` keeps of the servers count.
     """
     target = thing if isinstance(thing, Target) else target_of(thing)
     mark = "" if target.kind == "tool" else f"{target.kind}:"
@@ -42,7 +42,7 @@ def _hint(meant: str | None) -> str:
 
 
 def _kept(server: str, config: Config | None, storage: str | None) -> Sequence[str]:
-    """The names of the tools that a server had when it was last connected, as far as an SQLite file has them."""
+    """Return the names of a server's tools when it was last connected, as far as an SQLite file has them."""
     path = sqlite_path(full_url(storage)) if storage is not None else None
     configured = next((one for one in config.servers if one.id == server), None) if config is not None else None
     if path is None or configured is None:

@@ -1,6 +1,6 @@
-"""The log: stderr, for people or as JSON lines, with secrets taken out of everything, whoever wrote it.
+"""The log on stderr, for people or as JSON Lines, with secrets redacted from the messages of every library.
 
-Law: nothing reaches stderr but through `Lines`, not even what breaks while it is written.
+Law: every message reaches stderr through the formatter, an exception during formatting too.
 """
 
 import json
@@ -19,15 +19,15 @@ from aggregator.redaction.redactor import Redactor
 
 _HOUSE: Final = "aggregator"
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-# Libraries that tell of every request.
+# Libraries that log every request at level `info`.
 _CHATTY: Final = ("uvicorn.error", "aiohttp.access", "mcp", "alembic")
-# What could forge a line or move a terminal's cursor; a traceback keeps its line breaks.
+# Characters that could forge a line or move a terminal's cursor; a traceback keeps its line breaks.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CONTROL_BUT_BREAKS: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-# The longest message or traceback, in characters, and what is looked at beyond it: a secret may stand on the border.
+# The longest message or traceback, in characters, and how much more is redacted: a secret may cross the limit.
 _LONGEST: Final = 64 * 1024
 _BORDER: Final = 8 * 1024
-# The names of a call's parts, and the logger that says what a server prints.
+# The fields that say which call a line belongs to, and the prefix of the loggers for the stderr of servers.
 _ABOUT: Final = ("agent", "server", "tool")
 _SERVER: Final = f"{_HOUSE}.server."
 _SHORT_ID: Final = 8
@@ -36,10 +36,10 @@ _SHORT_ID: Final = 8
 def start_logging(
     level: str, as_json: bool, hide: Redactor | Iterable[str], levels: Mapping[str, str] | None = None
 ) -> logging.Logger:
-    """Set up the root logger for the life of the process; returns the program's own.
+    """Set up the root logger for the life of the process, and return the logger of the program.
 
-    `hide` are the secrets, or what takes them out. `levels` are those of components, by what follows `aggregator.` in
-    the names of their loggers: `upstream`, or `server.github` for what that server prints.
+    `hide` has the secrets, or is the redactor. `levels` are the levels of components, by what follows `aggregator.` in
+    the names of their loggers: `upstream`, or `server.github` for the stderr of that server.
     """
     handler = _Stderr(sys.stderr)
     handler.setFormatter(Lines(hide, as_json=as_json))
@@ -50,7 +50,7 @@ def start_logging(
 
 
 def set_levels(level: str, levels: Mapping[str, str]) -> None:
-    """From now on log from these levels up."""
+    """Set the least serious level to log, in general and per component."""
     root = logging.getLogger()
     root.setLevel(max(_LEVELS[level], logging.INFO))
     for name in list(root.manager.loggerDict):
@@ -64,10 +64,10 @@ def set_levels(level: str, levels: Mapping[str, str]) -> None:
 
 
 class Lines(logging.Formatter):
-    """One line per event; an exception adds its own below, or in the JSON object.
+    """A formatter of one line per event; an exception adds lines below, or a field of the JSON object.
 
-    A line says which call it belongs to: by its trace, and in JSON also by agent, server and tool, as far as they are
-    known (from `extra`, or from the call that the running task works on).
+    A line names the trace of the call it belongs to; in JSON also agent, server and tool, as far as they are known
+    (from `extra`, or from the call that the running task works on).
     """
 
     def __init__(self, hide: Redactor | Iterable[str], *, as_json: bool) -> None:
@@ -96,7 +96,7 @@ class Lines(logging.Formatter):
         return f"{line}\n{_CONTROL_BUT_BREAKS.sub(_escaped, trace)}" if trace else line
 
     def _below(self, record: logging.LogRecord) -> str:
-        """The exception and the stack, if there are any."""
+        """Return the exception and the stack of a record; an empty text if it has none."""
         trace = self.formatException(record.exc_info) if record.exc_info else record.exc_text or ""
         return "\n".join(filter(None, (trace, record.stack_info)))
 
@@ -107,19 +107,19 @@ class Lines(logging.Formatter):
 
 
 class _Stderr(logging.StreamHandler[Any]):
-    """Says that a message could not be written without repeating what was in it."""
+    """A handler that reports a message it cannot write, without repeating the content."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         error = sys.exception()
         if isinstance(error, OSError):
-            return  # nobody reads stderr any more
+            return  # the other end of stderr is closed
         text = f"a message of {record.name} could not be written ({type(error).__name__}): {record.msg}"
         if record.name != __name__:
             self.handle(logging.LogRecord(__name__, logging.ERROR, __file__, 0, text, (), None))
 
 
 def _about(record: logging.LogRecord) -> dict[str, str]:
-    """What is known of the call that the line belongs to."""
+    """Return the known fields of the call that a record belongs to."""
     call = current_call.get()
     trace = call.trace if call is not None else current_trace.get()
     found = {"trace_id": trace.trace_id, "span_id": trace.span_id} if trace is not None else {}
@@ -133,7 +133,7 @@ def _about(record: logging.LogRecord) -> dict[str, str]:
 
 
 def _catch_the_rest() -> None:
-    """What Python itself would print goes to the log, unless the program around us sees to it already."""
+    """Send to the log what Python itself would print, unless a hook is set already."""
     logging.captureWarnings(True)
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _uncaught

@@ -1,4 +1,4 @@
-"""Times that have passed, as people write them: `30m`, `2 hours ago`, `yesterday 14:30`, `2026-11-20`. All in UTC."""
+"""Times in the past as people write them: `30m`, `2 hours ago`, `yesterday 14:30`, `2026-11-20`; all in UTC."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -13,10 +13,10 @@ _KNOWN: Final = "30m, 12h, 7d, now, today, yesterday, 'yesterday 14:30', 14:30 a
 
 
 def past(text: str, now: float) -> float:
-    """The time that `text` names, in seconds since 1970; `now` is the same for now.
+    """Return the time that `text` names; it and `now` are seconds since 1970.
 
     Raises:
-        OperatorError: it names none.
+        OperatorError: the text names no time.
     """
     plain = " ".join(text.lower().split())
     if plain == "now":
@@ -31,7 +31,7 @@ def past(text: str, now: float) -> float:
 
 
 def _of_day(plain: str, now: float) -> datetime | None:
-    """A time of today or yesterday; without a time of day, when the day began."""
+    """Return a time of today or yesterday; without a time of day, the beginning of the day."""
     found = _DAY.fullmatch(plain)
     if not plain or found is None:
         return None

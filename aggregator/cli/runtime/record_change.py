@@ -1,4 +1,4 @@
-"""What a command changed, told to the audit log."""
+"""Audit events of commands that change something."""
 
 import getpass
 import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def operator() -> str:
-    """Who runs the command, as far as the system knows."""
+    """Return the name of the user who runs the command, as far as the system knows it."""
     try:
         return f"cli:{getpass.getuser()}"
     except (KeyError, ImportError, OSError):
@@ -23,7 +23,7 @@ def operator() -> str:
 
 
 async def noted(database: "Database", kind: EventKind, summary: str, agent: str, **details: Any) -> None:
-    """One event. What it tells of is done by now, so that a log which does not take it is only told on stderr."""
+    """Write one audit event. The change is made already, so that a failure to write it is only reported on stderr."""
     known = {name: value for name, value in details.items() if value is not None}
     try:
         await note(database.audit, AuditEvent(kind, time.time(), summary, agent, details=known))

@@ -1,13 +1,16 @@
-"""How a command is run: its own module is loaded only then. And the options that many commands have."""
+"""Run the implementation of a command; and the options that many commands have."""
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, ParamSpec
 
 import typer
 
-from aggregator.domain.errors import OperatorError
+if TYPE_CHECKING:
+    from aggregator.cli.runtime.setup import DatabaseSettings
+
+P = ParamSpec("P")
 
 Config = Annotated[
     Path | None,
@@ -21,51 +24,42 @@ Config = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def run(what: str, *arguments: Any, **options: Any) -> None:
-    """Run the command `module:function`; what it returns is the exit code.
+def run(command: Callable[P, int], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Run a command with its arguments; the number it returns becomes the exit code.
 
     Raises:
-        OperatorError: an argument is no text, or whatever the command raises.
+        OperatorError: an argument is not UTF-8 text, or the command raises this itself.
     """
-    for given in (*arguments, *options.values()):
+    for given in (*args, *kwargs.values()):
         for text in given if isinstance(given, list) else [given]:
-            if isinstance(text, str) and not _is_text(text):
+            if isinstance(text, str) and not _is_utf8(text):
+                from aggregator.domain.errors import OperatorError
+
                 raise OperatorError(f"{text!r:.60} is not UTF-8 text. Write it as UTF-8.")
-    command: Callable[..., int] = resolve_name(what)
-    status = command(*arguments, **options)
+    if not gc.isenabled():
+        # The modules of the command are imported by now, and stay.
+        gc.freeze()
+        gc.enable()
+    status = command(*args, **kwargs)
     if status:
         raise typer.Exit(status)
 
 
-def run_stored(what: str, config: Path | None, *arguments: Any, **options: Any) -> None:
-    """Run a command on the database that the configuration names; without one, on the default database."""
-    storage, _, _ = _configured(config)
-    run(what, storage, *arguments, **options)
+def database_settings(config: Path | None) -> "DatabaseSettings":
+    """Return the settings of the database in the configuration; without one, those of the default database.
+
+    Raises:
+        ConfigError: the file at `config` cannot be read, or the one of the working folder is not trusted.
+    """
+    from aggregator.cli.runtime.setup import configured_database
+
+    return configured_database(config)
 
 
-def run_keyed(what: str, config: Path | None, *arguments: Any) -> None:
-    """Run a command on the database that the configuration names, with the key of its audit log."""
-    storage, _, chain_key = _configured(config)
-    run(what, storage, *arguments, chain_key=chain_key)
-
-
-def run_change(what: str, config: Path | None, *arguments: Any) -> None:
-    """The same for a command that changes something, which the audit log is told of, if one is wanted."""
-    storage, audited, chain_key = _configured(config)
-    run(what, storage, *arguments, audited=audited, chain_key=chain_key)
-
-
-def _is_text(given: str) -> bool:
-    """Whether what was typed was UTF-8: Python hands over other bytes as what no text can hold."""
+def _is_utf8(text: str) -> bool:
+    """Return whether an argument was UTF-8: Python turns other bytes into lone surrogates."""
     try:
-        given.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _configured(config: Path | None) -> tuple[str | None, bool, str | None]:
-    configured: Callable[[Path | None], tuple[str | None, bool, str | None]] = resolve_name(
-        "aggregator.cli.runtime.setup:configured_storage"
-    )
-    return configured(config)

@@ -1,13 +1,13 @@
-"""What every command does first: find and read the configuration, set up the log, and run a loop."""
+"""First steps of a command: find and read the configuration, set up the log, run the event loop."""
 
 import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from aggregator.cli.runtime.logs import set_levels, start_logging
 from aggregator.cli.runtime.tables import one_line
@@ -17,17 +17,19 @@ from aggregator.config.load import Loaded, load, load_found, must_start
 from aggregator.config.model import Config
 from aggregator.storage.locate import default_url
 
-# Children can be given our own interpreter: `"command": "${AGGREGATOR_PYTHON}"`.
+# The variable that names this interpreter in a configuration: `"command": "${AGGREGATOR_PYTHON}"`.
 PYTHON_VARIABLE: Final = "AGGREGATOR_PYTHON"
 
 T = TypeVar("T")
 
 
 def load_config(path: Path | None, *, log_level: str, report: bool = True, usable: bool = True) -> Loaded:
-    """The configuration that a command works with; what is wrong with it goes to the log if it is to `report`.
+    """Return the configuration that a command works with, and set up the log.
+
+    With `report`, the problems of the file are logged. Without `usable`, one with fatal problems is returned too.
 
     Raises:
-        ConfigError: there is none, it cannot be read, or no program must start with it, unless it need not be `usable`.
+        ConfigError: there is no file, it cannot be read, or it has fatal problems.
     """
     loaded = _load(find(path))
     log = _start_logging(loaded, log_level, as_json=loaded.config.log.json)
@@ -39,10 +41,10 @@ def load_config(path: Path | None, *, log_level: str, report: bool = True, usabl
 
 
 def load_to_serve(path: Path | None, log_level: str | None, log_json: bool) -> Loaded:
-    """The configuration to serve hosts with. Which file it is goes to the log at any level, and what is wrong with it.
+    """Return the configuration to serve hosts with; log its problems, and at any level the name of its file.
 
     Raises:
-        ConfigError: there is none, it cannot be read, or no program must start with it.
+        ConfigError: there is no file, it cannot be read, or it has fatal problems.
     """
     found = find_config(path, Path.cwd(), os.environ)
     loaded = _load(found)
@@ -56,10 +58,10 @@ def load_to_serve(path: Path | None, log_level: str | None, log_json: bool) -> L
 
 
 def find(path: Path | None) -> ConfigLocation:
-    """The configuration file of a command that ends by itself; one that was not named is told on stderr.
+    """Return the configuration file of a command that ends by itself; print its name to stderr if `path` is None.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no file.
     """
     found = find_config(path, Path.cwd(), os.environ)
     if path is None:
@@ -72,7 +74,7 @@ def _load(found: ConfigLocation) -> Loaded:
 
 
 def environment() -> dict[str, str]:
-    """The variables that a configuration is filled in from."""
+    """Return the variables that references in a configuration are resolved from."""
     return {PYTHON_VARIABLE: sys.executable, **os.environ}
 
 
@@ -81,67 +83,73 @@ def _start_logging(loaded: Loaded, level: str, as_json: bool) -> logging.Logger:
 
 
 def with_log(config: Config, level: str | None, as_json: bool) -> Config:
-    """The configuration with the options of the command line for the log."""
+    """Return the configuration with the options of the command line for the log."""
     given: dict[str, Any] = ({"level": level} if level is not None else {}) | ({"json": True} if as_json else {})
     return config.model_copy(update={"log": config.log.model_copy(update=given)})
 
 
-def reading(loaded: Loaded, amend: Callable[[Config], Config]) -> Callable[[], Loaded]:
-    """Reads the same files again; `amend` puts the options of the command line over what they say.
+class Options(Protocol):
+    """A function that lays the options of the command line over a configuration."""
 
-    What it returns raises ConfigError.
-    """
-    environ = environment()
+    def __call__(self, config: Config, /) -> Config: ...
 
-    def read() -> Loaded:
-        again = load(loaded.path, environ, loaded.trust)
-        return replace(again, config=amend(again.config))
 
-    return read
+@dataclass(frozen=True, slots=True)
+class FileReader:
+    """A function that reads the files of a configuration again, for a reload; `options` go over what the files say."""
+
+    loaded: Loaded
+    options: Options
+    environ: Mapping[str, str] = field(repr=False)
+
+    def __call__(self) -> Loaded:
+        """Return the configuration as the files have it now. Raises ConfigError."""
+        again = load(self.loaded.path, self.environ, self.loaded.trust)
+        return replace(again, config=self.options(again.config))
 
 
 def log_as(config: Config) -> None:
-    """Log from the levels of a configuration that has come into force."""
+    """Set the levels of the log to those of a configuration that is in force now."""
     set_levels(config.log.level, config.log.levels)
 
 
 def storage_url(loaded: Loaded) -> str:
-    """Where keys and approvals are kept."""
+    """Return the URL of the database of a configuration."""
     return loaded.storage or default_url(os.environ)
 
 
-class Stored(NamedTuple):
-    """The database that a configuration names, None for the default one; whether it wants an audit log, and its key."""
+class DatabaseSettings(NamedTuple):
+    """The settings of the database: its URL (None: the default one), whether the audit is on, the key of its chain."""
 
     url: str | None = None
     audited: bool = True
     chain_key: str | None = None
 
 
-def configured_storage(path: Path | None) -> Stored:
-    """What the configuration says of the database; without one, it is the default one with an audit log.
+def configured_database(path: Path | None) -> DatabaseSettings:
+    """Return the settings of the database; without a configuration, those of the default one with an audit log.
 
     Raises:
-        ConfigError: the file that was asked for cannot be read, or that of the working folder is not trusted.
+        ConfigError: the file at `path` cannot be read, or the one of the working folder is not trusted.
     """
     try:
         found = find(path)
     except ConfigMissing:
-        return Stored()
+        return DatabaseSettings()
     loaded = _load(found)
     must_start(loaded)
     audit = loaded.config.audit
-    return Stored(loaded.storage, audit.enabled, audit.chain_key)
+    return DatabaseSettings(loaded.storage, audit.enabled, audit.chain_key)
 
 
 def all_started(config: Config) -> Config:
-    """The same for a command that wants to see every server, whatever `start` and `idle_timeout` say."""
+    """Return the configuration with every server started eagerly and never stopped for being idle."""
     awake = {"start": "eager", "idle_timeout": None}
     return config.model_copy(update={"servers": tuple(server.model_copy(update=awake) for server in config.servers)})
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` on the fastest loop there is."""
+    """Run a coroutine to its end, on uvloop where it is installed."""
     try:
         from uvloop import new_event_loop
     except ImportError:

@@ -1,4 +1,7 @@
-"""SIGTERM and SIGINT end the program: the first gently, the second at once. SIGHUP has it read its configuration."""
+"""Signals of a serving command.
+
+The first SIGTERM or SIGINT drains and ends the program, the second ends it at once; SIGHUP reads the configuration.
+"""
 
 import asyncio
 import os
@@ -11,8 +14,10 @@ _ENDING: Final = ("SIGTERM", "SIGINT")
 
 
 def stop_on_signals(hurry: Callable[[], None] | None = None, reload: Callable[[], None] | None = None) -> asyncio.Event:
-    """An event that the first signal sets. The second calls `hurry`, and without one ends the program as signals do;
-    so does the one after that. SIGHUP calls `reload`, unless it says that our terminal is gone.
+    """Return an event that the first SIGTERM or SIGINT sets.
+
+    The second signal calls `hurry`; the next one, or the second without `hurry`, ends the program as the system does.
+    SIGHUP calls `reload`; if the terminal is gone, it is a signal to end.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -28,7 +33,7 @@ def stop_on_signals(hurry: Callable[[], None] | None = None, reload: Callable[[]
         for name in _ENDING:
             loop.remove_signal_handler(getattr(signal, name))
 
-    def hang_up() -> None:
+    def on_hangup() -> None:
         if on_terminal and not _on_terminal():
             stop()
         elif reload is not None:
@@ -38,10 +43,10 @@ def stop_on_signals(hurry: Callable[[], None] | None = None, reload: Callable[[]
         for name in _ENDING:
             loop.add_signal_handler(getattr(signal, name), stop)
         if reload is not None:
-            loop.add_signal_handler(signal.SIGHUP, hang_up)
+            loop.add_signal_handler(signal.SIGHUP, on_hangup)
     return stopping
 
 
 def _on_terminal() -> bool:
-    """Whether we were started from a terminal that is still there."""
+    """Return whether a standard stream is a terminal that still exists."""
     return any(map(os.isatty, (0, 1, 2)))

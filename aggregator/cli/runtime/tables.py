@@ -1,21 +1,21 @@
-"""Plain tables and times on stdout, for people and for `cut`."""
+"""Plain tables and times on stdout, for people and for tools such as `cut`."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 
 def print_rows(rows: Sequence[tuple[str, ...]]) -> None:
-    """A table in plain text, the first row its head."""
+    """Print a table in plain text; the first row has the titles."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def minute(at: float | None, none: str = "-") -> str:
-    """Seconds since 1970 as a minute in UTC."""
+    """Return seconds since 1970 as a minute in UTC; `none` for None."""
     return none if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%MZ")
 
 
 def one_line(text: str) -> str:
-    """Without line breaks and terminal escapes: what an agent wrote must not draw on an operator's screen."""
+    """Return a text without line breaks and terminal escapes, which an agent may have put in."""
     return "".join(c if c.isprintable() else " " for c in text).strip()

@@ -1,7 +1,7 @@
-"""Where the configuration file is.
+"""Look-up of the configuration file.
 
-Law: what stands in the working folder is used only by its name or once it was trusted, since whoever wrote a folder
-that was copied or cloned is somebody else, and a configuration starts programs.
+Law: a file of the working folder is used only if it is named or was trusted: a configuration starts programs, and the
+folder may be copied or cloned from somewhere else.
 """
 
 import os
@@ -21,10 +21,10 @@ _WHY: Final = {"named": "named with --config", "own": "your own", "trusted": "of
 
 @dataclass(frozen=True, slots=True)
 class ConfigLocation:
-    """The file to use, and why it is this one.
+    """The configuration file to use, and why it is this one.
 
-    `trust` must hold the file whenever it is read; None where it needs no trust. `passed_over` is a file of the working
-    folder that is not used.
+    `trust` is the list that must have the file whenever it is read; None where the file needs no trust. `passed_over`
+    is a file of the working folder that is not used.
     """
 
     path: Path
@@ -33,7 +33,7 @@ class ConfigLocation:
     passed_over: Path | None = None
 
     def __str__(self) -> str:
-        """One line for the log."""
+        """Return one line for the log."""
         said = f"configuration: {self.path} ({_WHY[self.why]})"
         return f"{said}; {self.passed_over} is not used, name it with --config to use it" if self.passed_over else said
 
@@ -66,20 +66,20 @@ def find_config(explicit: Path | None, cwd: Path, environ: Mapping[str, str]) ->
 
 
 def own_file(environ: Mapping[str, str]) -> Path:
-    """The user's own configuration file, whether or not there is one."""
+    """Return the path of the user's own configuration file, which may be missing."""
     return platform_folder(environ) / "aggregator" / FILE
 
 
 def trust_list(environ: Mapping[str, str]) -> TrustList:
-    """The list of the files that the user trusts."""
+    """Return the list of the files that the user trusts."""
     return TrustList(platform_folder(environ) / "aggregator" / "trusted.json")
 
 
 def platform_folder(environ: Mapping[str, str]) -> Path:
-    """Where programs of this platform keep their configuration.
+    """Return the folder in which programs of this platform keep their configuration.
 
     Raises:
-        ConfigError: this user has no home, so that the folder would be one in the working folder.
+        ConfigError: the user has no home folder.
     """
     home = Path(environ.get("HOME") or os.path.expanduser("~"))
     if sys.platform == "darwin":

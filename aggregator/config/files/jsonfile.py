@@ -1,4 +1,4 @@
-"""JSON as people keep it: with comments and trailing commas (VS Code's files have them), and with doubled keys."""
+"""JSON with comments, trailing commas and repeated keys, as people write it and VS Code keeps it."""
 
 import codecs
 import json
@@ -14,13 +14,13 @@ _TRAILING_COMMA = r'("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])'
 
 
 class JsonObject(dict[str, object]):
-    """A JSON object that knows which of its keys were written more than once; the last one counts."""
+    """A JSON object; `repeated` are the keys that were written more than once, of which the last counts."""
 
     repeated: tuple[str, ...] = ()
 
 
 def read_object(path: Path, content: bytes | None = None) -> JsonObject:
-    """The object in a file, whose content may be given. Raises ConfigError, with line and column of what is no JSON."""
+    """Return the object in a file, whose content may be given. Raises ConfigError with line and column of a fault."""
     root = _parse(path, _text(path, read_bytes(path) if content is None else content))
     if not isinstance(root, JsonObject):
         raise ConfigError(f'{path}: expected an object at the root, such as {{"mcpServers": {{}}}}, got {kind(root)}.')
@@ -28,7 +28,7 @@ def read_object(path: Path, content: bytes | None = None) -> JsonObject:
 
 
 def kind(value: object) -> str:
-    """What a JSON value is, without saying what is in it."""
+    """Return the type of a JSON value in words, without its content."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -38,7 +38,7 @@ def kind(value: object) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file. Raises ConfigError when it cannot be read, or is larger than any configuration."""
+    """Return the content of a file. Raises ConfigError when it cannot be read, or is larger than 16 MiB."""
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
@@ -92,7 +92,7 @@ def _refuse_constant(name: str) -> object:
 
 
 def _plain(text: str) -> str:
-    """Without comments and trailing commas; every other character keeps its line and column."""
+    """Return a text with comments and trailing commas blanked; every other character keeps its line and column."""
     return re.sub(_TRAILING_COMMA, _blank, re.sub(_COMMENT, _blank, text))
 
 
@@ -101,7 +101,7 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def _sentence(error: json.JSONDecodeError) -> str:
-    """The parser's complaint with what to do about it."""
+    """Return the message of a parse error, with the fix."""
     if not error.doc.strip():
         return 'the file is empty. Write at least {"mcpServers": {}}.'
     for start, fix in _FIXES.items():

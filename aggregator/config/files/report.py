@@ -1,4 +1,4 @@
-"""Collecting problems: where they are in the file, and what was perhaps meant."""
+"""Collect problems with their paths in the file, and look up the nearest known word."""
 
 import re
 from collections.abc import Iterable
@@ -18,16 +18,16 @@ class Report:
     problems: list[Problem] = field(default_factory=list)
 
     def error(self, where: Where, message: str, fix: str, server: str | None = None) -> None:
-        """Something is not used because of this."""
+        """Add a problem for which something in the file is not used."""
         self.problems.append(Problem(self.file, dotted(where), message, fix, "error", server))
 
     def warning(self, where: Where, message: str, fix: str, server: str | None = None) -> None:
-        """Something is odd; it is used as far as it goes."""
+        """Add a problem that leaves everything in use."""
         self.problems.append(Problem(self.file, dotted(where), message, fix, "warning", server))
 
 
 def dotted(where: Where) -> str:
-    """A path as people write it: `mcpServers.github.args[2]`, `mcpServers["my server"].url`."""
+    """Return a path as people write it: `mcpServers.github.args[2]`, `mcpServers["my server"].url`."""
     text = ""
     for step in where:
         if isinstance(step, int):
@@ -40,8 +40,8 @@ def dotted(where: Where) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant, if any is near."""
-    from difflib import get_close_matches  # only when something is wrong: every start would pay for it
+    """Return the known word that was probably meant; None if none is near."""
+    from difflib import get_close_matches  # needed for faulty files only, and slow to import
 
     if len(word) > 60:
         return None
@@ -52,6 +52,6 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """The nearest known word as a question, if any is near."""
+    """Return the nearest known word as a question; None if none is near."""
     found = nearest(word, known)
     return f"Did you mean `{found}`?" if found else None

@@ -1,4 +1,4 @@
-"""The configuration files of folders that the user trusts: each by its path and by the digest of its content."""
+"""The list of configuration files that the user trusts, each with the digest of its content."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def digest_of(content: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TrustList:
-    """The list, which is a JSON file of the user's: digests by absolute path."""
+    """The list of trusted files: a JSON file at `path` with digests by absolute path."""
 
     path: Path
 
@@ -39,10 +39,10 @@ class TrustList:
         return entries
 
     def check(self, file: Path, content: bytes | None = None) -> None:
-        """Make sure that a file is trusted with this content, which is read where it is not given.
+        """Refuse a file that is not trusted with this content, which is read where it is not given.
 
         Raises:
-            ConfigError: it is not, or it cannot be read.
+            ConfigError: the file is not trusted, or the file or the list cannot be read.
         """
         known = self.entries().get(_key(file))
         if known is not None and known == digest_of(read_bytes(file) if content is None else content):
@@ -54,11 +54,11 @@ class TrustList:
         )
 
     def add(self, file: Path, content: bytes) -> None:
-        """Trust a file with this content. Raises ConfigError when that cannot be written down."""
+        """Add a file with this content. Raises ConfigError when the list cannot be written."""
         self._write({**self.entries(), _key(file): digest_of(content)})
 
     def remove(self, file: Path) -> bool:
-        """Trust a file no more; False if it was not trusted. Raises ConfigError when that cannot be written down."""
+        """Remove a file; return False if it was not trusted. Raises ConfigError when the list cannot be written."""
         entries = dict(self.entries())
         if entries.pop(_key(file), None) is None:
             return False
@@ -83,7 +83,8 @@ class TrustList:
 
 
 def _key(file: Path) -> str:
-    """The path with the links to its folder resolved; what a link in the folder leads to is read, but what it names is
-    looked for in this folder.
+    """Return the path of a file with the links to its folder resolved, but not a link that the file itself is.
+
+    A linked file is read where it is, but its relative paths are resolved from the folder of the link.
     """
     return os.path.join(os.path.realpath(file.parent), file.name)

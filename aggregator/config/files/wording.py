@@ -1,4 +1,4 @@
-"""Pydantic's complaints as plain sentences: what was expected, what came, what to write."""
+"""Turn validation errors of pydantic into sentences: what was expected, what came, what to write."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from aggregator.config.files.report import Where, did_you_mean
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-# Whatever stands in these may be a secret: what came is named by its kind only.
+# Fields whose values may be secrets: messages name the type of a value only.
 SECRET_FIELDS = frozenset({"args", "env", "headers", "proxy", "url"})
 _LONGEST_SHOWN = 40
 
@@ -52,7 +52,7 @@ _SHAPES = {
 
 
 class ConfigComplaint(NamedTuple):
-    """What is wrong at one place."""
+    """A problem at one path of the file, with its fix."""
 
     where: Where
     message: str
@@ -62,7 +62,7 @@ class ConfigComplaint(NamedTuple):
 def complaints(
     error: ValidationError, written: Mapping[str, object], place: Callable[[Where], Where] = lambda where: where
 ) -> list[ConfigComplaint]:
-    """One complaint per field; `written` is the object as the file has it, `place` turns our paths into its paths."""
+    """Return one complaint per field; `written` is the object as the file has it, `place` maps our paths to its own."""
     made: dict[Where, ConfigComplaint] = {}
     for detail in error.errors(include_url=False):
         field = tuple(step for step in detail["loc"] if step != "[key]")
@@ -99,14 +99,14 @@ def _shown(value: object, field: Where) -> str:
 
 
 def _meant(detail: "ErrorDetails", came: tuple[object, ...]) -> str | None:
-    """Which of the words that are allowed was probably meant."""
+    """Return the allowed word that was probably meant, as a question; None if none is near."""
     if detail["type"] != "literal_error" or not came or not isinstance(came[0], str):
         return None
     return did_you_mean(came[0], str(detail["ctx"]["expected"]).replace(" or ", ", ").replace("'", "").split(", "))
 
 
 def _lookup(where: Where, written: object) -> tuple[object, ...]:
-    """The value at a path, in a tuple; an empty one when there is none."""
+    """Return the value at a path as a tuple of one; an empty tuple if there is none."""
     for step in where:
         if isinstance(written, list) and isinstance(step, int):
             written = dict(enumerate(written))

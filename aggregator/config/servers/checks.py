@@ -1,4 +1,4 @@
-"""What makes sense in one entry: the type that its fields mean, addresses, names and texts that a wire can carry.
+"""Checks of one entry beyond the types of its fields: its server type, addresses, header names, texts.
 
 Law: no message shows a value of `url`, `headers`, `env`, `proxy` or `args`.
 """
@@ -11,9 +11,9 @@ from aggregator.config.durations import format_duration
 from aggregator.config.files.wording import ConfigComplaint
 from aggregator.config.model import ServerType
 
-# What each type is reached by.
-# Stands in `url` and `launch` for a port that is free when the program is started.
+# The placeholder in `url` and `launch` for a port that is free when the program is started.
 FREE_PORT = "{port}"
+# The field that each type of server must have.
 NEEDS: dict[str, str] = {"stdio": "command", "sse": "url", "http": "url", "auto": "url", "local": "target"}
 _MEANS: dict[str, ServerType] = {"command": "stdio", "url": "auto", "target": "local"}
 _ONLY: dict[str, tuple[str, ...]] = {
@@ -21,16 +21,16 @@ _ONLY: dict[str, tuple[str, ...]] = {
     "url": ("url", "headers", "proxy", "launch", "heartbeat"),
     "target": ("target",),
 }
-# Patterns are texts here: compiling costs every start, and few files need all of them.
+# Not compiled here: every start would pay for it, and few files need all of them.
 _HEADER_NAME = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _NOT_IN_HEADER = r"[\x00-\x08\x0a-\x1f\x7f]"
 _NOT_IN_URL = r"[\x00-\x20\x7f]"
-# A bare number above this was most likely meant in milliseconds, as some hosts have it.
+# Seconds. A bare number above this was most likely meant in milliseconds, the unit of some hosts.
 _LIKELY_MILLISECONDS = 600
 
 
 def settle_type(fields: dict[str, object]) -> ConfigComplaint | None:
-    """Put the type that the fields mean into them, or say why there is none."""
+    """Set `type` in the fields of an entry by its other fields; return a complaint where they allow none."""
     reached_by = [name for name in _MEANS if fields.get(name) is not None]
     given = fields.get("type")
     if given is None and len(reached_by) == 1:
@@ -59,7 +59,7 @@ def settle_type(fields: dict[str, object]) -> ConfigComplaint | None:
 
 
 def without_effect(fields: Mapping[str, object], server_type: str) -> Iterator[ConfigComplaint]:
-    """Fields that mean nothing for a type."""
+    """Yield a complaint for each field that has no effect on a server of this type."""
     need = NEEDS[server_type]
     for other, names in _ONLY.items():
         for name in names if other != need else ():
@@ -71,7 +71,7 @@ def without_effect(fields: Mapping[str, object], server_type: str) -> Iterator[C
 
 
 def unsound(fields: Mapping[str, object]) -> Iterator[ConfigComplaint]:
-    """Texts of the right kind that cannot be used all the same."""
+    """Yield a complaint for each text that cannot be used: as an address, a header, a variable or an argument."""
     if fault := address_fault(fields.get("url")):
         yield ConfigComplaint(("url",), fault, 'Write an address such as "https://mcp.example.com/mcp".')
     if fault := address_fault(fields.get("proxy")):
@@ -105,7 +105,7 @@ def _unsound_process(fields: Mapping[str, object], where: tuple[str, ...]) -> It
 
 
 def likely_milliseconds(fields: Mapping[str, object]) -> Iterator[ConfigComplaint]:
-    """Bare numbers that are long for seconds."""
+    """Yield a complaint for each bare number that was probably meant in milliseconds."""
     for name in ("timeout", "max_timeout", "connect_timeout", "heartbeat"):
         value = fields.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and _LIKELY_MILLISECONDS < value < 1e9:
@@ -118,7 +118,7 @@ def likely_milliseconds(fields: Mapping[str, object]) -> Iterator[ConfigComplain
 
 
 def address_fault(address: object) -> str | None:
-    """Why a text cannot be the address of a server or a proxy; None for what is no text."""
+    """Return why a text cannot be the address of a server or a proxy; None for a usable one and for other types."""
     if not isinstance(address, str):
         return None
     if re.search(_NOT_IN_URL, address):

@@ -1,4 +1,4 @@
-"""One entry with its variables filled in, and what could not be."""
+"""Resolve the references in one entry or section of the file."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,20 +12,20 @@ _DEEPEST = 20
 
 
 class Gap(NamedTuple):
-    """A text that could not be completed, and where it stands in the entry."""
+    """A text with a reference that cannot be resolved, with its path in the entry."""
 
     where: Where
     error: ExpandError
 
 
 def complete(value: object, expander: Expander, where: Where = ()) -> tuple[object, list[Gap]]:
-    """The value with every text in it expanded; a text that cannot be stays as it is written."""
+    """Return a value with the references in all its texts resolved, and the texts that stay as written."""
     gaps: list[Gap] = []
     return _completed(value, expander, where, gaps), gaps
 
 
 def add_env_file(entry: dict[str, object], expander: Expander) -> list[Gap]:
-    """Put the variables of the entry's `envFile` under those of its `env`."""
+    """Add the variables of the entry's `envFile` to `env`, where those of the entry itself go first."""
     named = entry.get(ENV_FILE)
     if not isinstance(named, str) or not named:
         return []
@@ -46,7 +46,7 @@ def _completed(value: object, expander: Expander, where: Where, gaps: list[Gap])
             return expander.expand(value)
         except ExpandError as error:
             gaps.append(Gap(where, error))
-    elif len(where) > _DEEPEST:  # nothing here is nested that deep: the models refuse it
+    elif len(where) > _DEEPEST:  # no field is nested that deep: the models refuse the value
         return value
     elif isinstance(value, dict):
         return {key: _completed(item, expander, (*where, key), gaps) for key, item in value.items()}

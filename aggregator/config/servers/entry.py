@@ -1,4 +1,4 @@
-"""One entry on its way from the file to a server: filled in, put into our words, named, its keys looked at."""
+"""One entry of `mcpServers` before it is validated: references resolved, keys of other hosts translated, named."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,31 +23,35 @@ _MAY_BE_BLANK = ("command", "url", "target", "proxy", "cwd", "description")
 
 @dataclass
 class ServerEntry:
-    """What the file says of one server, and what was wrong with it so far."""
+    """One entry of the file, and the report that its problems go to.
+
+    `raw` is the entry as written, `where` its path in the file, `translated` its fields under our names, `gaps` the
+    texts whose references cannot be resolved, `changed` the fields that the environment replaced.
+    """
 
     key: str
     raw: Mapping[str, object]
-    where: Where  # of the entry in its file
+    where: Where
     report: Report
     translated: Translated
     gaps: list[Gap]
-    changed: set[str] = field(default_factory=set)  # fields that the environment replaced
+    changed: set[str] = field(default_factory=set)
     id: str = ""
 
     @property
     def fields(self) -> dict[str, object]:
-        """The entry in our words."""
+        """The fields of the entry under our names."""
         return self.translated.fields
 
     def field_of(self, gap: Gap) -> str:
-        """Our name of the field that a gap is in."""
+        """Return our name of the field that a gap is in."""
         key = str(gap.where[0])
         if key == ENV_FILE:
             return "env"
         return next((name for name, written in self.translated.written.items() if written == key), key)
 
     def place(self, path: Where) -> Where:
-        """A path in our words as a path in the entry as it is written."""
+        """Return the path in the entry as written for a path under our names."""
         if not path:
             return ()
         name = self.translated.written.get(str(path[0]), str(path[0]))
@@ -55,11 +59,11 @@ class ServerEntry:
         return (name, *path[2 if is_list else 1 :])
 
     def error(self, found: ConfigComplaint) -> None:
-        """Report what costs the entry; the place is one in our words."""
+        """Report a complaint for which the entry is left out; its path is one under our names."""
         self.report.error((*self.where, *self.place(found.where)), found.message, found.fix, self._name)
 
     def warn(self, found: ConfigComplaint) -> None:
-        """Report what does not; the place is one in our words."""
+        """Report a complaint that leaves the entry in use; its path is one under our names."""
         self.report.warning((*self.where, *self.place(found.where)), found.message, found.fix, self._name)
 
     @property
@@ -68,7 +72,7 @@ class ServerEntry:
 
 
 def fill(key: str, raw: Mapping[str, object], where: Where, report: Report, expander: Expander) -> ServerEntry:
-    """The entry with its variables filled in. What could not be filled is in `gaps`."""
+    """Return an entry with its references resolved; those that cannot be are in `gaps`."""
     filled: dict[str, object] = {}
     gaps: list[Gap] = []
     for name, value in raw.items():
@@ -87,11 +91,11 @@ def fill(key: str, raw: Mapping[str, object], where: Where, report: Report, expa
 
 
 def name(entry: ServerEntry) -> bool:
-    """Settle the id and the prefix; False, with an error, where there is nothing to make them of."""
+    """Set the id and the prefix of an entry; report an error and return False where its key allows none."""
     own = entry.fields.get("prefix")
     made = usable(entry.key)
     if own is not None and not isinstance(own, str):
-        entry.id = made or entry.key  # whoever checks the fields will say that the prefix is no text
+        entry.id = made or entry.key  # the validation of the fields reports the prefix
         return True
     prefix = made if own is None else usable(own) if own else ""
     entry.id = made or prefix or ""
@@ -111,7 +115,7 @@ def name(entry: ServerEntry) -> bool:
 
 
 def note_keys(entry: ServerEntry) -> None:
-    """Warn of keys that are not known or are there twice, and take them out."""
+    """Report keys that are unknown or repeated, and remove unknown ones from nested objects."""
     for key in entry.translated.unknown:
         _unknown(entry, (key,), OWN_KEYS)
     for key in entry.raw.repeated if isinstance(entry.raw, JsonObject) else ():

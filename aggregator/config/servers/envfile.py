@@ -7,7 +7,7 @@ _QUOTED = r"""(["'])(.*?)\1\s*(?:#.*)?"""
 
 
 def parse_env_file(text: str) -> dict[str, str]:
-    """The variables of a file; empty lines, remarks and lines of any other form are passed over."""
+    """Return the variables of a file; empty lines, comments and lines of any other form are skipped."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         if match := re.fullmatch(_LINE, line):

@@ -1,4 +1,4 @@
-"""Variables in texts: `${VAR}`, `${VAR:-default}`, `${file:path}`, and the names that hosts give to folders.
+"""References in texts: `${VAR}`, `${VAR:-default}`, `${file:path}`, and the names that hosts give to folders.
 
 Law: an error names the variable or file, never a value. `${$}` stands for a `$`; any other `$` is itself.
 """
@@ -14,7 +14,7 @@ _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 
 
 class ExpandError(Exception):
-    """A text that cannot be completed. `message` and `fix` are sentences without any value in them."""
+    """A reference that cannot be resolved. `message` and `fix` are sentences without any value in them."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -24,16 +24,21 @@ class ExpandError(Exception):
 
 @dataclass(frozen=True)
 class Expander:
-    """Completes texts, and keeps every value that it put into one in `secrets`, and where it read in `files`."""
+    """A resolver of references in texts.
+
+    `folder` is the folder of the configuration file, which relative paths and `${workspaceFolder}` mean. `inputs` are
+    the defaults of VS Code's `inputs`, by id. `secrets` collects every value that was put in, `files` every file that
+    was read or is missing.
+    """
 
     environ: Mapping[str, str] = field(repr=False)
-    folder: Path  # what relative paths and `${workspaceFolder}` mean: the configuration file's folder
-    inputs: Mapping[str, str | None] = field(default_factory=dict, repr=False)  # VS Code's `inputs`: id -> default
+    folder: Path
+    inputs: Mapping[str, str | None] = field(default_factory=dict, repr=False)
     secrets: set[str] = field(default_factory=set, repr=False)
-    files: set[Path] = field(default_factory=set, repr=False)  # those that were read, or should have been
+    files: set[Path] = field(default_factory=set, repr=False)
 
     def expand(self, text: str, depth: int = 0) -> str:
-        """The text with all references replaced; what is put in is not looked through again. Raises ExpandError."""
+        """Return a text with all references resolved, those in inserted values left alone. Raises ExpandError."""
         if "${" not in text:
             return text
         if depth > _DEEPEST:
@@ -49,12 +54,12 @@ class Expander:
         return "".join(parts) + text[at:]
 
     def read(self, written: str, depth: int = 0) -> str:
-        """The text of a file of at most 1 MiB; its path may hold references. Raises ExpandError."""
+        """Return the text of a file of at most 1 MiB; its path may hold references. Raises ExpandError."""
         full = self.folder / os.path.expanduser(self.expand(written, depth))
         path = _shortened(written)
         self.files.add(full)
         try:
-            if full.exists() and not full.is_file():  # a pipe or a device could keep us waiting for ever
+            if full.exists() and not full.is_file():  # reading a pipe or a device could block without end
                 raise ExpandError(f"{path} is not an ordinary file.", "Name a text file.")
             with full.open("rb") as file:
                 content = file.read(_LARGEST_FILE + 1)
@@ -97,7 +102,7 @@ class Expander:
         return self._secret(found)
 
     def _input(self, name: str) -> str:
-        """A VS Code input is a question to a person; here the environment answers it, under the id in capitals."""
+        """Return the value of a VS Code input, from the environment variable named like its id in capitals."""
         variable = "".join(c if c in _NAME_CHARACTERS else "_" for c in name).upper()
         found = self.environ.get(variable)
         if found is None:
@@ -115,7 +120,7 @@ class Expander:
         return value
 
 
-# What VS Code and Cursor predefine, where it has a meaning here.
+# Variables that VS Code and Cursor predefine, as far as they have a meaning here.
 _BUILTINS: dict[str, Callable[[Path], str]] = {
     "$": lambda folder: "$",
     "workspaceFolder": str,
@@ -128,7 +133,7 @@ _BUILTINS: dict[str, Callable[[Path], str]] = {
 
 
 def _closing_brace(text: str, start: int) -> int:
-    """Where the reference that began before `start` ends; references inside it are stepped over."""
+    """Return the index of the brace that closes the reference begun before `start`; nested references are skipped."""
     open_references, at = 1, start
     while at < len(text):
         if text.startswith("${", at):

@@ -1,4 +1,4 @@
-"""Whether the servers that are to stand in for others exist. One that does not is left out, with a warning."""
+"""Fallbacks: names of servers and tools that take the calls of an unavailable one, resolved to server ids."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -9,16 +9,16 @@ from aggregator.config.model import ServerConfig
 def settle_fallbacks(
     servers: Sequence[ServerConfig], place: Callable[[ServerConfig], Where], report: Report
 ) -> tuple[ServerConfig, ...]:
-    """The servers with the ids of others in `fallbacks` and `tools.fallbacks`, whether a key or an id stood there.
+    """Return the servers with ids in `fallbacks` and `tools.fallbacks`, where the file may have keys or ids.
 
-    `place` says where a server's entry is in its file.
+    An unknown server is left out, with a warning in `report`; `place` returns the path of a server's entry in the file.
     """
     ids = {server.key: server.id for server in servers} | {server.id: server.id for server in servers}
     return tuple(_settled(server, ids, place(server), report) for server in servers)
 
 
 def split(named: str, own: str) -> tuple[str, str]:
-    """The server and the tool that an entry of `tools.fallbacks` names; `own`, the tool's name, where it names none."""
+    """Return the server and the tool that an entry of `tools.fallbacks` names; the tool is `own` if it names none."""
     server, dot, tool = named.partition(".")
     return server, tool if dot else own
 
@@ -26,7 +26,7 @@ def split(named: str, own: str) -> tuple[str, str]:
 def _settled(server: ServerConfig, ids: Mapping[str, str], at: Where, report: Report) -> ServerConfig:
     def known(named: Sequence[str], where: Where, *, tools: bool) -> Iterator[str]:
         for number, name in enumerate(named):
-            # A key may have dots of its own.
+            # A key may contain dots.
             written = name if name in ids else name.partition(".")[0]
             fix: str | None = None
             if written not in ids:

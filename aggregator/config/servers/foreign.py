@@ -1,4 +1,4 @@
-"""What other hosts write in an entry: the same things under other names, and things that mean nothing here.
+"""Keys of other hosts in an entry: other names of our fields, and keys without a meaning here.
 
 Sources: the `mcp.json` references of VS Code, Cursor, Claude Code, Windsurf, Cline, Roo Code, Gemini CLI, GitHub
 Copilot CLI, Zed, Cherry Studio and LM Studio.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from aggregator.config.model import ServerConfig, ServerType
 
-# Another host's key -> ours, with the type it stands for where the host means one.
+# Key of another host -> our field, and the server type that the key implies, if any.
 RENAMED: dict[str, tuple[str, ServerType | None]] = {
     "serverUrl": ("url", None),  # Windsurf
     "httpUrl": ("url", "http"),  # Gemini CLI
@@ -18,10 +18,10 @@ RENAMED: dict[str, tuple[str, ServerType | None]] = {
     "transportType": ("type", None),  # Cline
 }
 
-# Switches -> whether true means enabled.
+# Switch -> whether `true` enables the server.
 SWITCHES: dict[str, bool] = {"disabled": False, "isActive": True}  # Cline, Windsurf, Roo Code; Cherry Studio
 
-# Lists of tool names -> the part of `tools` they belong to.
+# List of tool names -> the field of `tools` it belongs to.
 TOOL_LISTS: dict[str, str] = {
     "disabledTools": "exclude",  # Windsurf, Roo Code, Cherry Studio
     "excludeTools": "exclude",  # Gemini CLI
@@ -31,7 +31,7 @@ TOOL_LISTS: dict[str, str] = {
 
 ENV_FILE = "envFile"  # VS Code, Cursor
 
-# Keys with a meaning to their host alone: who writes them.
+# Key with a meaning to its host alone -> that host.
 IGNORED: dict[str, str] = {
     "id": "several hosts",
     "name": "several hosts",
@@ -65,7 +65,7 @@ IGNORED: dict[str, str] = {
     "installSource": "Cherry Studio",
 }
 
-# The same, at the root of the file.
+# Keys at the root of the file with a meaning to their host alone -> that host.
 IGNORED_ROOT: dict[str, str] = {
     "inputs": "VS Code: questions to the person; `${input:id}` is answered by the environment variable ID instead",
     "sandbox": "VS Code",
@@ -83,27 +83,27 @@ COMMENT_PREFIXES = ("_", "//")
 
 WORKED_OUT = frozenset({"id", "key", "disabled_reason"})
 OWN_KEYS = tuple(name for name in ServerConfig.model_fields if name not in WORKED_OUT)
-# Keys of an entry that are read; the others are remarks, another host's business, or mistakes.
+# Keys of an entry that are read; the others are comments, keys of other hosts, or mistakes.
 MEANT = frozenset({*OWN_KEYS, *RENAMED, *SWITCHES, *TOOL_LISTS, ENV_FILE})
 _TRUTH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
 class Translated:
-    """An entry in our own words."""
+    """An entry under our names; `written` has the key of the file for each of our fields."""
 
     fields: dict[str, object]
-    written: dict[str, str]  # our field -> the key the file has it under
+    written: dict[str, str]
     unknown: tuple[str, ...]
 
 
 def is_comment(key: str) -> bool:
-    """Keys that people use for remarks, since JSON has none."""
+    """Return whether a key holds a comment, which JSON has no syntax for."""
     return key.startswith(COMMENT_PREFIXES)
 
 
 def translate(entry: Mapping[str, object]) -> Translated:
-    """An entry of any host in our own words; nulls mean `not set`, our own keys go before foreign ones."""
+    """Return an entry of any host under our names; null means `not set`, our own keys go before foreign ones."""
     fields: dict[str, object] = {}
     written: dict[str, str] = {}
     unknown: list[str] = []
@@ -129,7 +129,7 @@ def translate(entry: Mapping[str, object]) -> Translated:
 
 
 def _type(value: object) -> object:
-    """`streamable-http` and its spellings are `http`; capitals do not matter."""
+    """Return the server type of any spelling: `streamable-http` and its variants are `http`, case does not matter."""
     if not isinstance(value, str):
         return value
     folded = value.strip().lower()

@@ -1,4 +1,4 @@
-"""What a server is called here: the id and the prefix, made of letters, digits, `_` and `-`; and what kind it is."""
+"""Names of servers: the id and the prefix, of letters, digits, `_` and `-`; and the source that results name."""
 
 import re
 from typing import Literal
@@ -7,7 +7,7 @@ _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def usable(text: str) -> str | None:
-    """The text with everything else turned into `-`; None when no letter or digit is left."""
+    """Return a text with other characters turned into `-`; None when no letter or digit is left."""
     made = _OTHER.sub("-", text)
     if made != text:
         made = made.strip("-")
@@ -15,10 +15,10 @@ def usable(text: str) -> str | None:
 
 
 def folded(key: str) -> str:
-    """The key as the name of an environment variable would have it: `My Server` is `MY_SERVER`."""
+    """Return a key as a part of the name of an environment variable: `My Server` is `MY_SERVER`."""
     return re.sub("[^A-Za-z0-9]", "_", key).upper()
 
 
 def source_of(type: str) -> Literal["local", "mcp"]:
-    """Return what kind of server has this `type`, as `source` says wherever tools and servers are shown."""
+    """Return the `source` that tools and servers of a `type` are shown with."""
     return "local" if type == "local" else "mcp"

@@ -1,4 +1,4 @@
-"""`<NAME>_MCP_SERVER_URL`, `<NAME>_MCP_TRANSPORT`, `<NAME>_MCP_TIMEOUT`: the environment changes or adds a server."""
+"""Environment variables `<NAME>_MCP_SERVER_URL`, `_TRANSPORT` and `_TIMEOUT`, which change or add a server."""
 
 import math
 import re
@@ -17,7 +17,7 @@ _OF_ADDRESSES = ("url", "headers", "proxy", "launch")
 
 @dataclass(frozen=True)
 class Override:
-    """What the environment says about one server, checked. The address may be a command line."""
+    """The checked variables about one server. The address may be a command line; the timeout is in seconds."""
 
     name: str
     address: str | None = None
@@ -26,7 +26,7 @@ class Override:
 
 
 def read_overrides(environ: Mapping[str, str], report: Report) -> dict[str, Override]:
-    """What the environment says, by server name in capitals. Values that cannot be used cost a warning each."""
+    """Return the overrides by server name in capitals; each value that cannot be used is a warning."""
     raw: dict[str, dict[str, str]] = {}
     for variable in sorted(environ):
         found = _VARIABLE.fullmatch(variable)
@@ -37,7 +37,7 @@ def read_overrides(environ: Mapping[str, str], report: Report) -> dict[str, Over
 
 
 def apply(override: Override, fields: dict[str, object], report: Report) -> set[str]:
-    """Change an entry's fields; returns the names of the fields that no longer are what the file says."""
+    """Change an entry's fields; return the names of the fields that no longer have the value of the file."""
     changed: set[str] = set()
     if override.address is not None:
         changed |= _readdress(override, override.address, fields, report)

@@ -1,4 +1,4 @@
-"""Which configured values are secret, besides those that came from variables and files."""
+"""Detection of secrets among the configured values, besides those that came from variables and files."""
 
 import re
 from base64 import b64decode
@@ -12,14 +12,14 @@ _TELLING: Final = re.compile(r"(?i)key|token|secret|pass|pwd|credential|auth|coo
 # `--api-key=...`, `API_KEY=...`, `Authorization: ...`, as one argument.
 _ASSIGNED: Final = re.compile(r"-{0,2}([A-Za-z_][\w.-]*)(?:=|:\s*)(.+)", re.ASCII | re.DOTALL)
 _FLAG: Final = re.compile(r"--?[A-Za-z_][\w.-]*")
-# A part of a path from this length on that no person made up is a key: some services give every customer an address.
+# The shortest part of a path that is taken for a key if it looks random: some services put keys into addresses.
 _LONG_PART: Final = 20
 _DIGITS: Final = 4
 
 
 def secrets_in(fields: Mapping[str, object]) -> Iterator[str]:
-    """What is secret in one entry: header values, passwords and keys in addresses, variables and arguments whose names
-    tell it.
+    """Yield the secrets of one entry: header values, passwords and keys in addresses, variables and arguments with
+    telling names.
     """
     for name, value in _pairs(fields.get("headers")):
         yield from _in_header(name, value)
@@ -38,7 +38,7 @@ def secrets_in(fields: Mapping[str, object]) -> Iterator[str]:
 
 
 def secrets_in_address(address: str) -> Iterator[str]:
-    """The password, the values of the query that are told by their names or look like keys, keys elsewhere."""
+    """Yield the password of an address, the values of its query with telling names or random look, keys in its path."""
     if "://" not in address:
         return
     try:
@@ -72,7 +72,7 @@ def _in_header(name: str, value: str) -> Iterator[str]:
 
 
 def _in_login(encoded: str) -> Iterator[str]:
-    """The password of HTTP Basic (RFC 7617), which a server may name without its user."""
+    """Yield user and password of HTTP Basic (RFC 7617), and the password alone, which a server may repeat."""
     try:
         login = b64decode(encoded, validate=True).decode()
     except ValueError:
@@ -85,7 +85,7 @@ def _in_arguments(args: Iterable[str]) -> Iterator[str]:
     flag = ""
     for arg in args:
         assigned = _ASSIGNED.fullmatch(arg)
-        # A key may begin with a dash; a flag is made of words.
+        # A key may begin with a dash, as a flag does; a flag consists of words.
         if _TELLING.search(flag) and (not _FLAG.match(arg) or (is_opaque(arg) and not assigned)):
             yield arg
         elif assigned is not None and _TELLING.search(assigned[1]):

@@ -1,4 +1,7 @@
-"""One entry of `mcpServers` made into a server, or the reasons why not. One bad entry never costs another."""
+"""Build a server of one entry of `mcpServers`, or report why not.
+
+Law: one bad entry never affects another.
+"""
 
 import os
 from collections.abc import Mapping
@@ -18,7 +21,7 @@ from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.overrides import Override, apply
 from aggregator.config.servers.secrets import secrets_in
 
-# Fields that may keep an unfilled reference in a server that is switched off for it; others take their default.
+# Fields that keep an unresolved reference in a server that is switched off for it; others take their default.
 _MAY_KEEP_REFERENCES = frozenset(
     {"command", "args", "env", "cwd", "url", "headers", "proxy", "launch", "description", "trigger_keywords"}
 )
@@ -26,7 +29,7 @@ _MAY_KEEP_REFERENCES = frozenset(
 
 @dataclass
 class ServerReader:
-    """Reads entries one after the other, and remembers which names are taken, and by which key."""
+    """A reader of entries one after the other; `ids` and `prefixes` have the key of the entry that holds each name."""
 
     expander: Expander
     environment: Report
@@ -36,7 +39,7 @@ class ServerReader:
     def read(
         self, key: str, raw: object, where: Where, report: Report, override: Override | None
     ) -> ServerConfig | None:
-        """The server, switched off where a variable is missing; None, with errors reported, where there is none."""
+        """Return the server, switched off where a variable is missing; None, with errors reported, for a faulty one."""
         if not isinstance(raw, Mapping):
             fix = 'Write {"command": ...} or {"url": ...}.'
             report.error(where, f"Expected an object in {{ }}, got {kind(raw)}.", fix, key)
@@ -61,7 +64,7 @@ class ServerReader:
             message = f'The name `{server.id}` is already that of "{holder}".'
             entry.error(ConfigComplaint((), message, "Rename one of the two keys."))
         elif not server.prefix and not server.enabled:
-            # What is switched off takes nobody's names away.
+            # A server that is switched off does not reserve the empty prefix.
             self.ids[server.id] = entry.key
             return True
         elif (holder := self.prefixes.get("")) and not server.prefix:
@@ -78,12 +81,12 @@ class ServerReader:
 
 
 def _switched_off(entry: ServerEntry) -> str | None:
-    """Why missing variables switch the server off, if they do; fields that cannot do without take their default."""
+    """Return why missing variables switch a server off; None if they do not. Fields that need a value lose theirs."""
     entry.gaps = [gap for gap in entry.gaps if entry.field_of(gap) not in entry.changed]
     for field_name in {entry.field_of(gap) for gap in entry.gaps} - _MAY_KEEP_REFERENCES:
         entry.fields.pop(field_name, None)
     if entry.fields.get("enabled") is False:
-        entry.gaps = []  # the operator switched it off already, perhaps for want of the variable
+        entry.gaps = []  # the operator switched it off already, perhaps because the variable is missing
     return entry.gaps[0].error.message if entry.gaps else None
 
 
@@ -94,7 +97,7 @@ def _note_gaps(entry: ServerEntry, off: str | None) -> None:
 
 
 def _makes_sense(entry: ServerEntry) -> bool:
-    """Report what does not; True when nothing forbids the entry."""
+    """Report what is wrong with an entry as a whole; return whether it can be used."""
     if fault := settle_type(entry.fields):
         entry.error(fault)
         return False
@@ -125,7 +128,7 @@ def _validated(entry: ServerEntry, off: str | None) -> ServerConfig | None:
 
 
 def _settled(entry: ServerEntry, server: ServerConfig, folder: Path) -> ServerConfig:
-    """With time-outs that agree with each other, and paths that do not depend on the working folder."""
+    """Return a server with consistent time-outs and absolute paths."""
     update: dict[str, object] = {}
     longest = max((server.timeout, *server.tools.timeout.values()))
     if longest > server.max_timeout and "max_timeout" not in entry.fields:
@@ -146,7 +149,7 @@ def _settled(entry: ServerEntry, server: ServerConfig, folder: Path) -> ServerCo
 
 
 def _is_relative(command: str) -> bool:
-    """Whether a program is named by a path from some folder, rather than looked up on `PATH`."""
+    """Return whether a program is named by a relative path, not to be looked up on `PATH`."""
     return bool(os.path.dirname(command)) and not os.path.isabs(command)
 
 

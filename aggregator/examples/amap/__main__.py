@@ -6,8 +6,8 @@ import os
 
 from mcp.server.stdio import stdio_server
 
-from aggregator.examples.amap.door import serve
 from aggregator.examples.amap.server import build_server
+from aggregator.examples.amap.sse_server import serve
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ class City:
     weather: tuple[tuple[str, str, int, int, str, str], ...]
 
     def answers_to(self, text: str) -> bool:
-        """Whether `text` names this city: its name with or without 市, its codes, or a district's code."""
+        """Return whether a text names this city: its name with or without 市, its codes, or a district's code."""
         codes = {self.adcode, self.citycode, *(district.adcode for district in self.districts.values())}
         return text in {self.name, self.name.removesuffix("市"), *codes}
 
@@ -59,7 +59,7 @@ class Poi:
 
 @dataclass(frozen=True, slots=True)
 class Atlas:
-    """All there is to answer from."""
+    """The whole data of the example."""
 
     cities: tuple[City, ...]
     pois: tuple[Poi, ...]
@@ -68,7 +68,7 @@ class Atlas:
     updated_at: str
 
     def city(self, parameter: str, text: str) -> City:
-        """The city `text` names. Raises Refusal with near misses."""
+        """Return the city that a text names. Raises Refusal with near misses."""
         wanted = text.strip()
         for city in self.cities:
             if city.answers_to(wanted):
@@ -78,18 +78,18 @@ class Atlas:
         )
 
     def nearest_poi(self, point: Point) -> tuple[Poi, float]:
-        """The place closest to `point`, and how many metres away."""
+        """Return the place closest to a point, and its distance in metres."""
         poi = min(self.pois, key=lambda item: metres(point, item.location))
         return poi, metres(point, poi.location)
 
     def nearest_district(self, point: Point) -> tuple[City, District, float]:
-        """The district whose centre is closest to `point`, and how many metres away."""
+        """Return the district whose centre is closest to a point, and its distance in metres."""
         pairs = [(city, district) for city in self.cities for district in city.districts.values()]
         city, district = min(pairs, key=lambda pair: metres(point, pair[1].location))
         return city, district, metres(point, district.location)
 
     def by_ip(self, text: str) -> City:
-        """The city of an address. Raises Refusal for no address and for one in no known network."""
+        """Return the city of an IP address. Raises Refusal for an invalid one and one in no known network."""
         samples = "、".join(str(next(network.hosts())) for network in self.networks)
         try:
             address = ip_address(text.strip())

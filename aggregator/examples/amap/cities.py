@@ -1,4 +1,4 @@
-"""What is known of a whole city: its weather, and which city an IP address belongs to."""
+"""Answers about a whole city: its weather, and the city of an IP address."""
 
 from datetime import date, timedelta
 from typing import Any

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 
 class Refusal(Exception):
-    """What the caller got wrong and what to send instead; becomes an `isError` result."""
+    """A mistake in the arguments, with what to send instead; it becomes an `isError` result."""
 
 
 def near(wanted: str, names: Iterable[str], otherwise: int = 5) -> str:

@@ -40,7 +40,7 @@ def driving(atlas: Atlas, *, origin: str, destination: str) -> Answer:
 
 
 def transit(atlas: Atlas, *, origin: str, destination: str, city: str, cityd: str) -> Answer:
-    """By metro inside a city, by train between two."""
+    """Return a route by metro inside a city, by train between two."""
     start, end = _ends(origin, destination)
     departure, arrival = atlas.city("city", city), atlas.city("cityd", cityd)
     length = metres(start, end) * _RAIL_DETOUR
@@ -63,7 +63,7 @@ def transit(atlas: Atlas, *, origin: str, destination: str, city: str, cityd: st
 
 
 def distance(atlas: Atlas, *, origins: str, destination: str, type: str = "1") -> Answer:
-    """From each of several points (joined by `|`) to one: straight (0), driving (1) or walking (3)."""
+    """Return distances from several points (joined by `|`) to one: straight (0), driving (1) or walking (3)."""
     end = parse_point("destination", destination)
     starts = [parse_point("origins", origin) for origin in origins.split("|")]
     if type not in {"0", "1", "3"}:

@@ -47,7 +47,7 @@ def build_server() -> Server[Any]:
 
 
 def answer(atlas: Atlas, entry: Entry, arguments: dict[str, Any]) -> CallToolResult:
-    """What the tool says, as one JSON text; a caller's mistake is an `isError` text saying how to mend it."""
+    """Return the tool's answer as one JSON text; a mistake in the arguments is an `isError` text with the fix."""
     try:
         _check(entry, arguments)
         given = {name: value for name, value in arguments.items() if value.strip() or name not in entry.optional}

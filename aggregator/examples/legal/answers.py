@@ -1,4 +1,4 @@
-"""What the three tools answer. Law: every answer and every item in it names its source and the date of its data."""
+"""Answers of the three tools. Law: every answer and every item in it names its source and the date of its data."""
 
 from datetime import date
 from typing import Literal
@@ -7,14 +7,14 @@ from pydantic import BaseModel, Field
 
 
 class Attributed(BaseModel):
-    """Something with a source."""
+    """An answer or item with a source."""
 
     source: str = Field(description="资料来源")
     updated_at: date = Field(description="资料更新日期（ISO 8601）")
 
 
 class SearchAnswer(Attributed):
-    """What every search answers besides its items."""
+    """The fields of every search besides its items."""
 
     query: str = Field(description="实际检索的关键词")
     total: int = Field(description="命中总数，可能多于返回条数")

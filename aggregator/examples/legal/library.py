@@ -59,7 +59,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Everything the server can answer from."""
+    """The whole data of the example."""
 
     articles: tuple[Article, ...]
     cases: tuple[Case, ...]

@@ -28,7 +28,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one search gave. `exact`: every piece of the query occurs as written; otherwise only parts of it do."""
+    """The hits of one search. `exact`: every piece of the query occurs as written; otherwise only parts of it do."""
 
     hits: list[Hit]
     total: int

@@ -47,7 +47,7 @@ def phrases(pieces: Iterable[str], joiner: str) -> str:
 
 
 def snippet(text: str, pieces: list[str], width: int = 60) -> str:
-    """At most `width` characters of `text` round the densest matches, each match in 【】."""
+    """Return at most `width` characters of `text` round the densest matches, each match in 【】."""
     flat = text.replace("\n", " ")
     spans = _spans(fold(flat), pieces) or _spans(fold(flat), pairs(pieces))
     if not spans:
@@ -64,7 +64,7 @@ def snippet(text: str, pieces: list[str], width: int = 60) -> str:
 
 
 def _spans(folded: str, pieces: Iterable[str]) -> list[tuple[int, int]]:
-    """Where the pieces stand, in order, overlapping ones merged."""
+    """Return the positions of the pieces in order, overlapping ones merged."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(m.span() for piece in pieces for m in re.finditer(re.escape(piece), folded)):
         if merged and start < merged[-1][1]:

@@ -1,7 +1,7 @@
-"""How many calls each conversation has made here.
+"""Counts of the calls that each conversation has made through `/v1`.
 
-What counts is what was sent to an upstream, as with the limits of the policies: a call that was refused, or waits for
-a person, may be put right and made again. A loop of refused calls costs nobody but the caller.
+Calls that were sent to an upstream count, as with the limits of the policies: one that was refused, or waits for an
+approval, may be corrected and made again.
 """
 
 from typing import Final
@@ -9,12 +9,12 @@ from typing import Final
 from aggregator.domain.lru import LruCache
 
 KEPT: Final = 100_000
-# Seconds after its last call that a conversation is taken for over.
+# Seconds after its last call after which a conversation counts as over.
 OVER_AFTER: Final = 24 * 3600.0
 
 
 class CallCount:
-    """The calls of one conversation."""
+    """The number of calls of one conversation, and the time of the last, in seconds of a monotonic clock."""
 
     __slots__ = ("last", "made")
 
@@ -23,19 +23,19 @@ class CallCount:
         self.last = 0.0
 
     def take(self, most: int | None) -> bool:
-        """Count one more call, unless there were `most`."""
+        """Count one more call and return True, unless `most` were made."""
         if most is not None and self.made >= most:
             return False
         self.made += 1
         return True
 
     def give_back(self) -> None:
-        """A call that was counted was not sent."""
+        """Take back one call that was counted but not sent."""
         self.made -= 1
 
 
 class Conversations:
-    """By agent and name; the one not heard of for longest is forgotten first."""
+    """A bounded map of counts, by agent and conversation; the least recently used count is dropped first."""
 
     def __init__(self) -> None:
         self._counts: LruCache[tuple[str, str], CallCount] = LruCache(KEPT)
@@ -44,7 +44,7 @@ class Conversations:
         return len(self._counts)
 
     def count(self, agent_id: str, conversation: str | None, now: float) -> CallCount:
-        """The count of a conversation; one without a name is this request alone. `now` is monotonic, in seconds."""
+        """Return the count of a conversation; None is a conversation of one request. `now` is monotonic, in seconds."""
         if conversation is None:
             return CallCount()
         key = (agent_id, conversation)

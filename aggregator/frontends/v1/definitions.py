@@ -1,4 +1,4 @@
-"""Tools in the forms that model APIs take: MCP's own, OpenAI's, Anthropic's; and a short one, in words."""
+"""Tools in the forms of model APIs: MCP, OpenAI, Anthropic; and a short form in words."""
 
 import re
 from typing import Any, Final
@@ -26,16 +26,16 @@ _AROUND: Final = 5
 
 
 class NotPortable(Exception):
-    """The API would refuse the tool, and every other of the same request with it; says why."""
+    """A tool that a model API would refuse, together with the whole request."""
 
 
 def mcp(tool: ToolRecord, style: Style) -> dict[str, Any]:
-    """The definition as `tools/list` has it: whole, unknown fields included."""
+    """Return the whole definition as `tools/list` has it, with unknown fields."""
     return {**tool.definition, "name": tool.listed[style]}
 
 
 def openai(tool: ToolRecord) -> dict[str, Any]:
-    """A tool of OpenAI's Chat Completions, and of all that speak as they do; the name as `server__tool`."""
+    """Return a tool of OpenAI's Chat Completions and compatible APIs, named as `server__tool`."""
     schema, rules = _portable(tool)
     function: dict[str, Any] = {"name": tool.listed["compatible"]}
     if said := _description(tool, rules, OPENAI_DESCRIPTION):
@@ -44,7 +44,7 @@ def openai(tool: ToolRecord) -> dict[str, Any]:
 
 
 def anthropic(tool: ToolRecord) -> dict[str, Any]:
-    """A tool of Anthropic's Messages; the name as `server__tool`.
+    """Return a tool of Anthropic's Messages API, named as `server__tool`.
 
     Raises:
         Unfit: a parameter has a name that Anthropic does not take.
@@ -60,7 +60,7 @@ def anthropic(tool: ToolRecord) -> dict[str, Any]:
 
 
 def short(tool: ToolRecord, language: Language) -> dict[str, Any]:
-    """Name, description and the main parameters in words: `{"params": ["city: 城市名"]}`; some 200 columns."""
+    """Return name, description and the main parameters in words (`"city: 城市名"`), in some 200 columns."""
     text = summary(tool.definition, _SHORT_DESCRIPTION, language)
     room = _SHORT - columns(text)
     shown: list[str] = []
@@ -74,7 +74,7 @@ def short(tool: ToolRecord, language: Language) -> dict[str, Any]:
 
 
 def short_whole(tool: ToolRecord) -> dict[str, Any]:
-    """The same with the whole description and schema, for when the call is certain."""
+    """Return name, whole description and whole schema, for a call that is certain."""
     said = tool.definition.get("description")
     text = said if isinstance(said, str) else ""
     return {"name": shown_name(tool), "description": text, "parameters": tool.definition["inputSchema"]}
@@ -85,7 +85,7 @@ def _portable(tool: ToolRecord) -> PortableSchema:
 
 
 def _description(tool: ToolRecord, rules: tuple[str, ...], limit: int | None) -> str:
-    """What the tool says of itself, or its title; then the rules, which are never cut away for it."""
+    """Return the description of a tool, or its title, and below it the rules, which are never truncated for it."""
     said = tool.definition.get("description")
     if not isinstance(said, str) or not said.strip():
         title = tool.definition.get("title")

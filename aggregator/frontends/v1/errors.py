@@ -1,8 +1,11 @@
-"""What is wrong with a request as such: it names the field, and nothing of the request is done."""
+"""Errors of requests to `/v1`."""
 
 
 class BadRequest(Exception):
-    """`field` is a path into the body (`tool_calls[2].id`), a parameter of the query, or empty for the whole."""
+    """A request that is malformed, so that nothing of it is done.
+
+    `field` is a path into the body (`tool_calls[2].id`), a parameter of the query, or empty for the whole request.
+    """
 
     def __init__(self, field: str, message: str, status: int = 400) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The calls of one request: side by side, each ending for itself, none more than the conversation may make."""
+"""Run the calls of one request concurrently, within the limit of the conversation."""
 
 import asyncio
 import logging
@@ -25,9 +25,9 @@ from aggregator.gateway.meta.registry import META_TOOLS
 
 log = logging.getLogger(__name__)
 
-# After these nothing was sent to an upstream.
+# Error codes of calls of which nothing was sent to an upstream.
 _NOT_SENT: Final = frozenset({*STATUSES, "schema_unusable", "check_cut", "upstream_unavailable", "upstream_busy"})
-# Nor is anything for a look at the catalog.
+# Meta tools that only read the catalog.
 _LOOKS: Final = frozenset(META_TOOLS) - {CALL}
 
 Travel = Callable[[CallRecord], Awaitable[dict[str, Any]]]
@@ -36,7 +36,7 @@ _BLAME: Final = Blame("v1.max_calls_per_conversation", None)
 
 
 class CallRunner:
-    """`most` is how many calls a conversation may make; None for any number."""
+    """A runner of calls; a conversation may make `most` of them, any number for None."""
 
     def __init__(self, gateway: Dispatcher, most: int | None) -> None:
         self._gateway = gateway
@@ -44,72 +44,70 @@ class CallRunner:
         self._conversations = Conversations()
 
     async def run(
-        self, order: CallBatch, principal: Principal, headers: Mapping[str, Sequence[str]]
+        self, batch: CallBatch, principal: Principal, headers: Mapping[str, Sequence[str]]
     ) -> list[CallOutcome]:
-        """Every call of an order, in order, whatever becomes of it. `headers` say for whom it is, and its trace."""
-        count = self._conversations.count(principal.agent_id, order.conversation, asyncio.get_running_loop().time())
-        # The modern era: no handshake, and results whole.
+        """Run the calls of a batch and return their outcomes in order; `headers` may name the trace."""
+        count = self._conversations.count(principal.agent_id, batch.conversation, asyncio.get_running_loop().time())
+        # The modern era: no handshake, and whole results.
         meta: dict[str, Any] = {META_VERSION: LATEST_MODERN, META_CLIENT_CAPABILITIES: {}}
-        if order.conversation is not None:
-            meta[CONVERSATION_KEY] = order.conversation
+        if batch.conversation is not None:
+            meta[CONVERSATION_KEY] = batch.conversation
         meta = with_context({"_meta": meta}, headers)["_meta"]
-        names: Style = "canonical" if order.form == "single" else "compatible"
+        names: Style = "canonical" if batch.form == "single" else "compatible"
         async with Tasks("the calls of a request") as tasks:
-            running = [
-                tasks.start(self._one(wanted, Host("v1", names, principal), meta, count)) for wanted in order.calls
-            ]
+            running = [tasks.start(self._one(call, Host("v1", names, principal), meta, count)) for call in batch.calls]
             return [await one for one in running]
 
-    async def _one(self, wanted: ParsedCall, host: Host, meta: Mapping[str, Any], count: CallCount) -> CallOutcome:
-        params = {"name": wanted.name, "arguments": wanted.arguments, "_meta": dict(meta)}
-        if wanted.name in _LOOKS:
-            return await self._made(wanted, host, params)
+    async def _one(self, call: ParsedCall, host: Host, meta: Mapping[str, Any], count: CallCount) -> CallOutcome:
+        params = {"name": call.name, "arguments": call.arguments, "_meta": dict(meta)}
+        if call.name in _LOOKS:
+            return await self._made(call, host, params)
         if not count.take(self._most):
-            return await self._over(wanted, host, params)
-        outcome = await self._made(wanted, host, params)
+            return await self._over(call, host, params)
+        outcome = await self._made(call, host, params)
         if outcome.code in _NOT_SENT:
             count.give_back()
         return outcome
 
-    async def _made(self, wanted: ParsedCall, host: Host, params: dict[str, Any]) -> CallOutcome:
+    async def _made(self, call: ParsedCall, host: Host, params: dict[str, Any]) -> CallOutcome:
         try:
-            if wanted.fault is not None:
-                return await self._refused(wanted, host, params, self._unreadable(wanted, host))
+            if call.fault is not None:
+                return await self._refused(call, host, params, self._unreadable(call, host))
             result = await self._gateway.answer(host, "tools/call", params, BatchChannel(0))
-            return await for_each(result.get("content"), of_result, wanted, result)
+            return await for_each(result.get("content"), of_result, call, result)
         except (UnknownTool, UpstreamRpcError) as error:
-            return of_error(wanted, error)
+            return of_error(call, error)
         except HostError as error:
-            return of_result(wanted, BadArguments(wanted.name, error.message).to_result())
+            return of_result(call, BadArguments(call.name, error.message).to_result())
         except RpcError as error:
-            return of_error(wanted, error)
+            return of_error(call, error)
         except Exception as error:
-            log.exception("a call of %r failed", wanted.name)
-            return of_error(wanted, error)
+            log.exception("a call of %r failed", call.name)
+            return of_error(call, error)
 
-    async def _over(self, wanted: ParsedCall, host: Host, params: dict[str, Any]) -> CallOutcome:
-        """One call more than a conversation may make."""
+    async def _over(self, call: ParsedCall, host: Host, params: dict[str, Any]) -> CallOutcome:
+        """Refuse a call beyond the limit of the conversation."""
         said = (
-            f"{wanted.name} was not called: at most {self._most} calls are allowed in one conversation here. "
+            f"{call.name} was not called: at most {self._most} calls are allowed in one conversation here. "
             "Answer with what is known."
         )
-        over = OverLimit(wanted.name, said, blame=_BLAME, limit="per_conversation", most=self._most)
+        over = OverLimit(call.name, said, blame=_BLAME, limit="per_conversation", most=self._most)
 
         async def refuse(record: CallRecord) -> dict[str, Any]:
             raise over
 
-        return await self._refused(wanted, host, params, refuse)
+        return await self._refused(call, host, params, refuse)
 
-    def _unreadable(self, wanted: ParsedCall, host: Host) -> Travel:
-        """A call whose arguments nobody can read, if there is such a tool at all."""
+    def _unreadable(self, call: ParsedCall, host: Host) -> Travel:
+        """Return a step that refuses a call with unreadable arguments, if there is such a tool at all."""
 
         async def refuse(record: CallRecord) -> dict[str, Any]:
-            meant = await self._gateway.find(host.principal, wanted.name) if wanted.name not in META_TOOLS else None
-            raise BadArguments(wanted.name, f"{wanted.name} was not called: {wanted.fault}.", meant=meant)
+            meant = await self._gateway.find(host.principal, call.name) if call.name not in META_TOOLS else None
+            raise BadArguments(call.name, f"{call.name} was not called: {call.fault}.", meant=meant)
 
         return refuse
 
-    async def _refused(self, wanted: ParsedCall, host: Host, params: dict[str, Any], refuse: Travel) -> CallOutcome:
-        """A call that is not made, on record like every other."""
+    async def _refused(self, call: ParsedCall, host: Host, params: dict[str, Any], refuse: Travel) -> CallOutcome:
+        """Record a call that is refused, like every other call."""
         asked = ToolCall(host.principal, params, LATEST_MODERN, host.style, params["_meta"].get(CONVERSATION_KEY))
-        return of_result(wanted, await self._gateway.journal.follow(asked, host, refuse))
+        return of_result(call, await self._gateway.journal.follow(asked, host, refuse))

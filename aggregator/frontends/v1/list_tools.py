@@ -1,8 +1,8 @@
-"""Tools as `GET /v1/tools` answers them: texts for a prompt or definitions for a model API, as many as fit."""
+"""Render tools for `GET /v1/tools`: texts for a prompt or definitions for a model API, as many as fit."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from aggregator.catalog.describe.levels import LABELS, level1, level2, level3, shown_name
 from aggregator.catalog.describe.tokens import estimate
@@ -13,24 +13,33 @@ from aggregator.frontends.v1.definitions import NotPortable, anthropic, mcp, ope
 from aggregator.frontends.v1.parse_query import ToolsQuestion
 from aggregator.wire.codec import Raw, encode
 
-# Writing a tool takes up to half a millisecond: this many in a row do not hold up everybody else.
+# Rendering a tool takes up to half a millisecond; after so many, other tasks have a turn.
 _AT_A_TIME: Final = 10
 
-Write = Callable[[ToolRecord], tuple[str, Any]]
-"""What a model is to read of a tool, and what the answer's list holds for it."""
+
+class ToolWriter(Protocol):
+    """A function that renders a tool: the text that a model would read, and the item for the answer's list."""
+
+    def __call__(self, tool: ToolRecord, /) -> tuple[str, Any]: ...
 
 
-async def shown(
+class SourceLookup(Protocol):
+    """A function that returns the kind of server that a tool is from."""
+
+    def __call__(self, tool: ToolRecord, /) -> Literal["local", "mcp"]: ...
+
+
+async def tools_body(
     question: ToolsQuestion,
     tools: Sequence[ToolRecord],
     style: Style,
-    source: Callable[[ToolRecord], Literal["local", "mcp"]],
+    source: SourceLookup,
     match: IntentMatch | None = None,
 ) -> dict[str, Any]:
-    """The first tools, whole, as many as fit; what they cost a model, and how many were left out for it.
+    """Return the body with as many whole tools as fit, their cost in tokens, and how many were left out.
 
-    `style` is how MCP definitions are named for this agent, `source` says what kind of server a tool is from, and
-    `match` is how a message led to the tools.
+    `style` is the spelling of names in MCP definitions, `source` returns the kind of server of a tool, and `match` is
+    how a message led to the tools.
     """
     write = _writer(question, style, source)
     items: list[Any] = []
@@ -44,7 +53,7 @@ async def shown(
         except NotPortable as problem:
             unfit.append({"name": shown_name(tool), "reason": str(problem)})
             continue
-        # One more for the line break between two.
+        # One more token for the line break between two.
         cost = estimate(text) + (1 if items else 0)
         if question.max_tokens is not None and tokens + cost > question.max_tokens:
             break
@@ -56,8 +65,8 @@ async def shown(
     return {**body, "unfit": unfit} if unfit else body
 
 
-def intent_answer(match: IntentMatch) -> dict[str, Any]:
-    """The whole answer about one message; an empty snippet where nothing is to be injected."""
+def intent_body(match: IntentMatch) -> dict[str, Any]:
+    """Return the body about one message; the snippet is empty where the message asks for no tool."""
     text = snippet(match) if match.tools else ""
     names = [shown_name(tool) for tool in match.tools]
     return {**_matched(match), "tools": names, "snippet": text, "tokens": estimate(text)}
@@ -67,7 +76,7 @@ def _matched(match: IntentMatch) -> dict[str, Any]:
     return {"intent": match.intent, "rule": match.rule, "matched": match.matched, "server": match.server}
 
 
-def _writer(question: ToolsQuestion, style: Style, source: Callable[[ToolRecord], Literal["local", "mcp"]]) -> Write:
+def _writer(question: ToolsQuestion, style: Style, source: SourceLookup) -> ToolWriter:
     if question.texts:
         return _text_writer(question, source)
     match question.format:
@@ -80,7 +89,7 @@ def _writer(question: ToolsQuestion, style: Style, source: Callable[[ToolRecord]
     return _defined(lambda tool: mcp(tool, style))
 
 
-def _defined(define: Callable[[ToolRecord], Mapping[str, Any]]) -> Write:
+def _defined(define: Callable[[ToolRecord], Mapping[str, Any]]) -> ToolWriter:
     def write(tool: ToolRecord) -> tuple[str, Any]:
         data = encode(define(tool))
         return data.decode("utf-8", "replace"), Raw(data)
@@ -88,7 +97,7 @@ def _defined(define: Callable[[ToolRecord], Mapping[str, Any]]) -> Write:
     return write
 
 
-def _text_writer(question: ToolsQuestion, source: Callable[[ToolRecord], Literal["local", "mcp"]]) -> Write:
+def _text_writer(question: ToolsQuestion, source: SourceLookup) -> ToolWriter:
     label = question.label or (LABELS[question.language] if question.format is not None else "")
     render: Mapping[int, Callable[[ToolRecord], str]] = {
         1: lambda tool: level1(tool, label=label, language=question.language),

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of `/v1`. The tests hold every answer they get to it."""
+"""The OpenAPI 3.1 document of `/v1`; the tests validate every answer against it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -41,7 +41,7 @@ _POSTED: Final[Mapping[str, Part]] = {
 
 
 def document(config: V1Config, public_url: str | None = None) -> dict[str, Any]:
-    """The document as it is for this configuration; `public_url` is where hosts find it, if that is configured."""
+    """Return the document for a configuration; `public_url` is the configured address of the aggregator, if any."""
     limit = config.max_calls_per_conversation
     allowed = (
         f"at most {limit} to an upstream in one conversation" if limit is not None else "any number in one conversation"
@@ -49,7 +49,7 @@ def document(config: V1Config, public_url: str | None = None) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "Aggregator, agent doors",
+            "title": "Aggregator, HTTP API for agents",
             "version": __version__,
             "description": "Tools of many MCP servers for applications that do not speak MCP: which there are, which a "
             "message asks for, and calls of them. An agent sees what it may call, and nothing else.",

@@ -1,7 +1,7 @@
-"""The calls in a request, in whatever form the model's answer has them: it can be posted as it came.
+"""Parse the calls in a request, in any form that a model's answer has them.
 
-Law: what the application got wrong (no id, the same id twice, no list) is a fault of the request; what the model got
-wrong (arguments that are no JSON) is a fault of that call alone, which the model is told.
+Law: a mistake of the application (no id, a repeated id, no list) is a fault of the request; a mistake of the model
+(arguments that are no JSON) is a fault of that call alone, which the model is told.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ LONGEST_ID: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class ParsedCall:
-    """One call. `fault` says why its arguments, which are then as they came, are no object."""
+    """One call. `fault` says why `arguments` is not an object; they are as received then."""
 
     name: str
     arguments: Any = field(default_factory=dict)
@@ -30,22 +30,22 @@ class ParsedCall:
 
 @dataclass(frozen=True, slots=True)
 class CallBatch:
-    """What one request asks for: at least one call, in order."""
+    """The calls of one request, at least one, in their order."""
 
     form: Form
     calls: tuple[ParsedCall, ...]
     conversation: str | None
 
 
-def read_order(body: Any, most: int, conversation: str | None = None) -> CallBatch:
-    """The calls of a body; `conversation` is what a header says, and the body has the last word.
+def read_calls(body: Any, most: int, conversation: str | None = None) -> CallBatch:
+    """Return the calls of a body; its conversation goes before `conversation`, that of the header.
 
     Raises:
         BadRequest: it is not one of the forms, or has more than `most` calls.
     """
     if not isinstance(body, dict):
         raise BadRequest("", "The body must be a JSON object.")
-    # A `content` that is a text or null stands beside `tool_calls` in an assistant's message.
+    # In an assistant's message, `content` beside `tool_calls` is a text or null.
     given = [key for key in _FORMS if body.get(key) is not None and (key != "content" or isinstance(body[key], list))]
     if len(given) != 1:
         known = "`tool_call`, `tool_calls` or `content` (a list with `tool_use` blocks)"
@@ -67,7 +67,7 @@ def read_order(body: Any, most: int, conversation: str | None = None) -> CallBat
 
 
 def _calls(key: str, value: Any) -> list[tuple[str, ParsedCall]]:
-    """Each with its path in the body."""
+    """Return each call with its path in the body."""
     if key == "tool_call":
         return [(key, _call(value, key))]
     if not isinstance(value, list):
@@ -80,7 +80,7 @@ def _calls(key: str, value: Any) -> list[tuple[str, ParsedCall]]:
 
 
 def _call(item: Any, path: str) -> ParsedCall:
-    """A call as OpenAI writes it, or a bare `{name, arguments}`."""
+    """Return a call in OpenAI's form, or a bare `{name, arguments}`."""
     if not isinstance(item, dict):
         raise BadRequest(path, f"`{path}` must be an object.")
     if "function" in item:
@@ -109,10 +109,10 @@ def _made(holder: Mapping[str, Any], path: str, key: str, call_id: str | None) -
 
 
 def _text(holder: Mapping[str, Any], key: str, path: str, longest: int | None = LONGEST_ID) -> str:
-    """A text that must be there and say something.
+    """Return a required text that is not empty.
 
     Raises:
-        BadRequest: it is not.
+        BadRequest: the text is missing, empty or too long.
     """
     value = holder.get(key)
     if not isinstance(value, str) or not value:

@@ -1,4 +1,4 @@
-"""What `GET /v1/tools` and `POST /v1/intent` are asked, read and checked against the parameters as documented."""
+"""Parse the parameters of `GET /v1/tools` and `POST /v1/intent`, as they are documented."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _COUNT: Final = {"type": "integer", "minimum": 1}
 _LANGUAGE: Final = {"type": "string", "enum": ["en", "zh"]}
 _LABEL: Final = {"type": "string", "maxLength": 20}
 
-# Name -> JSON Schema with a description; both the reader below and the OpenAPI document go by it.
+# Name -> JSON Schema with a description; the parser below and the OpenAPI document are both made of it.
 PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "query": {
         "type": "string",
@@ -65,7 +65,7 @@ INTENT_FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolsQuestion:
-    """Which tools, and how they are written."""
+    """The parsed query of `GET /v1/tools`: the tools that are meant, and their format."""
 
     query: str | None
     message: str | None
@@ -79,15 +79,15 @@ class ToolsQuestion:
 
     @property
     def texts(self) -> bool:
-        """Whether texts are asked for, not definitions."""
+        """Return whether texts are wanted, not definitions."""
         return self.format is None or (self.format == "seed" and self.level == 1)
 
 
 def read_tools_question(query: str) -> ToolsQuestion:
-    """The parameters of a query string.
+    """Parse a query string.
 
     Raises:
-        BadRequest: one is unknown, there twice, not as documented, or does not go with another.
+        BadRequest: a parameter is unknown, repeated, not as documented, or contradicts another.
     """
     given = _parameters(query)
     form, level = given.get("format"), given.get("level")
@@ -115,7 +115,7 @@ def read_tools_question(query: str) -> ToolsQuestion:
 
 
 def read_intent(body: Any) -> tuple[str, int]:
-    """The message, and how many tools at most.
+    """Return the message of a body, and the most tools to return.
 
     Raises:
         BadRequest: a field is missing or not as documented.
@@ -134,7 +134,7 @@ def read_intent(body: Any) -> tuple[str, int]:
 
 
 def _parameters(query: str) -> dict[str, Any]:
-    """By name and type; an empty text is as good as none."""
+    """Return the parameters by name, converted to their types; empty ones are left out."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_FIELDS_AT_MOST)
     except ValueError:

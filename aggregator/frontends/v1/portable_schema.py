@@ -1,8 +1,8 @@
-"""An input schema in the form that the OpenAI and Anthropic APIs take: one they do not take costs the whole request.
+"""An input schema in the form that the OpenAI and Anthropic APIs accept; any other fails the whole request.
 
-At the top they want a plain object: none of `allOf`, `anyOf`, `oneOf`, `not`, `enum`, `const`, `$ref`. What can be
-moved into `properties` and `required` is moved, the rest is said in words. The form is a guide for the model: the
-gateway holds each call to the schema itself.
+At the top they want a plain object: none of `allOf`, `anyOf`, `oneOf`, `not`, `enum`, `const`, `$ref`. These are moved
+into `properties` and `required` as far as possible, and the rest is told in sentences. The form is a guide for the
+model: the gateway validates each call against the schema itself.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,12 +16,12 @@ from aggregator.wire.codec import decode, encode
 
 _RULE_LENGTH: Final = 240
 _ALTERNATIVES: Final = 6
-# More parts than this are not put together one by one.
+# The most subschemas that are merged one by one.
 _PARTS: Final = 60
 _ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples", "$comment", "deprecated"})
-# A part with references of its own is not taken apart: they would lead elsewhere.
+# Keywords of a subschema with a reference scope of its own: taken apart, its references would change their targets.
 _OWN_ROOM: Final = frozenset({"$id", "$anchor", "$defs", "definitions", "$schema"})
-# Two bounds of one kind: the narrower one is both.
+# Bounds of which the narrower of two implies the other.
 _NARROWER: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
@@ -29,19 +29,19 @@ _NARROWER: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 _AT_NO_TOP: Final = frozenset(
     {"properties", "required", "allOf", "anyOf", "oneOf", "$ref", "minProperties", "maxProperties"}
 )
-# These mean the same beside whatever else is said of one value.
+# Keywords whose meaning does not depend on their neighbours.
 _ALONE: Final = frozenset({*_NARROWER, *_ANNOTATIONS, "type", "enum", "pattern", "format", "multipleOf", "uniqueItems"})
 
 
 class PortableSchema(NamedTuple):
-    """`schema` is a plain object; `rules` are sentences for what it cannot say."""
+    """A schema in the accepted form: `schema` is a plain object, `rules` are sentences for what it cannot express."""
 
     schema: dict[str, Any]
     rules: tuple[str, ...]
 
 
 def portable(schema: Mapping[str, Any]) -> PortableSchema:
-    """The schema as a plain object with `properties`, every array with `items`, and the rules that are left."""
+    """Return the schema as a plain object with `properties`, every array with `items`, and the rules that are left."""
     copy: dict[str, Any] = decode(encode(schema), inf)
     flat = _Flat(copy)
     flat.hold(copy, first=True)
@@ -53,7 +53,7 @@ def portable(schema: Mapping[str, Any]) -> PortableSchema:
 
 
 class _Flat:
-    """`hold` takes one schema after another that the arguments fit, `settle` the choices among them."""
+    """A plain object schema under construction: `hold` adds a schema that the arguments fit, `settle` the choices."""
 
     def __init__(self, whole: Mapping[str, Any]) -> None:
         self._whole = whole
@@ -65,13 +65,13 @@ class _Flat:
         self.rules: list[str] = []
 
     def hold(self, schema: Any, *, first: bool = False) -> None:
-        """One more schema; `first` is the tool's own, whose words and definitions are kept."""
+        """Add a schema; `first` is the tool's own, whose annotations and definitions are kept."""
         self._left -= 1
         if not isinstance(schema, Mapping) or self._left < 0 or (not first and not _OWN_ROOM.isdisjoint(schema)):
             self._say("The arguments also fit", schema)
             return
         rest: dict[str, Any] = {}
-        # What it refers to last: it may speak of the schema's own properties.
+        # References last: their targets may restrict the schema's own properties.
         for key, value in sorted(schema.items(), key=lambda item: item[0] in ("allOf", "$ref")):
             match key, value:
                 case "properties", Mapping():
@@ -91,7 +91,7 @@ class _Flat:
                 case (("enum" | "const" | "not"), _):
                     self._say("The arguments also fit", {key: value})
                 case _ if key in _AT_NO_TOP:
-                    # Not what the keyword takes: it says nothing.
+                    # A value of the wrong type, which the keyword ignores.
                     pass
                 case _ if first:
                     self.top.setdefault(key, value)
@@ -101,14 +101,14 @@ class _Flat:
             self._say("The arguments also fit", rest)
 
     def _restrict(self, name: str, part: Any, *, first: bool) -> None:
-        """A property; one that the tool's own schema does not have is what that says of others."""
+        """Restrict a property; one that the tool's own schema lacks falls under its `additionalProperties`."""
         others = True if first else self._whole.get("additionalProperties", True)
         known = self._properties.get(name, others)
         if known is not False:
             self._properties[name] = _both(known, part)
 
     def settle(self) -> None:
-        """Show what any of a choice may hold, require what all of it require, and say the rest."""
+        """Add the properties of any branch, require what all branches require, and put the rest into rules."""
         for keyword, branches in self._choices:
             known = [branch for branch in branches if isinstance(branch, Mapping)]
             variants: dict[str, list[Any]] = {}
@@ -130,7 +130,7 @@ class _Flat:
             self.top["required"] = list(self._required)
 
     def _shown(self, branch: Any) -> str:
-        """A branch as a model reads it best."""
+        """Return a branch as a signature, which models read best, or as JSON."""
         if not isinstance(branch, Mapping):
             return _short(branch)
         own = _mapping(branch.get("properties"))
@@ -143,7 +143,7 @@ class _Flat:
 
 
 def _both(one: Any, other: Any) -> Any:
-    """A schema of what fits both."""
+    """Return a schema of the values that fit both schemas."""
     if other in (True, {}) or one == other:
         return one
     if one in (True, {}):
@@ -165,12 +165,12 @@ def _both(one: Any, other: Any) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Equal as JSON has it: true is not 1."""
+    """Return whether two values are equal in JSON, where true is not 1."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _mend(node: dict[str, Any], root: Mapping[str, Any]) -> None:
-    """What costs the whole request: an array without `items`, a reference that leads nowhere (any more)."""
+    """Repair what fails the whole request: an array without `items`, a reference without a target."""
     kinds = node.get("type")
     if kinds == "array" or (isinstance(kinds, list) and "array" in kinds):
         node.setdefault("items", {})

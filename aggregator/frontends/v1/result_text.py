@@ -1,4 +1,4 @@
-"""A result of `tools/call` as the text of a message: what is text as it is, everything else by what it is."""
+"""Render a result of `tools/call` as the text of a message: texts unchanged, other content described."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,9 +7,9 @@ from aggregator.wire.codec import TooDeep, encode
 
 
 def as_text(result: Mapping[str, Any]) -> str:
-    """The text blocks and embedded texts, a line for each block that is none, in order.
+    """Return the text blocks and embedded texts in order, with one line for each other block.
 
-    Structured content stands in for the text where there is none: with text it only repeats it (S/server/tools).
+    Structured content counts where there is no text: beside text it only repeats that (S/server/tools).
     """
     blocks = result.get("content")
     parts = [part for block in blocks if (part := _part(block)) is not None] if isinstance(blocks, list) else []
@@ -20,7 +20,7 @@ def as_text(result: Mapping[str, Any]) -> str:
 
 
 def as_json(value: Any) -> str:
-    """One JSON text, whatever it is that a server sent."""
+    """Return any value of a server as JSON text."""
     try:
         return encode(value).decode("utf-8", "replace")
     except TooDeep:
@@ -28,7 +28,7 @@ def as_json(value: Any) -> str:
 
 
 def _part(block: Any) -> tuple[str, bool] | None:
-    """A block as text, and whether that is its own; None for what is no block."""
+    """Return a block as text, and whether the text is the server's own; None for what is no block."""
     if not isinstance(block, Mapping):
         return None
     kind, text = block.get("type"), block.get("text")
@@ -43,7 +43,7 @@ def _part(block: Any) -> tuple[str, bool] | None:
 
 
 def _placeholder(kind: str, block: Mapping[str, Any]) -> str:
-    """`[image: image/png, 1024 bytes]`."""
+    """Return a description such as `[image: image/png, 1024 bytes]`."""
     return f"[{kind}: {', '.join(_facts(block))}]" if any(_facts(block)) else f"[{kind}]"
 
 
@@ -55,7 +55,7 @@ def _facts(block: Mapping[str, Any]) -> Iterator[str]:
     size = block.get("size")
     data = block.get("data", block.get("blob"))
     if isinstance(data, str):
-        # Base64: four characters for three bytes, less the padding.
+        # Base64 has four characters for three bytes, less the padding.
         size = len(data) * 3 // 4 - data[-2:].count("=")
     if isinstance(size, int) and not isinstance(size, bool):
         yield f"{size} bytes"

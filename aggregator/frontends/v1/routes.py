@@ -1,12 +1,10 @@
-"""`/v1`: a table of routes. Each takes a request whose sender is known, and makes a status and a body of it."""
+"""The routes of `/v1`: each takes a request of a known principal and returns a status and a body."""
 
 import asyncio
 import logging
-import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pkgutil import resolve_name
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aggregator.config.servers.names import source_of
 from aggregator.config.settings import V1Config
@@ -15,7 +13,7 @@ from aggregator.domain.principal import Principal
 from aggregator.frontends.v1.errors import BadRequest
 from aggregator.frontends.v1.execute import CallRunner
 from aggregator.frontends.v1.openapi import document
-from aggregator.frontends.v1.parse_calls import LONGEST_ID, read_order
+from aggregator.frontends.v1.parse_calls import LONGEST_ID, read_calls
 from aggregator.frontends.v1.parse_query import read_intent, read_tools_question
 from aggregator.frontends.v1.render_results import answer, retry_after
 from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused
@@ -31,13 +29,13 @@ log = logging.getLogger(__name__)
 
 V1_PATH: Final = "/v1"
 CONVERSATION_HEADER: Final = "x-conversation-id"
-# How many tools a message is matched with if nobody says.
+# The most tools for a message, unless the request says how many.
 _MATCHED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class V1Request:
-    """`body` is what was posted, as JSON; None for a GET."""
+    """A request of a known principal; `body` is the posted JSON value, None for a GET."""
 
     principal: Principal
     scope: Scope
@@ -46,7 +44,7 @@ class V1Request:
 
 @dataclass(frozen=True, slots=True)
 class V1Response:
-    """`body` is written as JSON."""
+    """A response; `body` is written as JSON."""
 
     status: int
     body: Mapping[str, Any]
@@ -54,7 +52,7 @@ class V1Response:
 
 
 class V1Frontend:
-    """ASGI for the paths in `ROUTES`."""
+    """An ASGI application for the paths in `ROUTES`."""
 
     def __init__(self, gateway: Dispatcher, config: V1Config, bounds: BodyLimits, public_url: str | None) -> None:
         self._gateway = gateway
@@ -62,9 +60,10 @@ class V1Frontend:
         self._most_calls = config.max_calls_per_request
         self._caller = CallRunner(gateway, config.max_calls_per_conversation)
         self._document = document(config, public_url)
+        self._texts_loaded = False
 
     async def serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI, for a request whose sender is known."""
+        """Serve one ASGI request of a known principal."""
         method, route = ROUTES[scope["path"].rstrip("/")]
         if scope["method"] != method:
             said = f"This is asked with {method}."
@@ -89,7 +88,7 @@ class V1Frontend:
         async with Tasks("a request of /v1") as tasks:
             work = tasks.start(self._reply(route, V1Request(principal, scope, body)))
             gone = tasks.start(_gone(receive))
-            # Nobody waits for the answer any more: leaving cancels the calls.
+            # The client has disconnected: leaving the block cancels the calls.
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 reply: V1Response = await work
@@ -124,21 +123,30 @@ class V1Frontend:
             found = await gateway.tools(principal, query=question.query, server=question.server, limit=question.limit)
             if not found and question.server is not None:
                 _check_server(question.server, await gateway.servers(principal))
-        write = await _loaded("aggregator.frontends.v1.list_tools:shown")
+        await self._load_texts()
+        from aggregator.frontends.v1.list_tools import tools_body
+
         style = gateway.views.of(principal).style("canonical")
-        return V1Response(200, await write(question, found, style, gateway.source, match))
+        return V1Response(200, await tools_body(question, found, style, gateway.source, match))
 
     async def intent(self, request: V1Request) -> V1Response:
         message, limit = read_intent(request.body)
         match = await self._gateway.match_intent(request.principal, message, limit)
-        write = await _loaded("aggregator.frontends.v1.list_tools:intent_answer")
-        return V1Response(200, write(match))
+        await self._load_texts()
+        from aggregator.frontends.v1.list_tools import intent_body
+
+        return V1Response(200, intent_body(match))
+
+    async def _load_texts(self) -> None:
+        if not self._texts_loaded:
+            await asyncio.to_thread(_import_texts)
+            self._texts_loaded = True
 
     async def tool_calls(self, request: V1Request) -> V1Response:
         headers = headers_of(request.scope)
-        order = read_order(request.body, self._most_calls, _conversation(headers))
-        outcomes = await self._caller.run(order, request.principal, headers)
-        status, body = answer(order, outcomes)
+        batch = read_calls(request.body, self._most_calls, _conversation(headers))
+        outcomes = await self._caller.run(batch, request.principal, headers)
+        status, body = answer(batch, outcomes)
         wait = retry_after(outcomes)
         return V1Response(status, body, {} if wait is None else {b"retry-after": b"%d" % wait})
 
@@ -149,7 +157,11 @@ class V1Frontend:
         return V1Response(200, self._document)
 
 
-Route = Callable[[V1Frontend, V1Request], Awaitable[V1Response]]
+class Route(Protocol):
+    """A method of the frontend that answers one request."""
+
+    def __call__(self, frontend: V1Frontend, request: V1Request, /) -> Awaitable[V1Response]: ...
+
 
 ROUTES: Final[Mapping[str, tuple[str, Route]]] = {
     f"{V1_PATH}/tools": ("GET", V1Frontend.tools),
@@ -164,12 +176,12 @@ _REFUSALS: Final = {400: "bad_request", 401: "unauthorized", 403: "forbidden", 4
 
 
 def refusal(refused: Refused) -> dict[str, Any]:
-    """The body for a request whose sender is not let in."""
+    """Return the body for a request that was refused for its credentials."""
     return failure(_REFUSALS.get(refused.status, "refused"), refused.reason)
 
 
 def failure(code: str, message: str, field: str = "") -> dict[str, Any]:
-    """The body for a request of which nothing was done."""
+    """Return the body for a request of which nothing was done."""
     error = {"code": code, "message": message}
     return {"error": {**error, "field": field} if field else error}
 
@@ -181,7 +193,7 @@ def _check_server(name: str, known: list[ServerSeen]) -> None:
 
 
 def _server(seen: ServerSeen) -> dict[str, Any]:
-    """A server as an agent may know it."""
+    """Return a server as its agents may see it."""
     config = seen.config
     return {
         "name": config.prefix or config.id,
@@ -193,18 +205,18 @@ def _server(seen: ServerSeen) -> dict[str, Any]:
     }
 
 
-async def _loaded(name: str) -> Any:
-    """What writes tools: it takes a moment to load, and the door does not wait for that when it opens."""
-    if name.partition(":")[0] in sys.modules:
-        return resolve_name(name)
-    return await asyncio.to_thread(resolve_name, name)
+def _import_texts() -> None:
+    """Import the texts of tools; a thread runs this, since their tables take some 40 ms."""
+    from aggregator.frontends.v1 import list_tools
+
+    assert list_tools
 
 
 def _conversation(headers: Mapping[str, Sequence[str]]) -> str | None:
-    """What the header says.
+    """Return the conversation that the header names, if it is there.
 
     Raises:
-        BadRequest: it is there twice, or too long.
+        BadRequest: the header is repeated or too long.
     """
     given = headers.get(CONVERSATION_HEADER, ())
     if len(given) > 1:

@@ -1,4 +1,4 @@
-"""The shapes of bodies in `/v1`, as JSON Schemas for its OpenAPI document. Answers are closed, requests are open."""
+"""JSON Schemas of the bodies in `/v1`, for its OpenAPI document. Those of answers are closed, of requests open."""
 
 from collections.abc import Mapping
 from typing import Any, Final, get_args
@@ -17,18 +17,18 @@ _COMPATIBLE: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}
 
 
 def ref(name: str) -> Schema:
-    """One of the named schemas."""
+    """Return a reference to one of the named schemas."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def answer(required: Schema, optional: Schema | None = None, said: str = "") -> Schema:
-    """An object with these properties and no others."""
+    """Return the schema of an object with these properties and no others."""
     closed = {**request(required, optional), "additionalProperties": False}
     return {**closed, "description": said} if said else closed
 
 
 def request(required: Schema, optional: Schema | None = None) -> Schema:
-    """An object with these properties and any others."""
+    """Return the schema of an object with these properties and any others."""
     return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
 
 
@@ -36,7 +36,7 @@ def _list(items: Schema, **more: Any) -> Schema:
     return {"type": "array", "items": items, **more}
 
 
-# What model APIs take as parameters: a plain object, no combination at its top.
+# The parameters that model APIs take: a plain object, no combination at its top.
 _COMBINATIONS: Final = ("allOf", "anyOf", "oneOf", "not", "enum", "const", "$ref")
 _PLAIN_OBJECT: Final[Schema] = {
     **request({"type": {"const": "object"}, "properties": {"type": "object"}}),
@@ -78,7 +78,7 @@ def _definitions(form: str, items: Schema) -> Schema:
 
 
 def schemas(most_calls: int) -> dict[str, Schema]:
-    """By name; `most_calls` is how many one request may carry."""
+    """Return the schemas by name; one request may carry `most_calls` calls."""
     calls = {"minItems": 1, "maxItems": most_calls}
     error = request({"code": {**_SAID, "description": f"Such as {', '.join(STATUSES)}, upstream_timeout."}})
     call_id = {"tool_call_id": {**_SAID, "description": "If the call had one."}}

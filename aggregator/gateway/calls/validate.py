@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.config.model import ServerConfig
@@ -13,7 +12,7 @@ from aggregator.domain.errors import Blame, CheckCut, Unverifiable
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views.views import tightened
 from aggregator.policy.rulebook import Tightening
-from aggregator.schemas.checks import ENGINE, SchemaChecks, UncompiledSchema
+from aggregator.schemas.checks import SchemaChecks, UncompiledSchema
 from aggregator.schemas.coerce import coerce
 from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.look_alikes import AT_ONCE, look_alikes
@@ -43,7 +42,6 @@ class Checker:
 
     async def prepare(self, tools: Iterable[ToolRecord]) -> None:
         """Compile ahead of the first calls, a tool at a time, and log what cannot be checked."""
-        await asyncio.to_thread(resolve_name, ENGINE)
         for name, notes in (await self._checks.prepare(tools)).items():
             for note in notes:
                 self._warn(name, note)

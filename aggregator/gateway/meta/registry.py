@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping
 from functools import cached_property, partial
-from pkgutil import resolve_name
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
@@ -23,15 +22,9 @@ from aggregator.wire.peer import Channel
 
 log = logging.getLogger(__name__)
 
-# In the order of the list. Imported by `load` after the start, since they need what renders tools.
-META_TOOLS: Final[Mapping[str, str]] = {
-    "search_tools": "aggregator.gateway.meta.search_tools:TOOL",
-    "describe_tools": "aggregator.gateway.meta.describe_tools:TOOL",
-    CALL: "aggregator.gateway.meta.call_tool:TOOL",
-    "list_servers": "aggregator.gateway.meta.list_servers:TOOL",
-    "match_intent": "aggregator.gateway.meta.match_intent:TOOL",
-}
-READ_TOOL: Final[Mapping[str, str]] = {READ: "aggregator.gateway.meta.call_tool:READ_TOOL"}
+# The names of the meta tools in the order of the list; READ is there only if the configuration says so.
+META_TOOLS: Final = ("search_tools", "describe_tools", CALL, "list_servers", "match_intent")
+
 
 # Models send numbers as strings, and one name in place of a list.
 _CONFIG: Final = ServerConfig(id=SOURCE, key=SOURCE, prefix=SOURCE, type="local", coerce=True)
@@ -39,11 +32,19 @@ _CONFIG: Final = ServerConfig(id=SOURCE, key=SOURCE, prefix=SOURCE, type="local"
 _NESTED: Final = 3
 
 
+def load_meta_tools() -> Mapping[str, MetaTool]:
+    """Import every meta tool and return them by name; the first call takes some 50 ms, which no start waits for."""
+    from aggregator.gateway.meta import call_tool, describe_tools, list_servers, match_intent, search_tools
+
+    tools = (search_tools.TOOL, describe_tools.TOOL, call_tool.TOOL, list_servers.TOOL, match_intent.TOOL)
+    return {tool.record.own_name: tool for tool in (*tools, call_tool.READ_TOOL)}
+
+
 class MetaToolSet:
     """The configured meta tools. Their definitions are imported when they are first needed."""
 
     def __init__(self, *, read_tool: bool) -> None:
-        self.names = {**META_TOOLS, **READ_TOOL} if read_tool else META_TOOLS
+        self.names = (*META_TOOLS, READ) if read_tool else META_TOOLS
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self.names
@@ -66,7 +67,8 @@ class MetaToolSet:
 
     @cached_property
     def _tools(self) -> Mapping[str, MetaTool]:
-        return {name: resolve_name(place) for name, place in self.names.items()}
+        tools = load_meta_tools()
+        return {name: tools[name] for name in self.names}
 
 
 class MetaTools:

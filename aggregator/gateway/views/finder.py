@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from aggregator.catalog.catalog import Catalog
@@ -33,10 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Loaded on first use: their tables take a while, and no start waits for them.
-_SEARCH: Final = "aggregator.catalog.search.index"
-_INTENT: Final = "aggregator.catalog.intent.intent"
-_SEMANTIC: Final = "aggregator.catalog.search.semantic"
 # Seconds that a search waits for the index of a changed catalog before it uses the older one.
 _INDEX_WAIT: Final = 5.0
 _SIGHTS_KEPT: Final = 64
@@ -157,9 +152,12 @@ class Finder:
             sighted = replace(sighted, by_name={name: sighted.by_name[name] for name in names})
         if self._meanings is None:
             return _ranked(sighted, sight, query, limit)
-        hits = resolve_name(f"{_SEARCH}:search")(sight, query, len(sighted.by_name))
+        from aggregator.catalog.search.index import search
+        from aggregator.catalog.search.semantic import merge_hits
+
+        hits = search(sight, query, len(sighted.by_name))
         alike = self._meanings.similarities(query, sighted.by_name)
-        return [hit.tool for hit in resolve_name(f"{_SEMANTIC}:merge_hits")(hits, alike, sighted.by_name, limit)]
+        return [hit.tool for hit in merge_hits(hits, alike, sighted.by_name, limit)]
 
     async def match(self, view: View, message: str, limit: int) -> "IntentMatch":
         """Return the tools that a chat message asks for (`catalog.intent`)."""
@@ -248,6 +246,9 @@ class Finder:
 
     def _reindex(self, catalog: Catalog) -> None:
         """Index a catalog. Runs in a thread, one at a time."""
+        # The tables of search are slow to import: no start waits for them.
+        from aggregator.catalog.search.index import SearchIndex
+
         servers: dict[str, list[ToolRecord]] = {}
         for tool in catalog.tools:
             servers.setdefault(tool.server, []).append(tool)
@@ -257,12 +258,14 @@ class Finder:
         if config.search.semantic:
             meanings = self._meanings
             if meanings is None:
-                meanings = resolve_name(f"{_SEMANTIC}:SemanticIndex")(resolve_name(f"{_SEMANTIC}:open_vectors")())
+                from aggregator.catalog.search.semantic import SemanticIndex, open_vectors
+
+                meanings = SemanticIndex(open_vectors())
             meanings.update({server: tools for server, (_, tools) in now.items()})
             self._meanings = meanings
         else:
             self._meanings = None
-        index: SearchIndex = self._index if self._index is not None else resolve_name(f"{_SEARCH}:SearchIndex")()
+        index = self._index if self._index is not None else SearchIndex()
         for server in self._indexed.keys() - now.keys():
             index = index.without_server(server)
         for server, known in now.items():
@@ -281,12 +284,13 @@ class Finder:
         return index
 
     def _read_intents(self) -> "IntentMatcher":
-        words = resolve_name(f"{_INTENT}:ServerWords")
-        made: IntentMatcher = resolve_name(f"{_INTENT}:IntentMatcher")(
-            words(server.id, server.prefix, server.description, server.trigger_keywords)
+        """Return the matcher of intents. Runs in a thread: the tables are slow to import."""
+        from aggregator.catalog.intent.intent import IntentMatcher, ServerWords
+
+        return IntentMatcher(
+            ServerWords(server.id, server.prefix, server.description, server.trigger_keywords)
             for server in self._config.servers
         )
-        return made
 
 
 def _rest() -> None:
@@ -300,7 +304,9 @@ def check_search(config: Config) -> None:
         OperatorError: semantic search is configured, and its packages or vectors are not installed.
     """
     if config.search.semantic:
-        resolve_name(f"{_SEMANTIC}:vectors_folder")()
+        from aggregator.catalog.search.semantic import vectors_folder
+
+        vectors_folder()
 
 
 def _seen(link: Upstream, *counts: int) -> ServerSeen:
@@ -324,4 +330,6 @@ def _seen(link: Upstream, *counts: int) -> ServerSeen:
 
 def _ranked(sighted: _VisibleServer, sight: "VisibleTools", query: str, limit: int) -> list[ToolRecord]:
     """Return the hits, with the schemas that the agent is held to."""
-    return [sighted.by_name[hit.tool.name] for hit in resolve_name(f"{_SEARCH}:search")(sight, query, limit)]
+    from aggregator.catalog.search.index import search
+
+    return [sighted.by_name[hit.tool.name] for hit in search(sight, query, limit)]

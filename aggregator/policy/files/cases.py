@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, Final, Literal, Protocol
 
 from pydantic import Field
@@ -14,6 +13,7 @@ from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.diff import Trusted, is_trusted
 from aggregator.policy.explain import explain
+from aggregator.policy.files.checking import read_model
 from aggregator.policy.files.documents import PolicyModel
 from aggregator.policy.files.folder import read_folder
 from aggregator.policy.full_names import find_by_full_name
@@ -95,7 +95,7 @@ def read_cases(folder: Path) -> tuple[list[tuple[PolicyCase, str]], list[Problem
     sources, problems = read_folder(folder)
     found: list[tuple[PolicyCase, str]] = []
     for source in sources:
-        read = resolve_name("aggregator.policy.files.checking:read_model")(CasesFile, source, problems)
+        read = read_model(CasesFile, source, problems)
         if read is not None:
             file, tree = read
             found += [(case, f"{source.file}:{tree.line(('cases', at))}") for at, case in enumerate(file.cases)]

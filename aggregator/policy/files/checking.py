@@ -1,4 +1,7 @@
-"""Check each policy file for itself: YAML, then the models, then its patterns and schemas; then merge them."""
+"""Check policy files: each alone, its YAML, models, patterns and schemas; then merge them into documents.
+
+Law: all or nothing. One error anywhere, and there are no documents.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -9,13 +12,27 @@ from aggregator.config.files.report import dotted
 from aggregator.domain.problems import Problem
 from aggregator.policy.files.argument_schemas import find_mistakes
 from aggregator.policy.files.documents import PolicyFile
-from aggregator.policy.files.folder import CheckSchema, PolicySource, revision
+from aggregator.policy.files.folder import CheckedPolicies, CheckSchema, PolicySource, revision
 from aggregator.policy.files.merge import CheckedFile, merge
 from aggregator.policy.files.wording import PolicyComplaint, complaints, kind
 from aggregator.policy.files.yamltree import Path, Tree, YamlError, parse
 from aggregator.policy.rules import Documents
 
 _M = TypeVar("_M", bound=BaseModel)
+
+
+def check(
+    sources: Iterable[PolicySource], problems: Iterable[Problem] = (), check_schema: CheckSchema | None = None
+) -> CheckedPolicies:
+    """Return the documents that the files make together; the order of the files changes nothing."""
+    found = list(problems)
+    ordered = sorted(sources, key=lambda source: source.file)
+    if not ordered:
+        return CheckedPolicies(None, tuple(found), bool(found))
+    documents = documents_of(ordered, found, check_schema)
+    found.sort(key=_by_place)
+    broken = any(problem.severity == "error" for problem in found)
+    return CheckedPolicies(None if broken else documents, tuple(found), True)
 
 
 def documents_of(sources: list[PolicySource], problems: list[Problem], check_schema: CheckSchema | None) -> Documents:
@@ -80,3 +97,8 @@ def _schemas(value: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
     for path, body in bodies:
         for pattern, schema in ((body or {}).get("arguments") or {}).items():
             yield (*path, "arguments", pattern), schema
+
+
+def _by_place(problem: Problem) -> tuple[str, int, str]:
+    file, _, line = problem.file.rpartition(":")
+    return (file, int(line), problem.where) if line.isdigit() else (problem.file, 0, problem.where)

@@ -1,13 +1,9 @@
-"""Read a folder of YAML files into checked documents, or into problems: file, line, and how to correct it.
-
-Law: all or nothing. One error anywhere, and there are no documents.
-"""
+"""Read the policy files of a folder, as they were at one moment; `checking` turns them into documents."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, Final, Protocol
 
 from aggregator.domain.problems import Problem
@@ -54,21 +50,6 @@ def read_folder(folder: Path) -> tuple[list[PolicySource], list[Problem]]:
         if _listed(folder, []) == before:
             break
     return sources, problems
-
-
-def check(
-    sources: Iterable[PolicySource], problems: Iterable[Problem] = (), check_schema: CheckSchema | None = None
-) -> CheckedPolicies:
-    """Check the files together; their order changes nothing."""
-    found = list(problems)
-    ordered = sorted(sources, key=lambda source: source.file)
-    if not ordered:
-        return CheckedPolicies(None, tuple(found), bool(found))
-    # PyYAML is loaded only when there is a file to read.
-    documents: Documents = resolve_name("aggregator.policy.files.checking:documents_of")(ordered, found, check_schema)
-    found.sort(key=_by_place)
-    broken = any(problem.severity == "error" for problem in found)
-    return CheckedPolicies(None if broken else documents, tuple(found), True)
 
 
 def revision(sources: Iterable[PolicySource]) -> str:
@@ -120,8 +101,3 @@ def _read(path: Path, problems: list[Problem]) -> PolicySource | None:
 
 def _whole(path: Path, message: str, fix: str) -> Problem:
     return Problem(str(path), "", message, fix, "error")
-
-
-def _by_place(problem: Problem) -> tuple[str, int, str]:
-    file, _, line = problem.file.rpartition(":")
-    return (file, int(line), problem.where) if line.isdigit() else (problem.file, 0, problem.where)

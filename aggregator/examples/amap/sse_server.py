@@ -1,4 +1,4 @@
-"""The HTTP+SSE door (MCP 2024-11-05): `GET /sse?key=...` opens a session, `POST /messages/` speaks in it.
+"""The HTTP+SSE server (MCP 2024-11-05): `GET /sse?key=...` opens a session, `POST /messages/` sends in it.
 
 Law: the key is compared in constant time and never written anywhere; the session id guards the POSTs.
 """
@@ -24,8 +24,8 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _DRAIN_SECONDS = 2
 
 
-class SseDoor:
-    """The ASGI end of `GET /sse`: asks for the key, then serves one session until its stream closes."""
+class SseEndpoint:
+    """An ASGI application for `GET /sse`: checks the key, then serves one session until its stream closes."""
 
     def __init__(
         self, server: Server[Any], transport: SseServerTransport, security: TransportSecuritySettings, key: str
@@ -50,7 +50,7 @@ class SseDoor:
 
 
 class _Response:
-    """Remembers whether a response was ended: a stream cut at shutdown is not, which uvicorn would call an error."""
+    """A response that knows whether it was ended: uvicorn reports a stream that is cut at shutdown as an error."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -89,7 +89,7 @@ def build_app(server: Server[Any], *, host: str, key: str) -> Starlette:
     transport = SseServerTransport("/messages/", security_settings=security)
     return Starlette(
         routes=[
-            Route("/sse", endpoint=SseDoor(server, transport, security, key), methods=["GET"]),
+            Route("/sse", endpoint=SseEndpoint(server, transport, security, key), methods=["GET"]),
             Mount("/messages/", app=transport.handle_post_message),
         ]
     )

@@ -1,12 +1,7 @@
-"""The reference of every field, as Markdown made from the models.
-
-`python -m aggregator.config.reference docs/configuration.md` puts it between the marks of that file.
-"""
+"""The reference of every field of the configuration, for docs/configuration.md."""
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator
@@ -16,13 +11,14 @@ from aggregator.config.durations import format_duration, parse_duration, parse_s
 from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config, LaunchConfig, ServerConfig, ToolsConfig
 from aggregator.config.servers.foreign import WORKED_OUT
+from scripts.docs.marks import between_marks
 
-BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
-_WRITTEN_DEFAULTS = ("prefix", "type", "description", "max_timeout")  # said in the description
+# Fields whose default is told in the description.
+_WRITTEN_DEFAULTS = ("prefix", "type", "description", "max_timeout")
 
 
 def rendered() -> str:
-    """A heading per field, by section."""
+    """Return the reference: a heading per field, by section."""
     parts = ["## Fields of a server\n", _section(ServerConfig, "", WORKED_OUT | {"tools", "launch", "health"})]
     parts += [_heading("launch", ServerConfig.model_fields["launch"]), _section(LaunchConfig, "launch.", frozenset())]
     parts += [_heading("tools", ServerConfig.model_fields["tools"]), _section(ToolsConfig, "tools.", frozenset())]
@@ -38,10 +34,8 @@ def rendered() -> str:
 
 
 def inserted(text: str) -> str:
-    """A document with the reference between its marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{rendered()}\n{END}{after}"
+    """Return the document with the reference between its marks."""
+    return between_marks(text, "fields", rendered())
 
 
 def _section(model: type[BaseModel], prefix: str, without: frozenset[str]) -> str:
@@ -66,7 +60,7 @@ def _facts(name: str, field: FieldInfo) -> Iterator[str]:
 
 
 def _held(field: FieldInfo) -> tuple[Any, list[Any]]:
-    """What a field holds, and the parsers before it, whether or not it may be null too."""
+    """Return the type of a field without None, and the functions that parse a value before it is validated."""
     annotation: Any = field.annotation
     metadata = list(field.metadata)
     kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
@@ -112,12 +106,3 @@ def _size(value: int) -> str:
         if value % step == 0:
             return f"{value // step}{unit}"
     return str(value)
-
-
-def main(document: Path) -> None:
-    """Bring one document up to date."""
-    document.write_text(inserted(document.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

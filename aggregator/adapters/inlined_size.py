@@ -1,4 +1,4 @@
-"""How much a schema becomes for readers that put the target of every reference in its place, as LangChain does."""
+"""The size of a schema for readers that replace every reference by its target, as LangChain does."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from aggregator.schemas.structure.local import at_pointer
 
 
 def grows_beyond(schema: Mapping[str, Any], limit: int) -> bool:
-    """Whether such a reader would handle more than `limit` values, its copies of the targets among them.
+    """Return whether the schema has more than `limit` values once every reference is replaced by its target.
 
     Loops end where a reference meets itself. A few definitions that name each other twice are enough for 2^n values.
     """

@@ -32,7 +32,7 @@ Limit = Annotated[
 ]
 
 
-class Desk:
+class LegalTools:
     """Answers from one library; holds its two full-text indexes."""
 
     def __init__(self, library: Library) -> None:

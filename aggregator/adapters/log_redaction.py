@@ -1,4 +1,4 @@
-"""The aggregator's log inside another program: its handlers, its format, and never a secret of the configuration."""
+"""The log of the aggregator inside another program: its handlers and format, without secrets of the configuration."""
 
 import logging
 import traceback
@@ -13,8 +13,8 @@ _HOUSE: Final = "aggregator"
 
 
 @contextmanager
-def discreet(redact: Redactor) -> Iterator[None]:
-    """Meanwhile no record of ours holds what this takes out, whichever handlers the program has put where."""
+def redacted_log(redact: Redactor) -> Iterator[None]:
+    """Redact the log records of the aggregator as they are made, before any handler of the program sees them."""
     before = logging.getLogRecordFactory()
 
     def make(name: str, *args: Any, **kwargs: Any) -> logging.LogRecord:
@@ -22,7 +22,7 @@ def discreet(redact: Redactor) -> Iterator[None]:
         if name.partition(".")[0] == _HOUSE:
             record.msg, record.args = redact(message_of(record, redact)), ()
             if record.exc_info:
-                # The exception itself is left out: a handler may write its message anew.
+                # The exception itself is removed: a handler may format its message again.
                 record.exc_text = redact("".join(traceback.format_exception(*record.exc_info)).rstrip())
                 record.exc_info = None
         return record
@@ -31,6 +31,6 @@ def discreet(redact: Redactor) -> Iterator[None]:
     try:
         yield
     finally:
-        # Somebody may have set one since, which goes on through ours.
+        # A factory that the program has set since then calls ours, and stays.
         if logging.getLogRecordFactory() is make:
             logging.setLogRecordFactory(before)

@@ -1,12 +1,7 @@
-"""The reference of every field, as Markdown made from the models.
-
-`python -m aggregator.policy.files.reference docs/policies.md` puts it between the marks of that file.
-"""
+"""The reference of every field of policy files and cases, for docs/policies.md."""
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -14,8 +9,8 @@ from pydantic.fields import FieldInfo
 from aggregator.config.fields import Bytes
 from aggregator.policy.files.cases import PolicyCase
 from aggregator.policy.files.documents import AgentPart, AnnotationsPart, DefaultsPart, LimitsPart, RolePart, TenantPart
+from scripts.docs.marks import between_marks
 
-BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
 _INSIDE: Final = {"limits": LimitsPart.model_fields, "annotations": AnnotationsPart.model_fields}
 _WORDS: Final[Mapping[str, str]] = {
     "arguments": "JSON Schema per pattern",
@@ -29,7 +24,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 def fields() -> dict[str, tuple[FieldInfo, str]]:
-    """Return every field by its heading, with where it may stand."""
+    """Return every field by its heading, with the sections it may stand in."""
     found: dict[str, tuple[FieldInfo, str]] = {}
     for name, field in DefaultsPart.model_fields.items():
         found[name] = field, "agents, roles, defaults"
@@ -52,10 +47,8 @@ def rendered() -> str:
 
 
 def inserted(text: str) -> str:
-    """Return a document with the reference between its marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{rendered()}\n{END}{after}"
+    """Return the document with the reference between its marks."""
+    return between_marks(text, "fields", rendered())
 
 
 def _facts(name: str, field: FieldInfo, where: str) -> Iterator[str]:
@@ -90,7 +83,7 @@ def _kinds(annotation: Any) -> tuple[Any, ...]:
 
 
 def _flow(value: Any) -> str:
-    """Write a value as YAML on one line; texts are quoted only where they must be."""
+    """Return a value as YAML on one line; texts are quoted only where YAML demands it."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -98,12 +91,3 @@ def _flow(value: Any) -> str:
     if isinstance(value, str) and (value[:1] in "*?[" or any(char in value for char in ",{}[]")):
         return json.dumps(value, ensure_ascii=False)
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def main(document: Path) -> None:
-    """Bring one document up to date."""
-    document.write_text(inserted(document.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -1,12 +1,10 @@
-"""The JSON Schema that editors check `aggregator.json` with, made from the models.
-
-`python -m aggregator.config.schema` writes it anew; a test says when that is due.
-"""
+"""The JSON Schema that editors check `aggregator.json` with, from the models of the configuration."""
 
 import json
 from pathlib import Path
 from typing import Any
 
+from aggregator.config import model
 from aggregator.config.model import Config
 from aggregator.config.servers.foreign import (
     COMMENT_PREFIXES,
@@ -20,13 +18,13 @@ from aggregator.config.servers.foreign import (
     WORKED_OUT,
 )
 
-SCHEMA_FILE = Path(__file__).with_name("aggregator.schema.json")
+SCHEMA_FILE = Path(model.__file__).with_name("aggregator.schema.json")
 _REFERENCE = {"type": "string", "pattern": r"\$\{"}
 _COMMENTS: dict[str, Any] = {f"^({'|'.join(COMMENT_PREFIXES)})": {}}
 
 
 def build() -> dict[str, Any]:
-    """The schema of the file as people may write it, other hosts' keys included."""
+    """Return the schema of the file as people may write it, with the keys of other hosts."""
     made = Config.model_json_schema()
     definitions: dict[str, Any] = made["$defs"]
     for definition in definitions.values():
@@ -53,13 +51,13 @@ def build() -> dict[str, Any]:
     }
 
 
-def rendered() -> str:
-    """The text of the shipped file."""
-    return json.dumps(build(), indent=2, ensure_ascii=False) + "\n"
+def files() -> dict[Path, str]:
+    """Return the text of the file that the package has for editors."""
+    return {SCHEMA_FILE: json.dumps(build(), indent=2, ensure_ascii=False) + "\n"}
 
 
 def _loose(field: dict[str, Any]) -> dict[str, Any]:
-    """A field that may also be a text with a reference in it, which is filled in before it is checked."""
+    """Return a field that may also be a text with a reference, which is resolved before the field is checked."""
     if not ({"enum", "anyOf"} & field.keys() or field.get("type") in ("integer", "boolean")):
         return field
     outside = {"title", "description", "default", "examples"}
@@ -69,7 +67,7 @@ def _loose(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _open_server(definition: dict[str, Any]) -> None:
-    """Take what is worked out from an entry's properties, and add what other hosts write."""
+    """Remove the derived fields from the properties of an entry, and add the keys of other hosts."""
     definition.pop("required")
     properties: dict[str, Any] = definition["properties"]
     for name in WORKED_OUT:
@@ -90,7 +88,3 @@ def _open_server(definition: dict[str, Any]) -> None:
     properties[ENV_FILE] = {"type": "string", "description": "A file of NAME=value lines that `env` is added to."}
     for name, host in IGNORED.items():
         properties.setdefault(name, {"description": f"Ignored ({host})."})
-
-
-if __name__ == "__main__":
-    SCHEMA_FILE.write_text(rendered(), encoding="utf-8")

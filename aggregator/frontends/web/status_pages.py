@@ -1,0 +1,48 @@
+"""The pages `/`, `/healthz` and `/readyz`: which frontends there are, that the process runs, how the upstreams are."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond, source_in
+
+ALIVE_PATH: Final = "/healthz"
+READY_PATH: Final = "/readyz"
+_METHODS: Final = ("GET", "HEAD")
+
+
+class StatusReport(Protocol):
+    """A function that returns whether the aggregator is ready, and the details that say so."""
+
+    def __call__(self) -> tuple[bool, Mapping[str, Any]]: ...
+
+
+class StatusPages:
+    """An ASGI application of three pages; every other path is answered with 404.
+
+    Details are shown to this machine only.
+    """
+
+    def __init__(self, report: StatusReport, frontends: Mapping[str, str]) -> None:
+        self._report = report
+        self._frontends = frontends
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].rstrip("/") or "/"
+        if path not in ("/", ALIVE_PATH, READY_PATH):
+            await _respond_text(send, 404, b"Not Found")
+        elif scope["method"] not in _METHODS:
+            await _respond_text(send, 405, b"Method Not Allowed", (b"allow", ", ".join(_METHODS).encode()))
+        elif path == READY_PATH:
+            ready, details = self._report()
+            await respond(send, 200 if ready else 503, details if source_in(scope).local else {"ready": ready})
+        elif path == ALIVE_PATH:
+            await respond(send, 200, {"status": "ok"})
+        else:
+            await respond(send, 200, {"name": "aggregator", **self._frontends})
+
+
+async def _respond_text(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    length = (b"content-length", b"%d" % len(body))
+    lines = [length, (b"content-type", b"text/plain; charset=utf-8"), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": lines})
+    await send({"type": "http.response.body", "body": body})
