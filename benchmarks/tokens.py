@@ -13,7 +13,7 @@ from aggregator.catalog.describe.first_sentence import first_sentence, words_of
 from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
 from aggregator.catalog.describe.markdown import columns
 from aggregator.catalog.describe.tokens import estimate
-from aggregator.catalog.pages import rendered
+from aggregator.catalog.pages import render
 from aggregator.catalog.search.index import SearchIndex
 from aggregator.catalog.validate import validate_tools
 from aggregator.config.model import ServerConfig
@@ -93,7 +93,7 @@ def _task(tools: Sequence[ToolRecord], listed: Sequence[str], count: Count) -> s
     """What a host pays that is shown everything, and what one pays that looks for each tool: search, read, call."""
     index = SearchIndex.of((server, server, tuple(found)) for server, found in groupby(tools, lambda tool: tool.server))
     tools_of_ours = load_meta_tools()
-    meta = [rendered(tools_of_ours[name].record, "canonical").decode() for name in META_TOOLS]
+    meta = [render(tools_of_ours[name].record, "canonical").decode() for name in META_TOOLS]
     searches, reads, hits = [], [], 0
     for query in _QUESTIONS:
         found = [hit.tool for hit in index.search(query, lambda tool: True, _LOOKED_AT)]

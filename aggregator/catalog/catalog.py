@@ -87,9 +87,7 @@ class Catalog(Listing):
             self._by_server.append(by_server)
 
     def candidates(self, name: str) -> Iterator[ToolRecord]:
-        """Return the tools that a called name may mean, the likeliest first: by listed name, then in every other
-        spelling.
-        """
+        """Return the tools that a called name may mean, likeliest first: as listed, then in any other spelling."""
         return candidates(self._names, name)
 
     def of_server(self, server: str, own_name: str) -> ToolRecord | None:

@@ -42,14 +42,14 @@ class DefinitionCleaner:
             return f"its name has characters that cannot be seen ({found})"
         if self._names.setdefault(folded_name(name), name) != name:
             return "its name differs from another's by characters that cannot be seen alone"
-        found = hidden_in_names(definition, self._exact) if _suspect(definition) else None
+        found = hidden_in_names(definition, self._exact) if _may_have_invisible(definition) else None
         if found is not None:
             return f"a name or value in it has characters that cannot be seen ({found})"
         return None
 
     def clean(self, name: str, definition: Any) -> Any:
         """Return the definition without invisible characters in its texts."""
-        if self._keeps or not _suspect(definition):
+        if self._keeps or not _may_have_invisible(definition):
             return definition
         changed = changed_texts(definition, cleaned, self._exact)
         if changed is not definition:
@@ -67,7 +67,7 @@ class DefinitionCleaner:
         ]
 
 
-def _suspect(definition: Any) -> bool:
+def _may_have_invisible(definition: Any) -> bool:
     try:
         return may_hide(encode(definition))
     except TooDeep:

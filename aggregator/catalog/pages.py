@@ -23,7 +23,7 @@ _ALIKE: Final = 0.6
 
 
 class PageItem(Protocol):
-    """A record that can be listed; `rendered` keeps its JSON by style of names."""
+    """A record that can be listed; `render` keeps its JSON by style of names."""
 
     @property
     def server(self) -> str: ...
@@ -127,7 +127,7 @@ class Pages(Generic[R]):
         before: str | None = None
         for record in self.records:
             yield
-            part = rendered(record, style, self._field)
+            part = render(record, style, self._field)
             size += len(part)
             if parts and size > PAGE_BYTES:
                 pages.append((_array(parts), before))
@@ -143,7 +143,7 @@ class Pages(Generic[R]):
         parts: list[bytes] = []
         size = 0
         for record in records:
-            part = rendered(record, style, self._field)
+            part = render(record, style, self._field)
             size += len(part)
             if parts and size > PAGE_BYTES:
                 return Raw(_array(parts)), records[len(parts) - 1].listed[style]
@@ -155,7 +155,7 @@ def _array(parts: list[bytes]) -> bytes:
     return b"[" + b",".join(parts) + b"]"
 
 
-def rendered(record: PageItem, style: Style, field: str = "name") -> bytes:
+def render(record: PageItem, style: Style, field: str = "name") -> bytes:
     """Return the definition as hosts get it, encoded once."""
     known = record.rendered.get(style)
     if known is None:

@@ -86,11 +86,11 @@ class ItemCatalog:
         return self._respelled.get((server, resolved), ())
 
     @property
-    def unnamed(self) -> int:
+    def templates_without_server(self) -> int:
         """The number of templates that a URI without a server's name in it is compared with."""
         return min(len(self._open), _TEMPLATES_TRIED)
 
-    def fitting(self, uri: str) -> ItemRecord | None:
+    def matching_template(self, uri: str) -> ItemRecord | None:
         """Return the first template without a server's name in it that the URI may come from."""
         tried = self._open[:_TEMPLATES_TRIED]
         return next((record for record in tried if fits(record.listed["canonical"], uri)), None)
@@ -119,9 +119,7 @@ def item_catalog_steps(items: Iterable[ItemRecord]) -> Steps[ItemCatalog]:
 
 
 def _distinct(item: ItemRecord, taken: set[str]) -> ItemRecord | None:
-    """Return the item under a URI that nothing else has, and add the URI to `taken`; None where there is no such
-    URI.
-    """
+    """Return the item under a URI that nothing else has, and add the URI to `taken`; None if there is none."""
     if item.listed["canonical"] in taken:
         if not item.prefix:
             return None

@@ -16,8 +16,9 @@ _REACHES_FAR: Final = tuple("+#/?&.;")
 
 
 def fits(template: str, uri: str) -> bool:
-    """Tell whether `uri` may be an expansion of `template`; of several readings the one with the shortest values
-    counts.
+    """Tell whether `uri` may be an expansion of `template`.
+
+    Of several readings the one with the shortest values counts.
     """
     literals, far = _parts(template)
     if not uri.startswith(literals[0]):
@@ -35,8 +36,9 @@ def fits(template: str, uri: str) -> bool:
 
 
 def leads_anywhere(template: str) -> bool:
-    """Tell whether a template leaves open where its URIs lead: their scheme, or for a scheme of the network their
-    host.
+    """Tell whether a template leaves open where its URIs lead.
+
+    That is their scheme, or for a scheme of the network their host.
     """
     literals, far = _parts(template)
     if not far:

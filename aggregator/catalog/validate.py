@@ -74,7 +74,7 @@ def validate_tools_steps(
                 raise InvalidDefinition(fault)
             mended = cleaning.clean(name, mended)
         except InvalidDefinition as problem:
-            warnings.append(f"{server.id}: tool {_shown(definition)} is left out: {problem}")
+            warnings.append(f"{server.id}: tool {_name_shown(definition)} is left out: {problem}")
             continue
         warnings += [f"{server.id}: tool {name!r:.80} was mended: {note}" for note in notes]
         clashes = ambiguous or ("." in name and readings[folded(name)] > 1)
@@ -100,11 +100,10 @@ def validate_tools_steps(
 
 
 def definition_digest(definition: Any) -> str:
-    """Return a tool's schema version: 32 hex digits that differ when anything in the definition does but the order of
-    names.
+    """Return a tool's schema version, a digest of its definition in 32 hex digits.
 
-    A definition nested too deeply to be written counts as null. 128 bits: a server could make two definitions with one
-    digest of 64, and swap them unseen.
+    It differs when anything in the definition does but the order of names. A definition nested too deeply to be written
+    counts as null. 128 bits: a server could make two definitions with one digest of 64, and swap them unseen.
     """
     try:
         text = encode_sorted(definition)
@@ -199,6 +198,6 @@ def _without_headers(schema: dict[str, Any]) -> dict[str, Any]:
     return copy
 
 
-def _shown(definition: Any) -> str:
+def _name_shown(definition: Any) -> str:
     name = definition.get("name") if isinstance(definition, dict) else definition
     return f"{name!r:.80}"

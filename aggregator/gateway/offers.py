@@ -64,11 +64,11 @@ class Offers:
                 return True  # deciding takes too long, and a URI with the server's prefix is always right
             offer = self.of(view)
             record = offer.listed(uri)
-            if record is None and offer.unnamed:
-                looks += offer.unnamed
+            if record is None and offer.templates_without_server:
+                looks += offer.templates_without_server
                 if looks > _LOOKS:
                     return True  # deciding takes too long here too
-                record = offer.fitting(uri)
+                record = offer.matching_template(uri)
             return record.server != link.config.id if record is not None else "" in self._by_prefix
 
         return elsewhere

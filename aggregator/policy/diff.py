@@ -96,7 +96,7 @@ def diff(old: Rulebook | None, new: Rulebook, tools: Iterable[ToolRecord], trust
     everyone = sorted({*before, *new.agents})
     groups: dict[tuple[object, object], list[str]] = {}
     for name in everyone:
-        pair = (_deciding(before.get(name)), _deciding(new.agents.get(name)))
+        pair = (_decision_key(before.get(name)), _decision_key(new.agents.get(name)))
         if pair[0] != pair[1]:
             groups.setdefault(pair, []).append(name)
     changes: list[VerdictChange] = []
@@ -112,7 +112,7 @@ def diff(old: Rulebook | None, new: Rulebook, tools: Iterable[ToolRecord], trust
         tuple(sorted(changes)),
         tuple(name for name in everyone if name not in before),
         tuple(name for name in everyone if name not in new.agents),
-        tuple(name for name in everyone if _listing(before.get(name)) != _listing(new.agents.get(name))),
+        tuple(name for name in everyone if _list_key(before.get(name)) != _list_key(new.agents.get(name))),
         uncounted,
         tuple(
             ConfirmerChange(name, before[name].confirm_by, new.agents[name].confirm_by)
@@ -130,7 +130,7 @@ def is_trusted(trusted: Trusted, server: str) -> bool:
     return answer is True
 
 
-def _deciding(rules: AgentRules | None) -> object:
+def _decision_key(rules: AgentRules | None) -> object:
     """Return a key that is equal for agents with equal decisions; places and the agent's own name do not count."""
     if rules is None:
         return None
@@ -145,14 +145,14 @@ def _settings(rules: AgentRules) -> object:
     )
 
 
-def _listing(rules: AgentRules | None) -> object:
+def _list_key(rules: AgentRules | None) -> object:
     """Return a key that is equal for agents whose lists look alike."""
     if rules is None:
         return None
     tightened = (rule for rule in _rules(rules) if rule.field == "arguments")
     schemas = frozenset((rule.pattern.text, json.dumps(rule.value, sort_keys=True)) for rule in tightened)
     pinned = frozenset(rule.pattern.text for rule in _rules(rules) if rule.field == "pinned")
-    return _deciding(rules), schemas, rules.names, rules.expose, pinned
+    return _decision_key(rules), schemas, rules.names, rules.expose, pinned
 
 
 def _rules(rules: AgentRules) -> Iterator[Rule]:
@@ -171,7 +171,7 @@ class _Comparing:
 
     def compare(self, before: AgentRules | None, after: AgentRules | None) -> Iterator[tuple[str, Verdict, Verdict]]:
         """Yield the tools with another verdict, with the old one and the new one."""
-        tools = self._touched_by(_differing(before, after))
+        tools = self._tools_of(_differing(before, after))
         self.left -= 2 * len(tools)
         for tool in tools:
             known = is_trusted(self._trusted, tool.server)
@@ -180,7 +180,7 @@ class _Comparing:
             if was != now:
                 yield str(target_of(tool)), was, now
 
-    def _touched_by(self, rules: Mapping[object, Rule]) -> list[ToolRecord]:
+    def _tools_of(self, rules: Mapping[object, Rule]) -> list[ToolRecord]:
         """Return the tools that any of the rules speaks of: no other can be decided otherwise."""
         key = frozenset(rules)
         if key not in self._touched:
@@ -191,8 +191,9 @@ class _Comparing:
 
 
 def _differing(before: AgentRules | None, after: AgentRules | None) -> Mapping[object, Rule]:
-    """Return the rules that may change a decision: those on one side only, or all that allow where settings differ
-    too.
+    """Return the rules that may change a decision.
+
+    These are the rules on one side only, or all that allow where settings differ too.
     """
     sides: list[dict[object, Rule]] = [
         {(rule.field, rule.pattern.text): rule for rule in _rules(side) if rule.field in _DECIDING} if side else {}

@@ -15,8 +15,9 @@ from aggregator.policy.rulebook import AgentRules, Rulebook, Ruling, target_of, 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One decision with its reasons. `findings` are in the order they count; `changes` must all be made to change
-    it.
+    """One decision with its reasons.
+
+    `findings` are in the order they count; `changes` must all be made to change the decision.
     """
 
     agent: str

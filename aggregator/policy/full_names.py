@@ -1,5 +1,6 @@
-"""Find tools, resources and prompts by full name, for commands and cases: `time.convert_time`,
-`resource:legal.statute://a`.
+"""Find tools, resources and prompts by full name, for commands and cases.
+
+Full names are `time.convert_time`, `resource:legal.statute://a` and the like.
 """
 
 from collections.abc import Iterable, Mapping

@@ -31,8 +31,9 @@ class ResultLimit(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The limits of one call: it is charged to each of `counted`; `result` is the strictest bound on the size of its
-    result.
+    """The limits of one call.
+
+    It is charged to each of `counted`; `result` is the strictest bound on the size of its result.
     """
 
     counted: tuple[Limit, ...] = ()

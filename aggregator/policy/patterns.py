@@ -110,8 +110,9 @@ class Pattern:
         return self.text
 
     def matches(self, target: Target, names: TargetNames | None = None, *, every: bool = False) -> bool:
-        """Tell whether it speaks of `target`, whose `names` these are: by one of them, or by `every` one that
-        counts.
+        """Tell whether the pattern speaks of `target`, whose `names` these are.
+
+        One matching name is enough; with `every`, all that count have to match.
         """
         if self.kind == "server":
             return self.fits(target.server)

@@ -44,8 +44,9 @@ Denials = Literal["explicit", "hidden"]
 
 
 class Tightening(NamedTuple):
-    """A JSON Schema that the arguments must fit besides the tool's own; `rule` and `source` say which rule demands
-    it.
+    """A JSON Schema that the arguments must fit besides the tool's own.
+
+    `rule` and `source` say which rule demands it.
     """
 
     schema: Mapping[str, object]
@@ -155,8 +156,9 @@ class AgentRules:
         return self.decide_target(Target("prompt", server, prefix or server, name), None)
 
     def decide_target(self, target: Target, claims: ToolAnnotations | None) -> Decision:
-        """Decide about any target; `claims` are the annotations of its server that count, None for resources and
-        prompts.
+        """Decide about any target.
+
+        `claims` are the annotations of its server that count, None for resources and prompts.
         """
         return decision(self.findings(target, claims), hidden=self.denials == "hidden")
 

@@ -1,6 +1,4 @@
-"""Explain a value that fits none of `anyOf` or `oneOf`: find the alternative that was meant, and tell its problems
-only.
-"""
+"""Explain a value that fits none of `anyOf` or `oneOf`, by the problems of the alternative that was meant."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -54,8 +52,9 @@ def explain_alternatives(
 
 
 def _marked(options: list[Schema], index: SchemaIndex, value: Any) -> list[Schema] | Fault:
-    """Return the options that a property with one fixed value (`kind: "a"`) leaves; a fault where the value fits none
-    of them.
+    """Return the options that a property with one fixed value (`kind: "a"`) leaves.
+
+    A fault where the value fits none of them.
     """
     if not isinstance(value, dict):
         return options

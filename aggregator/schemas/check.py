@@ -161,7 +161,7 @@ class _CompiledSchema:
         steps = self._steps[depth]
         if steps is None or count * steps * _SURE_STEP_NS > _AT_ONCE_NS:
             return False
-        return self._cost is None or _spent(self._cost, size, _SURE_STEP_NS) <= _AT_ONCE_NS
+        return self._cost is None or _nanoseconds(self._cost, size, _SURE_STEP_NS) <= _AT_ONCE_NS
 
     def _read(self) -> tuple[SchemaIndex, Cost]:
         known = self._index_and_cost
@@ -174,7 +174,7 @@ class _CompiledSchema:
         """Tell whether the engine is certain to be done in time."""
         cost = self._read()[1]
         steps = _most_steps(cost, len(size.values))
-        return steps is not None and _spent(cost, size, _STEP_NS) <= _BUDGET_NS
+        return steps is not None and _nanoseconds(cost, size, _STEP_NS) <= _BUDGET_NS
 
     def _interpreted(self, value: Any, limit: int) -> list[Fault] | None:
         """Check with the interpreter where the engine could stall; None where it runs out of steps.
@@ -222,7 +222,7 @@ def _most_steps(cost: Cost, depth: int) -> int | None:
     return None if cost.recursive and sum(loads) > _RECURSIVE_STEPS else max(1, *loads)
 
 
-def _spent(cost: Cost, size: Size, step_ns: int) -> int:
+def _nanoseconds(cost: Cost, size: Size, step_ns: int) -> int:
     """Return the nanoseconds that a value of that size can take."""
     spent = 0
     for level, count in enumerate(size.values):

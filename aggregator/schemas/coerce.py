@@ -125,8 +125,9 @@ class _Coercion:
         return schema is not self._root and "$id" in schema
 
     def _resolved(self, schema: Any) -> Any:
-        """Resolve a reference that stands alone. One with other keywords beside it is left, but where the dialect
-        ignores these.
+        """Resolve a reference that stands alone.
+
+        One with other keywords beside it is left, but where the dialect ignores these.
         """
         if isinstance(schema, Mapping) and "$ref" in schema:
             target = resolve_reference(schema, self._root)
@@ -169,8 +170,9 @@ class _Coercion:
         return kinds
 
     def _applicable(self, schema: Any, value: Any, depth: int) -> list[Mapping[str, Any]]:
-        """Return the schemas that the value must fit to fit at all: of alternatives only one that is left by its
-        type.
+        """Return the schemas that the value must fit to fit at all.
+
+        Of alternatives there is only one that is left by its type.
         """
         self._spend()
         if not isinstance(schema, Mapping) or depth > _SCHEMA_DEPTH or self._has_own_base(schema):

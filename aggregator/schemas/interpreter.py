@@ -1,5 +1,4 @@
-"""An interpreter of JSON Schema in plain Python that counts its steps: for explanations, and where the engine could
-stall.
+"""An interpreter of JSON Schema that counts its steps: for explanations, and where the engine could stall.
 
 The result for a schema object and a value is remembered, so the work grows with the product of the two and never with
 the number of paths through the schema; and it ends when the steps are used up.
@@ -129,7 +128,7 @@ class SchemaInterpreter:
             yield Fault(at, one_of(expected), got(value), "type")
             return
         options = schema.get("enum")
-        if isinstance(options, list) and self._frozen_value(value) not in self._frozen(options, options):
+        if isinstance(options, list) and self._hashable_value(value) not in self._hashable_options(options, options):
             if self._terse:
                 yield _NO
             else:
@@ -137,17 +136,17 @@ class SchemaInterpreter:
                 yield Fault(at, one_of(options, quoted=True, near=value), got(value), "enum")
         if "const" in schema and self._dialect > Dialect.DRAFT_04:
             expected = schema["const"]
-            if self._frozen_value(value) not in self._frozen(schema, [expected]):
+            if self._hashable_value(value) not in self._hashable_options(schema, [expected]):
                 yield _NO if self._terse else Fault(at, one_of([expected], quoted=True), got(value), "const")
 
-    def _frozen(self, owner: Any, options: list[Any]) -> frozenset[Any]:
+    def _hashable_options(self, owner: Any, options: list[Any]) -> frozenset[Any]:
         known = self._options.get(id(owner))
         if known is None:
             self.spend(sum(_values_in(option) for option in options) // _COMPARED)
             known = self._options[id(owner)] = frozenset(map(hashable, options))
         return known
 
-    def _frozen_value(self, value: Any) -> Any:
+    def _hashable_value(self, value: Any) -> Any:
         if not isinstance(value, dict | list):
             return hashable(value)
         if id(value) not in self._frozen_values:
@@ -295,9 +294,7 @@ class SchemaInterpreter:
         return misnamed(schema, name, at, got(part), keyword)
 
     def _unevaluated_faults(self, schema: Mapping[str, Any], value: Any, at: str) -> Iterator[Fault]:
-        """Check `unevaluatedProperties` and `unevaluatedItems`: the members that no other keyword at this place has
-        looked at.
-        """
+        """Check members that no other keyword here has looked at: `unevaluatedProperties`, `unevaluatedItems`."""
         if isinstance(value, dict) and "unevaluatedProperties" in schema:
             seen = self._evaluated(schema, value, own=False)
             for name, part in value.items():

@@ -32,8 +32,9 @@ def input_refusal(tool_name: str, faults: Sequence[Fault], schema: Mapping[str, 
 
 
 def output_refusal(tool_name: str, faults: Sequence[Fault], result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the error result of a call whose result breaks the tool's own `outputSchema`; the text of that result is
-    kept.
+    """Return the error result of a call whose result breaks the tool's own `outputSchema`.
+
+    The text of that result is kept.
     """
     lines = [
         f"{tool_name} was called, but the structured part of its answer does not fit the tool's own outputSchema.",
@@ -80,10 +81,10 @@ def missing_fields(faults: Sequence[Fault]) -> list[str]:
 
 
 def _lines(faults: Sequence[Fault]) -> list[str]:
-    return [f"- {_place(fault.pointer)}: {_said(fault)}" for fault in faults]
+    return [f"- {_place(fault.pointer)}: {_fault_text(fault)}" for fault in faults]
 
 
-def _said(fault: Fault) -> str:
+def _fault_text(fault: Fault) -> str:
     if fault.keyword == "required" and fault.pointer:
         return "required, but missing"
     return f"expected {fault.expected}, got {fault.got}"

@@ -84,8 +84,9 @@ def one_of(options: list[Any], *, quoted: bool = False, near: Any = None) -> str
 
 
 def options_compared(options: list[Any], near: Any) -> int:
-    """Return how many of the options `one_of` and `misnamed` compare with the text that came, each in some
-    microseconds.
+    """Return how many options `one_of` and `misnamed` compare with the text that came.
+
+    Each comparison takes some microseconds.
     """
     return min(len(options), _LIKENED) if isinstance(near, str) else 0
 

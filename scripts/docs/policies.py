@@ -39,7 +39,7 @@ def fields() -> dict[str, tuple[FieldInfo, str]]:
     return found
 
 
-def rendered() -> str:
+def render() -> str:
     """Return the reference: a heading per field."""
     return "\n".join(
         "\n".join((f"### `{name}`\n", *_facts(name, *about))) for name, about in fields().items()
@@ -48,7 +48,7 @@ def rendered() -> str:
 
 def inserted(text: str) -> str:
     """Return the document with the reference between its marks."""
-    return between_marks(text, "fields", rendered())
+    return between_marks(text, "fields", render())
 
 
 def _facts(name: str, field: FieldInfo, where: str) -> Iterator[str]:

@@ -171,7 +171,7 @@ async def test_the_pages_of_a_list_are_made_between_calls(tmp_path: Path, monkey
     """C5"""
     harness = harness_with(tmp_path)
     async with turning() as turns:
-        monkeypatch.setattr(pages_module, "rendered", turns.watching(pages_module.rendered))
+        monkeypatch.setattr(pages_module, "render", turns.watching(pages_module.render))
         assert len(await harness.listed(harness.host("local"))) == MANY + 1
     assert turns.were_spread(MANY)
 

@@ -81,10 +81,10 @@ def test_a_template_that_stays_as_it_is_owns_what_fits_it() -> None:
     one = records("one", "template", "https://example.com/{+path}", "demo://x/{id}")
     two = records("two", "template", "https://example.com/docs/{page}", "https://other.example/{page}")
     offer = ItemCatalog((*one, *two))
-    assert offer.fitting("https://example.com/docs/a") == one[0]
-    assert offer.fitting("https://other.example/a") == two[1]
-    assert offer.fitting("https://nobody.example/a") is None
-    assert offer.fitting("demo://one/x/1") is None, "that one says whose it is"
+    assert offer.matching_template("https://example.com/docs/a") == one[0]
+    assert offer.matching_template("https://other.example/a") == two[1]
+    assert offer.matching_template("https://nobody.example/a") is None
+    assert offer.matching_template("demo://one/x/1") is None, "that one says whose it is"
 
 
 @pytest.mark.parametrize(
@@ -111,14 +111,14 @@ def test_what_leads_anywhere_takes_nothing(template: str, anywhere: bool) -> Non
     assert [record.takes_all for record in found] == [anywhere]
     offer = ItemCatalog(found)
     uri = "https://secret.example/a?token=1"
-    assert offer.fitting(uri) is None
+    assert offer.matching_template(uri) is None
     assert offer.sole_match(uri) is None
     trusted = items(
         server("one", trusted=True), "template", [{"uriTemplate": template}], ambiguous=False, name_limit=47
     )[0]
     assert not trusted[0].takes_all
     if template == "https://{+url}":
-        assert ItemCatalog(trusted).fitting(uri) == trusted[0]
+        assert ItemCatalog(trusted).matching_template(uri) == trusted[0]
     if template == "{+url}":
         assert ItemCatalog(trusted).sole_match(uri) == trusted[0]
 

@@ -17,7 +17,7 @@ def test_places_are_kept_and_none_is_left_free(steps: list[tuple[str, str, bool]
         if ends and running:
             turns.leave(running.pop(0))
         else:
-            turns.ask(server, agent)
+            turns.enqueue(server, agent)
             asked += 1
         running += turns.admit()
         assert len(running) <= places
@@ -31,9 +31,9 @@ def test_places_are_kept_and_none_is_left_free(steps: list[tuple[str, str, bool]
 
 def test_a_server_that_asks_for_much_leaves_a_place_and_every_other_turn() -> None:
     turns = WorkerTurns(2)
-    flood = [turns.ask("loud", "a") for _ in range(10)]
+    flood = [turns.enqueue("loud", "a") for _ in range(10)]
     assert turns.admit() == flood[:1], "the other place is for others"
-    quiet = [turns.ask("quiet", "b") for _ in range(3)]
+    quiet = [turns.enqueue("quiet", "b") for _ in range(3)]
     assert turns.admit() == quiet[:1]
     turns.leave(flood[0])
     turns.leave(quiet[0])
@@ -42,9 +42,9 @@ def test_a_server_that_asks_for_much_leaves_a_place_and_every_other_turn() -> No
 
 def test_agents_of_one_server_take_turns() -> None:
     turns = WorkerTurns(1)
-    first, *_ = many = [turns.ask("s", "busy") for _ in range(5)]
+    first, *_ = many = [turns.enqueue("s", "busy") for _ in range(5)]
     assert turns.admit() == [first]
-    other = turns.ask("s", "idle")
+    other = turns.enqueue("s", "idle")
     turns.leave(first)
     assert turns.admit() == [other], "it was served longer ago"
     turns.leave(other)
@@ -53,20 +53,20 @@ def test_agents_of_one_server_take_turns() -> None:
 
 def test_a_line_has_an_end_for_each_server_and_each_agent() -> None:
     turns = WorkerTurns(1)
-    waiting = [turns.ask("s", f"agent {n}") for n in range(OF_ONE)]
+    waiting = [turns.enqueue("s", f"agent {n}") for n in range(OF_ONE)]
     with pytest.raises(WorkerQueueFull):
-        turns.ask("s", "one more")
-    more = [turns.ask(f"server {n}", "a") for n in range(OF_ONE)]
+        turns.enqueue("s", "one more")
+    more = [turns.enqueue(f"server {n}", "a") for n in range(OF_ONE)]
     with pytest.raises(WorkerQueueFull):
-        turns.ask("other", "a")
+        turns.enqueue("other", "a")
     for turn in (*waiting, *more):
         turns.leave(turn)
-    turns.ask("s", "a")
+    turns.enqueue("s", "a")
 
 
 def test_more_places_admit_more() -> None:
     turns = WorkerTurns(1)
-    one, other = turns.ask("s", "a"), turns.ask("t", "b")
+    one, other = turns.enqueue("s", "a"), turns.enqueue("t", "b")
     assert turns.admit() == [one]
     turns.resize(2)
     assert turns.admit() == [other]

@@ -56,7 +56,7 @@ def visible(text: str) -> str:
     """Return one line without control, bidi, zero-width and private characters, lone surrogates and emoji."""
     if text.isascii():
         return _SPACES.sub(" ", _ASCII_CONTROL.sub(" ", text)).strip()
-    return _SPACES.sub(" ", "".join(map(_shown, text))).strip()
+    return _SPACES.sub(" ", "".join(map(_visible_character, text))).strip()
 
 
 def columns(text: str) -> int:
@@ -129,8 +129,9 @@ def _block(kind: Kind, text: str) -> Iterator[Block]:
 
 
 def _untagged(text: str) -> str:
-    """Take the tags out of a text. A tag that is closed somewhere ends a block, `<placeholder>` becomes its word;
-    examples in tags are dropped.
+    """Take the tags out of a text.
+
+    A tag that is closed somewhere ends a block, `<placeholder>` becomes its word; examples in tags are dropped.
     """
     if "<" not in text:
         return text
@@ -157,7 +158,7 @@ def _untagged(text: str) -> str:
 
 
 @lru_cache(maxsize=8192)
-def _shown(character: str) -> str:
+def _visible_character(character: str) -> str:
     if character in _KEPT_SYMBOLS:
         return character
     if character in _BLANK or "\ufe00" <= character <= "\ufe0f" or character >= "\U000e0000":

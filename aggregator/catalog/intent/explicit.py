@@ -102,8 +102,9 @@ def find_handles(message: MessageText, names: ToolNames) -> Iterator[NamedCall]:
 
 
 def find_leading_names(message: MessageText, names: ToolNames) -> Iterator[NamedCall]:
-    """Yield the calls at the start of a clause: an identifier, `maps_weather Beijing`, or a name and 工具: `weather
-    工具查一下北京`.
+    """Yield the calls at the start of a clause.
+
+    These are an identifier, `maps_weather Beijing`, or a name and 工具: `weather 工具查一下北京`.
     """
     for clause in islice(message.clauses, _CLAUSES_READ):
         greeting = _GREETING.match(message.plain, clause)

@@ -81,8 +81,9 @@ class IntentMatcher:
         )
 
     def _prepared(self, tools: Sequence[ToolRecord], ready: Collection[str] | None) -> ToolNames:
-        """Return the names of the tools, kept by the identity of the tuple. The tuple is kept too, so that its id stays
-        its own.
+        """Return the names of the tools, kept by the identity of the tuple.
+
+        The tuple is kept too, so that no other object can get its identity.
         """
         key = (id(tools), None if ready is None else frozenset(ready))
         kept = self._names.get(key)

@@ -51,8 +51,9 @@ class ServerWords:
 
 
 class NameHit(NamedTuple):
-    """A name found in a message: the words from `first` up to `last`, and the tools (by position) and servers it may
-    mean.
+    """A name found in a message: the words from `first` up to `last`, and what it may mean.
+
+    `tools` are positions in the list, `servers` ids; `looks` says how surely the words are a name.
     """
 
     first: int
@@ -158,8 +159,9 @@ def build_names(tools: Iterable[ToolRecord], servers: Mapping[str, ServerWords])
 
 
 def leading_name(description: str) -> str:
-    """Return the name a description begins with: all of it, or the part before its first stop; empty if that is a
-    sentence.
+    """Return the name a description begins with; empty if it begins with a sentence.
+
+    The name is all of the description, or the part before its first stop.
     """
     text = _HEADING.split(description.strip()[:_SAID], maxsplit=1)[0].strip()
     short = len(_SIGN.findall(text)) <= _NAME_SIGNS and len(text.split()) <= _NAME_WORDS

@@ -58,8 +58,9 @@ def _without_vague(run: str) -> str:
 
 
 def _content_words(identifier: str, announced: bool) -> list[str]:
-    """Return the words of an identifier without a leading verb; none if all are ordinary, since it may be any code
-    then.
+    """Return the words of an identifier without a leading verb.
+
+    None if all are ordinary words: the identifier may be any code then.
     """
     words = split(lowered(identifier))
     if words and words[0] in word_set("verbs"):
@@ -77,8 +78,9 @@ def _leading_verbs() -> list[str]:
 
 
 def _with_all_parts(names: ToolNames, parts: list[str], besides: Iterable[str] = ()) -> tuple[int, ...]:
-    """Return the tools whose names have every part; first those with most of `besides` too, and the fewest other
-    words.
+    """Return the tools whose names have every part.
+
+    First come those with most of `besides` too, and the fewest other words.
     """
     if not parts:
         return ()

@@ -25,8 +25,9 @@ class RankTools(Protocol):
 
 
 def order_tools(message: MessageText, names: ToolNames, server: str, rank: RankTools | None) -> tuple[int, ...]:
-    """Return the positions of the server's tools: those named, then by `rank`, or else by the words shared with the
-    message.
+    """Return the positions of the server's tools, those that the message speaks of first.
+
+    First come those named, then the others by `rank`, or else by the words shared with the message.
     """
     places = names.servers[server]
     named = dict.fromkeys(_named(message, names, server))

@@ -74,10 +74,10 @@ def _by_name(given: RuleInput, rule: Rule, found: Iterable[NamedCall]) -> RuleHi
 
 
 def _tools_meant(given: RuleInput, call: NamedCall) -> tuple[int, ...]:
-    """Return the tool called, or the tools of the server called; a name of several tools is narrowed by the servers
-    named.
+    """Return the tool called, or the tools of the server called.
 
-    A name of both is the tool's if it is one of that server, or said to be one: no server can take another's name.
+    A name of several tools is narrowed by the servers named. A name of both is the tool's if it is one of that server,
+    or said to be one: no server can take another's name.
     """
     message, names, _, rank = given
     places, servers = call.named.tools, call.named.servers

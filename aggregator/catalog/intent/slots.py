@@ -59,8 +59,9 @@ def find_position(message: MessageText, names: ToolNames, place: int) -> NamePos
 
 
 def name_at(message: MessageText, names: ToolNames, place: int) -> NameHit | None:
-    """Return the name that begins at `place`; of a server's name and one of its tools, as in `github 的 x`, the
-    tool's.
+    """Return the name that begins at `place`.
+
+    A server's name followed by one of its tools, as in `github 的 x`, is the name of that tool.
     """
     at = message.at.get(place)
     named = names.longest(message, at) if at is not None else None
@@ -110,8 +111,9 @@ def find_identifier(message: MessageText, place: int) -> int | None:
 
 
 def find_description(message: MessageText, place: int) -> tuple[int, int] | None:
-    """Return the end of a description that stands for a name, and of the word for a tool after it: `the weather
-    tool`.
+    """Return the end of a description that stands for a name, and of the word for a tool after it.
+
+    In `the weather tool` these are the end of `weather` and that of `tool`.
     """
     clause = message.after(place)[:_DESCRIBED]
     kind = _KIND.search(clause)

@@ -83,8 +83,9 @@ class MessageText:
         return range(first, last)
 
     def quoted(self, place: int) -> bool:
-        """Tell whether a place lies in quotation marks that do not enclose the whole message: these are another
-        person's words.
+        """Tell whether a place lies in quotation marks.
+
+        Quoted words are another person's; marks around the whole message do not count.
         """
         at = bisect_right(self.quotes, place, key=lambda one: one[0]) - 1
         return at >= 0 and self.quotes[at][0] < place < self.quotes[at][1]
@@ -112,7 +113,7 @@ def read(message: str) -> MessageText:
 
 def folded(text: str) -> str:
     """Return the text in compatibility form, in lower case, with single spaces."""
-    return lowered(" ".join(_normalised(text).split()))
+    return lowered(" ".join(_normalized(text).split()))
 
 
 def squashed(name: str) -> str:
@@ -140,10 +141,10 @@ def _bounded(text: str) -> str:
     return f"{text[:HEAD].rstrip(_ASCII_WORD)}\n{text[-TAIL:].lstrip(_ASCII_WORD)}"
 
 
-def _normalised(text: str) -> str:
+def _normalized(text: str) -> str:
     return text if text.isascii() else _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)[: HEAD + TAIL + 1])
 
 
 def _tidied(text: str) -> str:
-    lines = (_SPACES.sub(" ", line).strip() for line in _normalised(text).split("\n"))
+    lines = (_SPACES.sub(" ", line).strip() for line in _normalized(text).split("\n"))
     return "\n".join(line for line in lines if line and not line.startswith(">"))

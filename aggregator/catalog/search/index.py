@@ -67,8 +67,9 @@ class SearchIndex:
         return SearchIndex(self._postings.added({server: documents}, pause))
 
     def with_server(self, server: str, text_of_server: str, tools: tuple[ToolRecord, ...]) -> "SearchIndex":
-        """Return an index with `tools` as all that `server` (its id) has. `text_of_server`: id, description, trigger
-        keywords.
+        """Return an index with `tools` as all that `server` (its id) has.
+
+        `text_of_server`: id, description, trigger keywords.
         """
         documents = [document(tool, text_of_server) for tool in tools]
         return SearchIndex(self._postings.removed(server).added({server: documents}))

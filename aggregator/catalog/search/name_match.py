@@ -27,25 +27,25 @@ def name_matches(visible: VisibleTools, query: Query) -> dict[int, int]:
             found[slot] = 4
         elif document.own == query.key:
             found[slot] = 3
-        elif document.words[: len(query.name)] == query.name or _goes_on(document, query.key):
+        elif document.words[: len(query.name)] == query.name or _continues(document, query.key):
             found[slot] = 2
-        elif document.own.startswith(query.key) and _may_be_begun(visible, query):
+        elif document.own.startswith(query.key) and _may_be_prefix(visible, query):
             found[slot] = 1
     return found
 
 
-def _may_be_begun(visible: VisibleTools, query: Query) -> bool:
+def _may_be_prefix(visible: VisibleTools, query: Query) -> bool:
     return not visible.frequency(query.name[-1]) or (query.joined and len(query.name) > 1)
 
 
-def _goes_on(document: Document, key: str) -> bool:
+def _continues(document: Document, key: str) -> bool:
     return document.name.startswith(key) and len(key) > len(document.name) - len(document.own)
 
 
 def _candidates(visible: VisibleTools, query: Query) -> Iterator[tuple[int, Document]]:
     """Return the tools the agent sees that may have such a name."""
     lists = visible.postings.lists
-    begun = _may_be_begun(visible, query)
+    begun = _may_be_prefix(visible, query)
     # Single letters, stop words and beginnings of words stand in names, but not in the lists.
     whole = query.name[: len(query.name) - begun]
     listed = [word for word in whole if len(word) > 1 and word not in plain_words().ignored]

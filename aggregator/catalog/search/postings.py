@@ -1,5 +1,6 @@
-"""Lists of the tools that have a term. Frozen: a change of one server makes new lists, and old snapshots stay as they
-are.
+"""Lists of the tools that have a term.
+
+Frozen: a change of one server makes new lists, and old snapshots stay as they are.
 """
 
 from array import array
@@ -41,7 +42,7 @@ class Postings:
     """The lists of all terms, over tools in slots.
 
     `documents` by slot, None where a tool was removed; their canonical `names`, empty there; `lists` by term; `ranges`:
-    the slots of each server; `ends`: terms by their first and last three letters.
+    the slots of each server; `end_keys`: terms by their first and last three letters.
     """
 
     documents: Sequence[Document | None] = ()
@@ -161,7 +162,7 @@ def _without(posting: Posting, gone: range) -> Posting:
     return Posting(posting.slots[:first] + posting.slots[last:], posting.impacts[:first] + posting.impacts[last:])
 
 
-def ends(term: str) -> tuple[str, ...]:
+def end_keys(term: str) -> tuple[str, ...]:
     """Return the keys under which a term is kept for look-ups with other spellings."""
     if len(term) <= _ENDS or not term.isalpha() or unspaced(term):
         return ()
@@ -171,7 +172,7 @@ def ends(term: str) -> tuple[str, ...]:
 def _with_ends(before: Mapping[str, tuple[str, ...]], new: list[str]) -> dict[str, tuple[str, ...]]:
     added: dict[str, list[str]] = {}
     for term in new:
-        for key in ends(term):
+        for key in end_keys(term):
             added.setdefault(key, []).append(term)
     return {**before, **{key: (*before.get(key, ()), *terms) for key, terms in added.items()}}
 
@@ -179,7 +180,7 @@ def _with_ends(before: Mapping[str, tuple[str, ...]], new: list[str]) -> dict[st
 def _without_ends(before: Mapping[str, tuple[str, ...]], lost: list[str]) -> dict[str, tuple[str, ...]]:
     gone = set(lost)
     kept = dict(before)
-    for key in {key for term in lost for key in ends(term)}:
+    for key in {key for term in lost for key in end_keys(term)}:
         kept[key] = tuple(term for term in kept[key] if term not in gone)
         if not kept[key]:
             del kept[key]

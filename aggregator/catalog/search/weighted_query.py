@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from aggregator.catalog.search.postings import Postings, ends
+from aggregator.catalog.search.postings import Postings, end_keys
 from aggregator.catalog.search.query import Query, WeightedTerms
 from aggregator.catalog.search.terms.edit_distance import distance_allowed, edit_distance, extends
 from aggregator.catalog.search.terms.language import plain_words, rarity
@@ -74,7 +74,7 @@ def _rareness(visible: VisibleTools, term: str) -> float:
 
 def _may_be_misspelt(term: str) -> bool:
     return (
-        bool(ends(term))
+        bool(end_keys(term))
         and term not in synonyms().of
         and term not in plain_words().weak
         and term not in plain_words().ignored
@@ -98,4 +98,4 @@ def _variants(visible: VisibleTools, term: str) -> Iterator[tuple[str, float]]:
 
 
 def _neighbours(postings: Postings, term: str) -> set[str]:
-    return {other for key in ends(term) for other in postings.ends.get(key, ())}
+    return {other for key in end_keys(term) for other in postings.ends.get(key, ())}

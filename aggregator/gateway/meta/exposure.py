@@ -9,7 +9,7 @@ from typing import Final
 
 from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.listing import Listing
-from aggregator.catalog.pages import rendered
+from aggregator.catalog.pages import render
 from aggregator.config.model import Config
 from aggregator.config.settings import Expose
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
@@ -96,11 +96,11 @@ class Exposure:
         cost = 0
         for tool in whole.tools:
             yield
-            cost += estimate(rendered(tool, "canonical").decode("utf-8", "replace"))
+            cost += estimate(render(tool, "canonical").decode("utf-8", "replace"))
             if cost > self._budget:
                 return True
         return False
 
 
 def _cost(listing: Listing) -> int:
-    return sum(len(rendered(tool, "canonical")) for tool in listing.tools) // 4
+    return sum(len(render(tool, "canonical")) for tool in listing.tools) // 4

@@ -49,7 +49,7 @@ class ResourceLookup:
         if pair is not None:
             # The spelling is refused as if there were such a server.
             spelled(view, pair[1], uri)
-        owner = offer.fitting(sent) or (offer.sole_match(sent) if alone is None else None)
+        owner = offer.matching_template(sent) or (offer.sole_match(sent) if alone is None else None)
         link = self._links[owner.server] if owner is not None else alone
         return self.item(view, link, sent, uri) if link is not None else None
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from aggregator.config.files.report import nearest
-from aggregator.policy.files.wording import PolicyComplaint, kind
+from aggregator.policy.files.wording import PolicyComplaint, describe_value
 from aggregator.policy.files.yamltree import Path
 
 _DEEPEST: Final = 30
@@ -37,7 +37,7 @@ def find_mistakes(schema: Any, path: Path, depth: int = 0) -> Iterator[PolicyCom
         return
     if not isinstance(schema, Mapping):
         yield PolicyComplaint(
-            path, f"Expected a JSON Schema, got {kind(schema)}.", "Write an object, or true or false."
+            path, f"Expected a JSON Schema, got {describe_value(schema)}.", "Write an object, or true or false."
         )
         return
     if depth > _DEEPEST:
@@ -62,13 +62,19 @@ def _keyword(keyword: str, value: Any, here: Path, schema: Mapping[str, Any]) ->
         fix = f"Did you mean `{meant}`?" if meant else "Names of arguments go under `properties`."
         yield PolicyComplaint(here, f"JSON Schema has no keyword `{keyword}`: it would have no effect.", fix)
     elif (keyword in _MANY or keyword == "enum") and not (isinstance(value, list) and value):
-        yield PolicyComplaint(here, f"Expected a list with something in it, got {kind(value)}.", "Correct the value.")
+        yield PolicyComplaint(
+            here, f"Expected a list with something in it, got {describe_value(value)}.", "Correct the value."
+        )
     elif keyword in _NAMED and not isinstance(value, Mapping):
-        yield PolicyComplaint(here, f"Expected an object with keys, got {kind(value)}.", "Write a schema per name.")
+        yield PolicyComplaint(
+            here, f"Expected an object with keys, got {describe_value(value)}.", "Write a schema per name."
+        )
     elif keyword in _COUNTS and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        yield PolicyComplaint(here, f"Expected a whole number from 0 up, got {kind(value)}.", "Correct the value.")
+        yield PolicyComplaint(
+            here, f"Expected a whole number from 0 up, got {describe_value(value)}.", "Correct the value."
+        )
     elif keyword in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float)):
-        yield PolicyComplaint(here, f"Expected a number, got {kind(value)}.", "Correct the value.")
+        yield PolicyComplaint(here, f"Expected a number, got {describe_value(value)}.", "Correct the value.")
     elif keyword == "type":
         yield from _type(value, here)
     elif keyword == "required":
@@ -89,17 +95,19 @@ def _type(value: Any, here: Path) -> Iterator[PolicyComplaint]:
         if one not in _TYPES:
             meant = nearest(one, _TYPES) if isinstance(one, str) else None
             fix = f"Did you mean `{meant}`?" if meant else f"The types are {', '.join(_TYPES)}."
-            yield PolicyComplaint(here, f"There is no type {kind(one)}.", fix)
+            yield PolicyComplaint(here, f"There is no type {describe_value(one)}.", fix)
 
 
 def _required(value: Any, here: Path) -> Iterator[PolicyComplaint]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        yield PolicyComplaint(here, f"Expected a list of names, got {kind(value)}.", "Write the names of arguments.")
+        yield PolicyComplaint(
+            here, f"Expected a list of names, got {describe_value(value)}.", "Write the names of arguments."
+        )
 
 
 def _pattern(value: Any, here: Path) -> Iterator[PolicyComplaint]:
     if not isinstance(value, str):
-        yield PolicyComplaint(here, f"Expected a regular expression, got {kind(value)}.", "Put it in quotes.")
+        yield PolicyComplaint(here, f"Expected a regular expression, got {describe_value(value)}.", "Put it in quotes.")
         return
     try:
         re.compile(value)

@@ -14,8 +14,8 @@ from aggregator.policy.files.argument_schemas import find_mistakes
 from aggregator.policy.files.documents import PolicyFile
 from aggregator.policy.files.folder import CheckedPolicies, CheckSchema, PolicySource, revision
 from aggregator.policy.files.merge import CheckedFile, merge
-from aggregator.policy.files.wording import PolicyComplaint, complaints, kind
-from aggregator.policy.files.yamltree import Path, Tree, YamlError, parse
+from aggregator.policy.files.wording import PolicyComplaint, complaints, describe_value
+from aggregator.policy.files.yamltree import Path, YamlError, YamlTree, parse
 from aggregator.policy.rules import Documents
 
 _M = TypeVar("_M", bound=BaseModel)
@@ -41,9 +41,10 @@ def documents_of(sources: list[PolicySource], problems: list[Problem], check_sch
     return merge(parts, revision(sources), problems, tuple(source.file for source in sources))
 
 
-def read_model(model: type[_M], source: PolicySource, problems: list[Problem]) -> tuple[_M, Tree] | None:
-    """Read one file as its model, with the lines; None and problems where it does not fit, None alone where it is
-    empty.
+def read_model(model: type[_M], source: PolicySource, problems: list[Problem]) -> tuple[_M, YamlTree] | None:
+    """Read one file as its model, with the lines.
+
+    None and problems where it does not fit, None alone where it is empty.
     """
     try:
         tree = parse(source.text)
@@ -62,7 +63,7 @@ def read_model(model: type[_M], source: PolicySource, problems: list[Problem]) -
     return None
 
 
-def problem_at(file: str, tree: Tree, fault: PolicyComplaint) -> Problem:
+def problem_at(file: str, tree: YamlTree, fault: PolicyComplaint) -> Problem:
     """Return a complaint as a problem with its file and line."""
     return Problem(f"{file}:{tree.line(fault.path)}", dotted(fault.path), fault.message, fault.fix, "error")
 
@@ -86,7 +87,9 @@ def _part(source: PolicySource, problems: list[Problem], check_schema: CheckSche
 
 def _no_object(value: object, model: type[BaseModel]) -> PolicyComplaint:
     keys = ", ".join(f"`{name}:`" for name in model.model_fields)
-    return PolicyComplaint((), f"Expected an object with keys, got {kind(value)}.", f"Begin with one of {keys}.")
+    return PolicyComplaint(
+        (), f"Expected an object with keys, got {describe_value(value)}.", f"Begin with one of {keys}."
+    )
 
 
 def _schemas(value: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:

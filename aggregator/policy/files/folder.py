@@ -38,8 +38,9 @@ class CheckedPolicies:
 
 
 def read_folder(folder: Path) -> tuple[list[PolicySource], list[Problem]]:
-    """Read the `*.yaml` and `*.yml` files right in a folder, as they are at one moment. A missing folder is an empty
-    one.
+    """Read the `*.yaml` and `*.yml` files right in a folder, as they are at one moment.
+
+    A missing folder is an empty one.
     """
     problems: list[Problem] = []
     sources: list[PolicySource] = []

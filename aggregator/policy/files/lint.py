@@ -88,12 +88,12 @@ def _unmatched(pattern: Pattern, known: KnownNames) -> tuple[str, str] | None:
         servers = {id: prefix for prefix, id in known.servers.items()}
         if not servers or any(pattern.fits(server) for server in servers):
             return None
-        return f'No server matches "{pattern}".', _meant(pattern, nearest(pattern.glob, servers), "server:{}")
+        return f'No server matches "{pattern}".', _suggestion(pattern, nearest(pattern.glob, servers), "server:{}")
     if pattern.head is not None and known.servers and pattern.head not in known.servers:
         suggestion = nearest(pattern.head, known.servers)
         rest = pattern.text.split(".", 1)[1]
         mark = "" if pattern.kind == "tool" else f"{pattern.kind}:"
-        return f'No {pattern.kind} matches "{pattern}".', _meant(pattern, suggestion, f"{mark}{{}}.{rest}")
+        return f'No {pattern.kind} matches "{pattern}".', _suggestion(pattern, suggestion, f"{mark}{{}}.{rest}")
     if pattern.kind != "tool" or not known.tools:
         return None
     if pattern.head is not None and pattern.head not in known.listing:
@@ -101,10 +101,10 @@ def _unmatched(pattern: Pattern, known: KnownNames) -> tuple[str, str] | None:
     if any(pattern.matches(target_of(tool)) for tool in known.tools):
         return None
     near = [tool.name for tool in known.tools if pattern.head in (None, tool.prefix)]
-    return f'No tool matches "{pattern}".', _meant(pattern, nearest(pattern.glob, near), "{}")
+    return f'No tool matches "{pattern}".', _suggestion(pattern, nearest(pattern.glob, near), "{}")
 
 
-def _meant(pattern: Pattern, found: str | None, shape: str) -> str:
+def _suggestion(pattern: Pattern, found: str | None, shape: str) -> str:
     if found is None:
         return "Correct it, or take it out."
     return f'Did you mean "{shape.format(found)}"?'
@@ -182,12 +182,12 @@ def _confirmed(book: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Itera
         if fallback is not None and holders and all(rules.confirm_by == "queue" for rules in holders):
             message = "It has no effect: where `confirm_by` is `queue` no host is asked."
             yield _warning(fallback.place, body, "confirm_fallback", message, "Take it out.")
-        if by is not None and holders and not any(_waits(rules) for rules in holders):
+        if by is not None and holders and not any(_wants_confirmation(rules) for rules in holders):
             message = "It has no effect: nothing makes a call wait for a person."
             yield _warning(by.place, body, "confirm_by", message, "Add `confirm:`, or `annotations` with `confirm`.")
 
 
-def _waits(rules: AgentRules) -> bool:
+def _wants_confirmation(rules: AgentRules) -> bool:
     """Tell whether any rule of the agent wants a person to confirm."""
     return any(bound.value == "confirm" for bound in rules.annotations.values()) or any(
         rule.field == "confirm" for step in rules.steps for rule in step.body.rules

@@ -11,7 +11,7 @@ from aggregator.config.files.report import dotted
 from aggregator.domain.problems import Problem
 from aggregator.policy.files.crosscheck import crosscheck
 from aggregator.policy.files.documents import AgentPart, DefaultsPart, LimitsPart, PolicyFile, RolePart
-from aggregator.policy.files.yamltree import Path, Tree
+from aggregator.policy.files.yamltree import Path, YamlTree
 from aggregator.policy.patterns import Pattern, PatternError, parse
 from aggregator.policy.rules import RULE_FIELDS, Body, BodyKind, Documents, Key, Place, Rule, RuleField, Setting, owner
 
@@ -26,7 +26,7 @@ class CheckedFile:
 
     file: str
     content: PolicyFile
-    tree: Tree
+    tree: YamlTree
 
 
 @dataclass(slots=True)

@@ -55,8 +55,9 @@ roles:
 
 
 def starter(servers: Sequence[str], schema: str) -> str:
-    """Return the text of the file. `servers` are the ids of those in the configuration, `schema` is where the schema
-    lies.
+    """Return the text of the file.
+
+    `servers` are the ids of those in the configuration, `schema` is where the schema lies.
     """
     allow = "\n".join(f"      - server:{server}" for server in servers)
     return _TEXT.format(schema=schema, agent=LOCAL.agent_id, allow=allow or '      []  # such as "- server:time"')

@@ -49,8 +49,9 @@ class PolicyComplaint(NamedTuple):
 
 
 def complaints(error: ValidationError, written: object, root: type[BaseModel] = PolicyFile) -> list[PolicyComplaint]:
-    """Return one complaint per place; `written` is the whole file as plain values, `root` the model it was checked
-    with.
+    """Return one complaint per place.
+
+    `written` is the whole file as plain values, `root` the model it was checked with.
     """
     made: dict[Path, PolicyComplaint] = {}
     for detail in error.errors(include_url=False, include_input=False):
@@ -70,18 +71,18 @@ def _sentences(detail: "ErrorDetails", path: Path, written: object, root: type[B
         words = _words(context["expected"])
         meant = nearest(came, words) if isinstance(came, str) else None
         fix = f"Did you mean `{meant}`?" if meant else "Write one of them."
-        return f"Expected {' or '.join(words)}, got {kind(came)}.", fix
+        return f"Expected {' or '.join(words)}, got {describe_value(came)}.", fix
     if known == "string_pattern_mismatch":
         shape, fix = next((_SHAPES[str(step)] for step in reversed(path) if step in _SHAPES), _NAME_SHAPE)
         return f"This is not {shape}.", fix
     if known == "value_error":
-        return f"{_capital(str(context['error']))}, got {kind(came)}.", "Correct the value."
+        return f"{_capital(str(context['error']))}, got {describe_value(came)}.", "Correct the value."
     for name in (known, known.rsplit("_", 1)[0], known.split("_", 1)[0]):
         if name in _EXPECTED:
             expected, fix = _EXPECTED[name]
             if expected == "a text" and isinstance(came, Mapping) and len(came) == 1:
                 fix = "A colon with a space behind it makes an object: put the text in quotes, or take the space out."
-            return f"Expected {expected}, got {kind(came)}.", fix
+            return f"Expected {expected}, got {describe_value(came)}.", fix
     return "This value does not fit here.", "See the reference of the field in docs/policies.md."
 
 
@@ -113,7 +114,7 @@ def _inner(annotation: Any) -> type[BaseModel] | None:
     return next((found for part in get_args(annotation) if (found := _inner(part))), None)
 
 
-def kind(value: object) -> str:
+def describe_value(value: object) -> str:
     """Describe a value, with its content where that is a short word or a number."""
     if value is None:
         return "nothing"

@@ -28,7 +28,7 @@ _BARE_STAR: Final = re.compile(r"(^|[\s,\[{:-])\*")
 Path = tuple[str | int, ...]
 
 
-class Tree(NamedTuple):
+class YamlTree(NamedTuple):
     """The value of a file, and the line of every key and item in it, counted from 1."""
 
     value: Any
@@ -73,7 +73,7 @@ class _Build:
     root: _Node | None = None
 
 
-def parse(text: str, loader: Any = _LOADER) -> Tree:
+def parse(text: str, loader: Any = _LOADER) -> YamlTree:
     """Parse one file; the value of an empty file is None.
 
     Raises:
@@ -82,19 +82,19 @@ def parse(text: str, loader: Any = _LOADER) -> Tree:
     build = _Build()
     try:
         for event in yaml.parse(text, Loader=loader):
-            _take(build, event)
+            _handle(build, event)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, int(error.position)) + 1
         raise YamlError(line, "The file holds a character that YAML does not allow.", "Remove it.") from None
     except yaml.MarkedYAMLError as error:
         raise _explained(error, text, [node for node, _ in build.open if node.bracket]) from None
     if build.root is None:
-        return Tree(None, {})
+        return YamlTree(None, {})
     lines: dict[Path, int] = {}
-    return Tree(_plain(build.root, (), lines), lines)
+    return YamlTree(_plain(build.root, (), lines), lines)
 
 
-def _take(build: _Build, event: Any) -> None:
+def _handle(build: _Build, event: Any) -> None:
     line = event.start_mark.line + 1
     if isinstance(event, yaml.DocumentStartEvent) and build.root is not None:
         raise YamlError(line, "A second document begins here (---).", "Put it into a file of its own.")

@@ -10,8 +10,9 @@ _BOUND: Final = 10**300
 
 
 class Size(NamedTuple):
-    """The size of a value: per level below the root the number of values, and of characters in strings and property
-    names.
+    """The size of a value: the number of values and of characters on each level below the root.
+
+    Characters are those in strings and property names.
     """
 
     values: list[int]

@@ -23,10 +23,10 @@ OPTIONS: Final = RegexOptions(size_limit=_LADDER[-1][0])
 
 @lru_cache(maxsize=2_048)
 def weight(pattern: str, *, heavy: bool = True) -> int | None:
-    """Return the nanoseconds per character at the worst; None for an invalid expression, or one that needs
-    backtracking.
+    """Return the nanoseconds per character at the worst.
 
-    `heavy`: accept an expression that costs more than `HEAVY`, which is slow even to compile.
+    None for an invalid expression, or one that needs backtracking. `heavy`: accept an expression that costs more than
+    `HEAVY`, which is slow even to compile.
     """
     if len(pattern) > LENGTH_LIMIT:
         return None

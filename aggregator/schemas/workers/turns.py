@@ -40,7 +40,7 @@ class WorkerTurns:
         self._places = places
         self._share = max(1, places - 1)
 
-    def ask(self, server: str, agent: str) -> Turn:
+    def enqueue(self, server: str, agent: str) -> Turn:
         """Put one more check into the queue.
 
         Raises:

@@ -95,7 +95,7 @@ class CheckWorkers:
             UnusableSchema: no check can be made with the schema.
         """
         try:
-            turn = self._turns.ask(server, agent)
+            turn = self._turns.enqueue(server, agent)
         except WorkerQueueFull:
             raise CheckInterrupted("busy", "too many checks wait for a process of their own") from None
         admitted = self._admitted[turn] = asyncio.get_running_loop().create_future()

@@ -11,10 +11,9 @@ def distance_allowed(term: str) -> int:
 
 
 def edit_distance(one: str, two: str, most: int) -> int | None:
-    """Return the number of slips (a letter too many, missing, wrong, or two swapped) between the words, if at most
-    `most`.
+    """Return the number of slips between the words, if at most `most`.
 
-    Optimal string alignment, one row at a time.
+    A slip is a letter too many, missing or wrong, or two swapped. Optimal string alignment, one row at a time.
     """
     if abs(len(one) - len(two)) > most or len(set(one) ^ set(two)) > 2 * most:
         return None

@@ -29,8 +29,9 @@ _IRREGULAR: Final = {
 
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
-    """Return the stem of a lower-case word; a word that is not plain a-z, or shorter than three letters, stays as it
-    is.
+    """Return the stem of a lower-case word.
+
+    A word that is not plain a-z, or shorter than three letters, stays as it is.
     """
     if len(word) < 3 or not word.isascii() or not word.isalpha():
         return word

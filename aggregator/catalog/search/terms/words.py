@@ -32,8 +32,9 @@ def terms(text: str) -> list[str]:
 
 
 def chunks(text: str) -> list[str]:
-    """Return runs of one script, in compatibility form and without accents; case is kept, since it splits
-    identifiers.
+    """Return runs of one script, in compatibility form and without accents.
+
+    Case is kept, since it splits identifiers.
     """
     if not text.isascii():
         text = _plain_letters(unicodedata.normalize("NFKC", text))
