@@ -43,7 +43,7 @@ def fake_stdio_upstreams() -> None:
 
 @asynccontextmanager
 async def open_fake_upstream(
-    server: ServerConfig, inbound: InboundHandlers, warden: Reaper
+    server: ServerConfig, inbound: InboundHandlers, reaper: Reaper
 ) -> AsyncIterator[Connection]:
     """A connection on which what is sent and what is heard are bytes, as on a pipe."""
     loop = asyncio.get_running_loop()

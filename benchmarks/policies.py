@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from aggregator.app.build import build_app
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
-from aggregator.frontends.web.credentials import facts_of
+from aggregator.frontends.web.credentials import request_facts
 from aggregator.frontends.web.host_guard import SOURCE
 from aggregator.gateway.calls.validate import Checker
 from aggregator.identity.source import ClientSource
@@ -113,10 +113,10 @@ class _Bench:
             for at in range(_PAIRS)
         ]
         access, agents = self._app.access, self._world.agents
-        known = access.authenticate(facts_of(scopes[0], "http"))
+        known = access.authenticate(request_facts(scopes[0], "http"))
         assert isinstance(known, Principal), known
         assert known.agent_id == agents[0].agent_id
-        return _cost(lambda scope: access.authenticate(facts_of(scope, "http")), scopes)
+        return _cost(lambda scope: access.authenticate(request_facts(scope, "http")), scopes)
 
     def _checks(self) -> dict[str, float]:
         plain: list[Asked] = []

@@ -89,5 +89,5 @@ def test_one_version_can_be_asked_for(tmp_path: Path) -> None:
 def test_coverage_has_a_floor() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["coverage"]
     assert settings["run"]["source"] == ["aggregator"]
-    assert settings["report"]["fail_under"] >= 80
+    assert settings["report"]["fail_under"] >= 82
     assert 'coverage" report' in PYTHONS.read_text(encoding="utf-8")

@@ -78,12 +78,13 @@ class InProcessHost:
     def __init__(self, app: App, principal: Principal, names: Style) -> None:
         self._app = app
         self._names = names
+        self._notifications = _Notifications()
         self._host = Host(
-            FRONTEND, names, principal, initialized=True, notify=self._on_notification, session=uuid4().hex
+            FRONTEND, names, principal, initialized=True, connection=self._notifications, session=uuid4().hex
         )
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._list_changed = asyncio.Event()
+        self._list_changed = self._notifications.changed
         self._closed = False
         self._others: dict[str, InProcessHost] = {}
         app.gateway.list_changes.attach(self._host)
@@ -225,9 +226,21 @@ class InProcessHost:
         plain: dict[str, Any] = decode(encode(answer), inf)
         return plain
 
-    def _on_notification(self, method: str, params: Mapping[str, Any]) -> None:
+
+class _Notifications:
+    """The connection of an in-process host. `changed` is set when its list of tools changed."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Take note of a changed list of tools."""
         if method == notification("tools"):
-            self._list_changed.set()
+            self.changed.set()
+
+    async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Refuse: a program is asked only during its own calls."""
+        raise NoBackChannel
 
 
 @asynccontextmanager

@@ -53,10 +53,10 @@ class App:
         status: Status,
         reconfiguration: Reconfiguration,
         events: AuditEvents,
-        keys: KeySync,
-        kept: CatalogSync | None,
-        policy_watch: PolicyReload | None,
-        config_watch: ConfigReload | None,
+        key_sync: KeySync,
+        catalog_sync: CatalogSync | None,
+        policy_reload: PolicyReload | None,
+        config_reload: ConfigReload | None,
     ) -> None:
         self.supervisor = supervisor
         self.gateway = gateway
@@ -67,12 +67,12 @@ class App:
         self.telemetry = telemetry
         self.database = database
         self.status = status
-        self.kept = kept
-        self.keys = keys
-        self.policy_watch = policy_watch
+        self.catalog_sync = catalog_sync
+        self.key_sync = key_sync
+        self.policy_reload = policy_reload
         self._reconfiguration = reconfiguration
         self._events = events
-        self._config_watch = config_watch
+        self._config_reload = config_reload
 
     @property
     def config(self) -> Config:
@@ -91,22 +91,25 @@ class App:
 
     def reload(self) -> None:
         """Read the configuration again now, if it is watched."""
-        if self._config_watch is not None:
-            self._config_watch.request_reload()
+        if self._config_reload is not None:
+            self._config_reload.request_reload()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Connect the upstreams and watch the files inside; end everything on the way out."""
         async with self.database, self.telemetry.running(self._started), Tasks("the app") as tasks:
-            if self.policy_watch is not None:
-                tasks.start(self.policy_watch.run())
-            if self._config_watch is not None:
-                tasks.start(self._config_watch.run())
+            if self.policy_reload is not None:
+                tasks.start(self.policy_reload.run())
+            if self._config_reload is not None:
+                tasks.start(self._config_reload.run())
             tasks.start(self.gateway.run())
             tasks.start(self.updates.run())
-            if self.keys.wanted:
-                tasks.start(self.keys.run())
-            async with self.supervisor.running(), self.kept.running() if self.kept is not None else nullcontext():
+            if self.key_sync.wanted:
+                tasks.start(self.key_sync.run())
+            async with (
+                self.supervisor.running(),
+                self.catalog_sync.running() if self.catalog_sync is not None else nullcontext(),
+            ):
                 with closing(self._events):
                     yield
 
@@ -137,7 +140,7 @@ class App:
         Raises:
             StorageError: the database cannot be used; without its keys, requests without a key would be let in.
         """
-        await self.keys.load()
+        await self.key_sync.load()
 
     def report(self) -> tuple[bool, Mapping[str, Any]]:
         """Return whether every upstream has come up or failed by now, and the details for `/readyz`."""

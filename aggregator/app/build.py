@@ -91,18 +91,24 @@ def build_app(
     events = AuditEvents(telemetry, upstreams)
     access = Access(views, events)
     approval = ApprovalStep(database, redactor, events)
-    keys = KeySync(access, views, database)
+    key_sync = KeySync(access, views, database)
     lists = _build_lists(config, upstreams, views)
     changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events)
     restores = kept_at is not None
     supervisor = Supervisor(config.servers, upstreams, changes, lists.slices, redactor, restores=restores)
-    kept = CatalogSync(supervisor, kept_at, database, changes.catalog_changed, events) if kept_at is not None else None
+    catalog_sync = (
+        CatalogSync(supervisor, kept_at, database, changes.catalog_changed, events) if kept_at is not None else None
+    )
     gateway = _build_gateway(config, lists, supervisor, views, call_log, approval)
-    reconfiguration = Reconfiguration(config, supervisor, gateway, lists.updates, views, telemetry, events, kept)
-    config_watch = ConfigReload(source, redactor, reconfiguration, events) if source is not None else None
-    policy_watch = None
+    reconfiguration = Reconfiguration(
+        config, supervisor, gateway, lists.updates, views, telemetry, events, catalog_sync
+    )
+    config_reload = ConfigReload(source, redactor, reconfiguration, events) if source is not None else None
+    policy_reload = None
     if live is not None:
-        policy_watch = PolicyReload(live, lists.current, views, PolicyChanges(live, events, keys, lists.list_changed))
+        policy_reload = PolicyReload(
+            live, lists.current, views, PolicyChanges(live, events, key_sync, lists.list_changed)
+        )
     status = Status(
         upstreams,
         gateway,
@@ -111,8 +117,8 @@ def build_app(
         access,
         telemetry,
         live=live,
-        kept=kept,
-        config_watch=config_watch,
+        catalog_sync=catalog_sync,
+        config_reload=config_reload,
     )
     return App(
         supervisor=supervisor,
@@ -126,10 +132,10 @@ def build_app(
         status=status,
         reconfiguration=reconfiguration,
         events=events,
-        keys=keys,
-        kept=kept,
-        policy_watch=policy_watch,
-        config_watch=config_watch,
+        key_sync=key_sync,
+        catalog_sync=catalog_sync,
+        policy_reload=policy_reload,
+        config_reload=config_reload,
     )
 
 

@@ -83,7 +83,7 @@ class CatalogSync:
         self._storage = storage
         self._store = store
         self._events = events
-        self._links: list[Upstream] = []
+        self._upstreams: list[Upstream] = []
         self._fingerprints: dict[str, str] = {}
         self._changed = changed
         self._turn = asyncio.Lock()
@@ -95,13 +95,13 @@ class CatalogSync:
 
     def __repr__(self) -> str:
         problem = f", {self.problem}" if self.problem else ""
-        return f"<CatalogCache {len(self._kept)} of {len(self._links)} kept{problem}>"
+        return f"<CatalogSync {len(self._kept)} of {len(self._upstreams)} kept{problem}>"
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Restore the kept definitions, then write changes inside; on the way out, write the rest within a moment."""
         async with Tasks("the catalog cache") as tasks:
-            tasks.start(self._work())
+            tasks.start(self._run())
             try:
                 yield
             finally:
@@ -113,16 +113,16 @@ class CatalogSync:
     def reconfigure(self) -> None:
         """Take the upstreams of a new configuration."""
         before = self._fingerprints
-        self._links = [link for link in self._supervisor.upstreams.values() if link.config.enabled]
-        self._fingerprints = {link.config.id: fingerprint(link.config) for link in self._links}
+        self._upstreams = [upstream for upstream in self._supervisor.upstreams.values() if upstream.config.enabled]
+        self._fingerprints = {upstream.config.id: fingerprint(upstream.config) for upstream in self._upstreams}
         for server in before:
             if self._fingerprints.get(server) != before[server]:
                 self._kept.pop(server, None)
                 self._known.pop(server, None)
         self._changed.set()
 
-    async def _work(self) -> None:
-        await self._recall()
+    async def _run(self) -> None:
+        await self._restore()
         await self._supervisor.wait_all_tried(SETTLE)
         complete = True
         while True:
@@ -132,10 +132,10 @@ class CatalogSync:
             self._changed.clear()
             await asyncio.sleep(COALESCE)
             pending, now = self._pending(), asyncio.get_running_loop().time()
-            due = [link for link in pending if self._not_before.get(link.config.id, now) <= now]
+            due = [upstream for upstream in pending if self._not_before.get(upstream.config.id, now) <= now]
             complete = await self._keep(due) and len(due) == len(pending)
 
-    async def _recall(self) -> None:
+    async def _restore(self) -> None:
         found: Mapping[str, KeptTools] = {}
         lists: dict[str, list[Any]] = {}
         try:
@@ -145,9 +145,9 @@ class CatalogSync:
             else:
                 found = await (await self._store.catalogs()).fitting(self._fingerprints.values())
             lists = await asyncio.to_thread(lists_of, found)
-            lists = await asyncio.to_thread(self._discreetly, lists)
+            lists = await asyncio.to_thread(self._without_secrets, lists)
         except Exception as error:  # the servers themselves still list their tools
-            self._worry(error)
+            self._report_problem(error)
         recalled = {server: lists[one] for server, one in self._fingerprints.items() if one in lists}
         for server, definitions in recalled.items():
             kept = found[self._fingerprints[server]]
@@ -155,43 +155,47 @@ class CatalogSync:
             self._kept[server] = definitions, kept.connected
         await self._supervisor.restore(recalled)
 
-    def _discreetly(self, lists: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    def _without_secrets(self, lists: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
         """Return the lists without values that are known as secrets by now."""
-        links = {self._fingerprints[link.config.id]: link for link in self._links}
-        return {one: links[one].redaction.definitions(items) for one, items in lists.items() if one in links}
+        upstreams = {self._fingerprints[upstream.config.id]: upstream for upstream in self._upstreams}
+        return {one: upstreams[one].redaction.definitions(items) for one, items in lists.items() if one in upstreams}
 
     def _pending(self) -> list[Upstream]:
-        seen = (link for link in self._links if link.greeting is not None and link.state in ("ready", "stopped"))
-        return [link for link in seen if not self._is_kept(link)]
+        seen = (
+            upstream
+            for upstream in self._upstreams
+            if upstream.greeting is not None and upstream.state in ("ready", "stopped")
+        )
+        return [upstream for upstream in seen if not self._is_kept(upstream)]
 
-    def _is_kept(self, link: Upstream) -> bool:
-        definitions, noted = self._kept.get(link.config.id, (None, 0.0))
+    def _is_kept(self, upstream: Upstream) -> bool:
+        definitions, noted = self._kept.get(upstream.config.id, (None, 0.0))
         # A stopped server has nothing newer.
-        old = link.state == "ready" and time.time() - noted >= SEEN_TO_THE
-        return definitions is link.definitions and not old
+        old = upstream.state == "ready" and time.time() - noted >= SEEN_TO_THE
+        return definitions is upstream.definitions and not old
 
-    async def _keep(self, links: Iterable[Upstream]) -> bool:
+    async def _keep(self, upstreams: Iterable[Upstream]) -> bool:
         """Write the definitions of these upstreams; return whether all are written."""
         async with self._turn:
             try:
-                for link in links:
-                    await self._keep_one(link)
+                for upstream in upstreams:
+                    await self._keep_one(upstream)
             except Exception as error:  # it is tried again
-                self._worry(error)
+                self._report_problem(error)
                 return False
         return True
 
-    async def _keep_one(self, link: Upstream) -> None:
-        server, definitions = link.config.id, link.definitions
-        if link.greeting is None or link not in self._links or self._is_kept(link):
+    async def _keep_one(self, upstream: Upstream) -> None:
+        server, definitions = upstream.config.id, upstream.definitions
+        if upstream.greeting is None or upstream not in self._upstreams or self._is_kept(upstream):
             return
-        transport = link.transport or link.config.type
-        about = (server, self._fingerprints[server], transport, link.greeting, definitions)
+        transport = upstream.transport or upstream.config.type
+        about = (server, self._fingerprints[server], transport, upstream.greeting, definitions)
         catalog = await asyncio.to_thread(catalog_of, *about)
         before, versions = self._known.get(server), await asyncio.to_thread(_versions, catalog.tools)
         self._known[server] = versions
         if before is not None:
-            self._tell(server, await asyncio.to_thread(difference, before, versions))
+            self._record_changes(server, await asyncio.to_thread(difference, before, versions))
         catalogs, now = await self._store.catalogs(), time.time()
         try:
             await catalogs.keep(catalog, now=now)
@@ -202,14 +206,14 @@ class CatalogSync:
             log.info("catalogs are kept again")
             self.problem = None
 
-    def _tell(self, server: str, changes: ToolChanges) -> None:
+    def _record_changes(self, server: str, changes: ToolChanges) -> None:
         if changes:
             self._not_before[server] = asyncio.get_running_loop().time() + AGAIN
             log.info("server %s has other tools than before: %s", server, changes)
             if self._events is not None:
                 self._events.tools_changed(server, changes)
 
-    def _worry(self, error: Exception) -> None:
+    def _report_problem(self, error: Exception) -> None:
         known = isinstance(error, StorageError)
         if self.problem is None:
             fix = _FIX if isinstance(error, StorageDamaged) else ""

@@ -89,16 +89,16 @@ class ConfigReload:
         self._path = loaded.path
         self._files = loaded.files
         self._seen: Mapping[Path, Stamp] = signature(loaded.files)
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
         self.refused: tuple[str, ...] = ()
         self.kept_back: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<ConfigWatch of {len(self._files)} files{', refused' if self.refused else ''}>"
+        return f"<ConfigReload of {len(self._files)} files{', refused' if self.refused else ''}>"
 
     def request_reload(self) -> None:
         """Read the files now, changed or not."""
-        self._asked.set()
+        self._requested.set()
 
     def report(self) -> dict[str, Any]:
         """Return the part of `/readyz` about the files: their path, and whether they differ from what is in force."""
@@ -112,14 +112,14 @@ class ConfigReload:
     async def run(self) -> None:
         """Watch the files until cancelled."""
         while True:
-            asked = await self._wait()
+            requested = await self._wait()
             seen: Mapping[Path, Stamp] = await asyncio.to_thread(signature, self._files)
             if seen != self._seen:
-                seen = await self._still(seen)
-            if asked or seen != self._seen:
+                seen = await self._until_unchanged(seen)
+            if requested or seen != self._seen:
                 self._seen = seen
                 try:
-                    await self._again(asked)
+                    await self._reload(requested)
                 except Exception:
                     log.exception("another configuration could not be put into force in a way nobody foresaw")
 
@@ -127,13 +127,13 @@ class ConfigReload:
         """Wait until the next check is due; return whether a reload was requested."""
         try:
             async with asyncio.timeout(EVERY):
-                await self._asked.wait()
+                await self._requested.wait()
         except TimeoutError:
             return False
-        self._asked.clear()
+        self._requested.clear()
         return True
 
-    async def _still(self, seen: Mapping[Path, Stamp]) -> Mapping[Path, Stamp]:
+    async def _until_unchanged(self, seen: Mapping[Path, Stamp]) -> Mapping[Path, Stamp]:
         """Return the signature of the files once they are no longer being written."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while True:
@@ -143,7 +143,7 @@ class ConfigReload:
                 return now
             seen = now
 
-    async def _again(self, asked: bool) -> None:
+    async def _reload(self, requested: bool) -> None:
         try:
             loaded = await asyncio.to_thread(self._source.read)
         except ConfigError as error:
@@ -164,9 +164,9 @@ class ConfigReload:
         if found or empty:
             self._refuse(tuple(map(str, filter(None, (*found, empty)))))
         else:
-            await self._take(loaded, asked)
+            await self._apply(loaded, requested)
 
-    async def _take(self, loaded: Loaded, asked: bool) -> None:
+    async def _apply(self, loaded: Loaded, requested: bool) -> None:
         found_now = difference(self._config, loaded.config)
         if found_now:
             await self._target.prepare(found_now.config)
@@ -180,7 +180,7 @@ class ConfigReload:
         before = self._problems
         self._config, self._problems, self._listed = found_now.config, loaded.problems, loaded.listed
         self.refused, self.kept_back = (), found_now.kept_back
-        self._tell(found_now, [problem for problem in loaded.problems if problem not in before], asked)
+        self._log_changes(found_now, [problem for problem in loaded.problems if problem not in before], requested)
         if found_now:
             self._events.config_read(found_now, ())
 
@@ -191,12 +191,12 @@ class ConfigReload:
         log.error("the configuration as it is now cannot be used, so the one in force stays")
         self._events.config_read(None, reasons)
 
-    def _tell(self, taken: ConfigChanges, problems: list[Problem], asked: bool) -> None:
+    def _log_changes(self, taken: ConfigChanges, problems: list[Problem], requested: bool) -> None:
         for problem in problems:
             log.warning("%s", problem)
         for line in taken.lines():
             log.info("configuration: %s", line)
         for name in taken.kept_back:
             log.warning("configuration: `%s` cannot be changed while the program runs; it waits for a restart", name)
-        if asked and not taken and not taken.kept_back:
+        if requested and not taken and not taken.kept_back:
             log.info("configuration: nothing changed")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aggregator.gateway.access import Access
 from aggregator.gateway.views.views import Views
-from aggregator.identity.keyring import FOLLOW_EVERY, Keyring
+from aggregator.identity.keyring import REFRESH_EVERY, Keyring
 from aggregator.identity.keys import parse_policy_line
 from aggregator.storage.engine.files import set_aside_before
 from aggregator.storage.errors import StorageBusy, StorageError
@@ -77,9 +77,9 @@ class KeySync:
             async with asyncio.timeout(PATIENCE):
                 await asyncio.shield(self._reading)
         except TimeoutError:
-            self._close("The database has not answered yet: it is being made ready, or another program has it locked.")
+            self._lock("The database has not answered yet: it is being made ready, or another program has it locked.")
         except StorageBusy as error:
-            self._close(str(error))
+            self._lock(str(error))
 
     async def run(self) -> None:
         """Keep the keys up to date until cancelled; the first key may be made while the process runs."""
@@ -87,7 +87,7 @@ class KeySync:
             while not self.known:
                 await self._try()
                 if not self.known:
-                    await asyncio.sleep(FOLLOW_EVERY)
+                    await asyncio.sleep(REFRESH_EVERY)
         finally:
             if self._reading is not None:
                 self._reading.cancel()
@@ -98,44 +98,44 @@ class KeySync:
         try:
             if reading is not None:
                 await reading
-            elif self._kept:
+            elif self._database_exists:
                 await self._read()
             else:
-                self._nothing_kept()
+                self._unlock()
         except StorageError as error:
             # There may be keys in the database by now.
-            if self._kept:
-                self._close(str(error))
+            if self._database_exists:
+                self._lock(str(error))
             else:
-                self._nothing_kept()
+                self._unlock()
 
     async def _read(self) -> None:
-        database = await self._database.open() if self._kept or self._views.rulebook is not None else None
+        database = await self._database.open() if self._database_exists or self._views.rulebook is not None else None
         if database is not None:
             keyring = Keyring(database.keys)
             await keyring.refresh()
             self._access.keyring = keyring
-            self._look_beside(database.set_aside)
+            self._check_set_aside(database.set_aside)
             if self._access.locked is not None:
                 log.warning("%s", self._access.locked)
             database.engine.made_anew = self._replaced
             self.known = True
         self.use_policies()
         if self.known:
-            self._end_unread()
+            self._end_lock()
 
-    def _close(self, reason: str) -> None:
+    def _lock(self, reason: str) -> None:
         """Refuse requests whose key is not known: it may be one of those that cannot be read."""
         if not self._access.unread:
-            log.error("keys cannot be read, so the doors are closed to whoever has none that is known: %s", reason)
+            log.error("keys cannot be read, so every request without a known key is refused: %s", reason)
         self._access.locked, self._access.unread = reason, True
 
-    def _nothing_kept(self) -> None:
+    def _unlock(self) -> None:
         """Take back the refusal: there is no database any more in which keys could be."""
         self._access.locked = None
-        self._end_unread()
+        self._end_lock()
 
-    def _end_unread(self) -> None:
+    def _end_lock(self) -> None:
         """Log who is let in now that keys can be read again."""
         if self._access.unread:
             self._access.unread = False
@@ -146,7 +146,7 @@ class KeySync:
         if len(self._access.keyring):
             self._access.locked = _DELETED.format(self._path)
 
-    def _look_beside(self, set_aside: tuple[Path, ...]) -> None:
+    def _check_set_aside(self, set_aside: tuple[Path, ...]) -> None:
         """Set or clear the lock: keys may be in a damaged file, or may have been in one that is gone."""
         if set_aside:
             self._access.locked = _DAMAGED.format(set_aside[-1])
@@ -157,7 +157,7 @@ class KeySync:
         """Wait between two reads of the database."""
         await asyncio.sleep(seconds)
         if self._access.locked is not None and self._path is not None:
-            self._look_beside(await asyncio.to_thread(set_aside_before, self._path))
+            self._check_set_aside(await asyncio.to_thread(set_aside_before, self._path))
 
     def use_policies(self) -> None:
         """Take the keys of the policy files in force."""
@@ -171,6 +171,6 @@ class KeySync:
         self._access.keyring.use_policy_keys(keys)
 
     @property
-    def _kept(self) -> bool:
+    def _database_exists(self) -> bool:
         """True if the database exists. It is not created only to find it empty."""
         return self._database.url is not None and (self._path is None or self._path.exists())

@@ -45,15 +45,15 @@ class PolicyReload:
 
     async def run(self) -> None:
         """Watch the files until cancelled."""
-        tell(self._live)
+        log_problems(self._live)
         while True:
             await asyncio.sleep(EVERY)
             now = await asyncio.to_thread(signature, self._live.folder)
             if now != self._seen:
-                self._seen = await self._still(now)
+                self._seen = await self._until_unchanged(now)
                 await self._reload()
 
-    async def _still(self, seen: Signature) -> Signature:
+    async def _until_unchanged(self, seen: Signature) -> Signature:
         """Return the signature of the files once they are no longer being written."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while True:
@@ -69,7 +69,7 @@ class PolicyReload:
         except OSError as error:
             log.error("the policy files cannot be read, the rules in force stay: %s", error)
             return
-        tell(self._live)
+        log_problems(self._live)
         if reloaded.changed:
             assert self._live.rulebook is not None
             log.info("policies: revision %s is in force", self._live.rulebook.revision)
@@ -78,7 +78,7 @@ class PolicyReload:
         self._observer.policies_read(reloaded)
 
 
-def tell(live: LivePolicies) -> None:
+def log_problems(live: LivePolicies) -> None:
     """Log the problems of the files as they are now."""
     for problem in live.problems:
         log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)

@@ -24,7 +24,7 @@ class Reconfiguration:
         views: Views,
         telemetry: CallTelemetry,
         events: AuditEvents,
-        kept: CatalogSync | None,
+        catalog_sync: CatalogSync | None,
     ) -> None:
         self.config = config
         self._supervisor = supervisor
@@ -33,7 +33,7 @@ class Reconfiguration:
         self._views = views
         self._telemetry = telemetry
         self._events = events
-        self._kept = kept
+        self._catalog_sync = catalog_sync
 
     async def prepare(self, config: Config) -> None:
         """Do ahead, in slices, what takes long before `apply`."""
@@ -51,8 +51,8 @@ class Reconfiguration:
         self._views.trusted = trusted_servers(config)
         self._telemetry.reconfigure(config.audit)
         self._supervisor.reconfigure(config.servers, found.replaced, config.shutdown_timeout)
-        if self._kept is not None:
-            self._kept.reconfigure()
+        if self._catalog_sync is not None:
+            self._catalog_sync.reconfigure()
         self._gateway.reconfigure(config)
         self._updates.reconfigure(config)
         self._events.upstreams_changed()

@@ -30,8 +30,8 @@ class Status:
         telemetry: CallTelemetry,
         *,
         live: LivePolicies | None,
-        kept: CatalogSync | None,
-        config_watch: ConfigReload | None,
+        catalog_sync: CatalogSync | None,
+        config_reload: ConfigReload | None,
     ) -> None:
         self._upstreams = upstreams
         self._gateway = gateway
@@ -40,29 +40,29 @@ class Status:
         self._access = access
         self._telemetry = telemetry
         self._live = live
-        self._kept = kept
-        self._config_watch = config_watch
+        self._catalog_sync = catalog_sync
+        self._config_reload = config_reload
 
     def report(self) -> tuple[bool, Mapping[str, Any]]:
         """Return whether every upstream has come up or failed by now, and the details for `/readyz`."""
         servers = {
-            name: {**condition(link, self._tools(link)), "answered_by": self._failover.answering(name)}
-            for name, link in self._upstreams.items()
+            name: {**condition(upstream, self._tools(upstream)), "answered_by": self._failover.answering(name)}
+            for name, upstream in self._upstreams.items()
         }
         stopping = self._gateway.drain.started
-        ready = not stopping and all(link.lifecycle.tried for link in self._upstreams.values())
+        ready = not stopping and all(upstream.lifecycle.tried for upstream in self._upstreams.values())
         details = {"ready": ready, "tools": len(self._gateway.catalog), "servers": servers}
         if stopping:
             details["stopping"] = True
-        if self._config_watch is not None:
-            details["config"] = self._config_watch.report()
+        if self._config_reload is not None:
+            details["config"] = self._config_reload.report()
         if self._live is not None:
             details["policies"] = policy_reload.report(self._live)
         keys = self._access.keyring.problem or self._access.locked
         if keys is not None:
             details["keys"] = keys
-        if self._kept is not None and self._kept.problem is not None:
-            details["catalogs"] = self._kept.problem
+        if self._catalog_sync is not None and self._catalog_sync.problem is not None:
+            details["catalogs"] = self._catalog_sync.problem
         return ready, details | self._telemetry.report()
 
     def snapshot(self) -> Snapshot:
@@ -70,7 +70,7 @@ class Status:
         queues, lost = self._telemetry.queues()
         spans = self._telemetry.spans
         return Snapshot(
-            upstreams={name: measured(link, self._tools(link)) for name, link in self._upstreams.items()},
+            upstreams={name: measured(upstream, self._tools(upstream)) for name, upstream in self._upstreams.items()},
             sessions=self._gateway.list_changes.sessions(),
             open=self._gateway.admission.in_use,
             refused=self._gateway.admission.refused,
@@ -80,35 +80,35 @@ class Status:
             spans=spans.counts() if spans is not None else None,
         )
 
-    def _tools(self, link: Upstream) -> int:
-        return len(self._builder.tools_of(link))
+    def _tools(self, upstream: Upstream) -> int:
+        return len(self._builder.tools_of(upstream))
 
 
-def condition(link: Upstream, tools: int) -> dict[str, Any]:
+def condition(upstream: Upstream, tools: int) -> dict[str, Any]:
     """Return the status for `/readyz` and `aggregator status`; times in seconds since 1970, `tools` the number of valid
     tools.
     """
-    now = link.lifecycle.current
+    now = upstream.lifecycle.current
     return {
         "state": now.state,
-        "reason": link.health.problem() if now.state == "ready" else link.reason,
+        "reason": upstream.health.problem() if now.state == "ready" else upstream.reason,
         "since": round(now.since, 3),
         "tools": tools,
-        "in_flight": link.in_flight,
+        "in_flight": upstream.in_flight,
         "next_try": round(now.next_try, 3) if now.next_try is not None else None,
-        "health": link.health.report(),
+        "health": upstream.health.report(),
     }
 
 
-def measured(link: Upstream, tools: int) -> UpstreamSnapshot:
+def measured(upstream: Upstream, tools: int) -> UpstreamSnapshot:
     """Return the measurements for the metrics; `tools` is the number of valid tools."""
     return UpstreamSnapshot(
-        link.state,
+        upstream.state,
         tools,
-        link.reconnects,
-        link.in_flight,
-        link.refused,
-        link.since,
-        link.health.answers,
-        RecentCalls(*link.health.latency.figures(time.monotonic())),
+        upstream.reconnects,
+        upstream.in_flight,
+        upstream.refused,
+        upstream.since,
+        upstream.health.answers,
+        RecentCalls(*upstream.health.latency.figures(time.monotonic())),
     )

@@ -4,10 +4,10 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aggregator.audit.capture import Capture
 from aggregator.audit.log import AuditLog
@@ -32,18 +32,39 @@ LAST_MOMENT: Final = 5.0
 _SPILL_BYTES: Final = 256 * 1024 * 1024
 
 
+class OpenAuditRows(Protocol):
+    """The opening of the audit log in the database."""
+
+    async def __call__(self) -> "AuditRows": ...
+
+
+class WaitForStart(Protocol):
+    """The wait until the start of the program is over, which is more urgent than writing rows."""
+
+    def __call__(self) -> Coroutine[Any, Any, None]: ...
+
+
+class TakeSnapshot(Protocol):
+    """The measurements for one scrape of the metrics."""
+
+    def __call__(self) -> "Snapshot": ...
+
+
 class CallTelemetry:
-    """The telemetry of one process. `base` is the path of the database, or where it would be."""
+    """The telemetry of one process. There is no audit without `rows`.
+
+    `base` is the path of the database, or where it would be.
+    """
 
     def __init__(
         self,
         config: AuditConfig,
         redactor: Redactor,
-        journal: CallLog,
-        rows: "Callable[[], Awaitable[AuditRows]] | None",
+        call_log: CallLog,
+        rows: OpenAuditRows | None,
         base: Path,
     ) -> None:
-        self._journal = journal
+        self._call_log = call_log
         self._capture = Capture(config.capture, redactor.value, config.max_captured_bytes)
         self._spans: Spans | None = None
         self.audit: AuditLog | None = None
@@ -57,15 +78,15 @@ class CallTelemetry:
                 keep_for=config.keep_for,
                 keep_bytes=config.keep_bytes,
             )
-            journal.sinks += (self.audit.record,)
-            journal.room = self.audit.room
+            call_log.sinks += (self.audit.record,)
+            call_log.room = self.audit.room
             if config.durability == "strict":
-                journal.begun, journal.written = self.audit.begun, self.audit.written
+                call_log.begun, call_log.written = self.audit.begun, self.audit.written
 
     @asynccontextmanager
-    async def running(self, quiet: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    async def running(self, quiet: WaitForStart) -> AsyncIterator[None]:
         """Keep records inside; on the way out, write the last of them. `quiet` returns when the start is over."""
-        await self._trace()
+        await self._start_spans()
         async with Tasks("the audit") as tasks:
             if self.audit is not None:
                 tasks.start(self.audit.run(quiet))
@@ -78,10 +99,10 @@ class CallTelemetry:
                 if self._spans is not None:
                     await self._spans.close(LAST_MOMENT)
 
-    def enable_metrics(self, snapshot: "Callable[[], Snapshot]") -> Metrics:
+    def enable_metrics(self, snapshot: TakeSnapshot) -> Metrics:
         """Count calls from now on, and return the metrics."""
         metrics = Metrics(snapshot)
-        self._journal.sinks += (metrics,)
+        self._call_log.sinks += (metrics,)
         return metrics
 
     def reconfigure(self, config: AuditConfig) -> None:
@@ -120,7 +141,7 @@ class CallTelemetry:
         """The exporter of spans, while tracing is on."""
         return self._spans
 
-    async def _trace(self) -> None:
+    async def _start_spans(self) -> None:
         capture = self._capture
 
         def captured(record: Any) -> tuple[str | None, str | None]:
@@ -129,5 +150,5 @@ class CallTelemetry:
         self._spans = await asyncio.to_thread(open_spans, os.environ, capture.name, captured)
         if self._spans is not None:
             self._spans.captures = capture.mode != "none"
-            self._journal.sinks += (self._spans,)
-            self._journal.sample, self._journal.exported = self._spans.sample, True
+            self._call_log.sinks += (self._spans,)
+            self._call_log.sample, self._call_log.exported = self._spans.sample, True

@@ -29,10 +29,10 @@ class UpstreamChanges:
         self._events.upstreams_changed()
         self.catalog_changed.set()
 
-    async def examine(self, link: Upstream, kind: Kind, definitions: list[Any]) -> None:
+    async def examine(self, upstream: Upstream, kind: Kind, definitions: list[Any]) -> None:
         """Examine a list before it counts, in slices."""
-        await self._builder.examine(link, kind, definitions)
+        await self._builder.examine(upstream, kind, definitions)
 
-    def resource_updated(self, link: Upstream, watched: list[str], uri: str) -> None:
+    def resource_updated(self, upstream: Upstream, watched: list[str], uri: str) -> None:
         """Notify the subscribers of a resource."""
-        self._subscriptions.resource_updated(link, watched, uri)
+        self._subscriptions.resource_updated(upstream, watched, uri)

@@ -2,9 +2,9 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import uvicorn
 
@@ -13,12 +13,13 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
 from aggregator.frontends.answer import Answer
+from aggregator.frontends.stdio import DrainRequests
 from aggregator.frontends.v1.routes import ROUTES, V1_PATH, V1Frontend, failure, refusal
 from aggregator.frontends.web.body_limits import bounds_of
 from aggregator.frontends.web.connection_limits import BoundedConnection
-from aggregator.frontends.web.credentials import facts_of, refuse
+from aggregator.frontends.web.credentials import refuse, request_facts
 from aggregator.frontends.web.host_guard import HostGuard, Receive, Scope, Send, header, respond, source_in, values
-from aggregator.frontends.web.metrics_page import METRICS_PATH, MetricsPage, Page
+from aggregator.frontends.web.metrics_page import METRICS_PATH, MetricsPage, MetricsText
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.frontends.web.sessions import Sessions
 from aggregator.frontends.web.sse import SseFrontend
@@ -41,19 +42,33 @@ LAST_BYTES: Final = 2
 # For a request whose principal is let in again before its end.
 _LET_OUT: Final = Refused(401, "This request was ended, since its key was not good for a moment; send it again.")
 
-Served = Callable[[Principal, Scope, Receive, Send], Awaitable[None]]
-Report = Callable[[], tuple[bool, Mapping[str, Any]]]
-"""Whether we are ready, and the details that say so."""
+
+class ServeRequest(Protocol):
+    """An ASGI application for requests of an authenticated principal."""
+
+    async def __call__(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
+class StatusReport(Protocol):
+    """The status of the program."""
+
+    def __call__(self) -> tuple[bool, Mapping[str, Any]]:
+        """Return whether the program is ready, and the details."""
 
 
 class WebServer:
     """An ASGI application that routes requests to the frontends by path, all others to the pages."""
 
     def __init__(
-        self, gateway: Dispatcher, config: Config, access: Access, report: Report, metrics: Page | None = None
+        self,
+        gateway: Dispatcher,
+        config: Config,
+        access: Access,
+        report: StatusReport,
+        metrics: MetricsText | None = None,
     ) -> None:
         http, sse = config.http, config.sse
-        self._tasks = Tasks("the web doors")
+        self._tasks = Tasks("the web frontends")
         bounds = bounds_of(http, gateway.admission)
         self._sessions = Sessions(
             gateway.list_changes,
@@ -70,14 +85,14 @@ class WebServer:
         self._gateway = gateway
         self._access = access
         self._http_path = http.path
-        self._doors: dict[str, tuple[FrontendName, Served]] = {}
+        self._frontends: dict[str, tuple[FrontendName, ServeRequest]] = {}
         if http.enabled:
-            self._doors[http.path] = ("http", self._http.serve)
+            self._frontends[http.path] = ("http", self._http.serve)
         if sse.enabled:
-            self._doors |= {SSE_PATH: ("sse", self._sse.stream), MESSAGES_PATH: ("sse", self._sse.message)}
+            self._frontends |= {SSE_PATH: ("sse", self._sse.stream), MESSAGES_PATH: ("sse", self._sse.message)}
         if config.v1.enabled:
             v1 = V1Frontend(gateway, config.v1, bounds, self.own.public_url)
-            self._doors |= {path: ("v1", v1.serve) for path in ROUTES}
+            self._frontends |= {path: ("v1", v1.serve) for path in ROUTES}
         paths = {
             "streamable_http": http.path if http.enabled else None,
             "sse": SSE_PATH if sse.enabled else None,
@@ -102,10 +117,7 @@ class WebServer:
 
     def connection(self, *given: Any, **more: Any) -> BoundedConnection:
         """Return the protocol of one connection, for the HTTP server below."""
-        return BoundedConnection(self._stall_timeout, self._given_up, *given, **more)
-
-    def _given_up(self, why: str) -> None:
-        self._gateway.admission.refused[why] += 1
+        return BoundedConnection(self._stall_timeout, self._gateway.admission.refused, *given, **more)
 
     def close_streams(self) -> None:
         """Close the streams that would otherwise stay open, so that the server can drain."""
@@ -130,18 +142,18 @@ class WebServer:
         if scope["type"] != "http":
             return
         path, agent = scope["path"], None
-        door = self._doors.get(path) or self._doors.get(path.rstrip("/"))
-        if door is None and path.startswith(f"{self._http_path}/"):
-            agent, door = path[len(self._http_path) + 1 :], self._doors.get(self._http_path)
-        if door is None:
+        frontend = self._frontends.get(path) or self._frontends.get(path.rstrip("/"))
+        if frontend is None and path.startswith(f"{self._http_path}/"):
+            agent, frontend = path[len(self._http_path) + 1 :], self._frontends.get(self._http_path)
+        if frontend is None:
             page = self._metrics.serve if self._metrics is not None and path == METRICS_PATH else self._pages
             await page(scope, receive, send)
             return
-        kind, served = door
+        kind, served = frontend
         if self._gateway.drain.started and (kind == "v1" or scope["method"] == "GET"):
             await self._close_to(send, kind)
             return
-        facts = facts_of(scope, kind, agent)
+        facts = request_facts(scope, kind, agent)
         principal = self._access.authenticate(facts)
         if isinstance(principal, Refused):
             await _refuse(send, principal, kind)
@@ -196,7 +208,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 async def serve_web(
-    web: WebServer, bound: socket.socket, stopping: asyncio.Event, drain: Callable[[], Awaitable[None]] | None = None
+    web: WebServer, bound: socket.socket, stopping: asyncio.Event, drain: DrainRequests | None = None
 ) -> None:
     """Serve until `stopping` is set, then drain. While `drain` runs, new requests are answered with a refusal."""
     config = uvicorn.Config(

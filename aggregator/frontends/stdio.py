@@ -8,14 +8,14 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol
 
 from aggregator.config.settings import StdioConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, PARSE_ERROR, RpcError
-from aggregator.frontends.stdout import is_pipe, outlet
+from aggregator.frontends.stdout import is_pipe, open_stdout
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.wire.codec import decode, encode
@@ -36,18 +36,28 @@ _SLICE: Final = 16 * 1024
 _LEFT: Final = "the host closed stdin"
 
 
+class WriteBytes(Protocol):
+    """The output to the host. It never waits."""
+
+    def __call__(self, data: bytes, /) -> None: ...
+
+
+class DrainRequests(Protocol):
+    """The wait for running requests before the process ends."""
+
+    async def __call__(self) -> None: ...
+
+
 class StdioFrontend(LineReader):
     """One host on the two pipes of this process."""
 
-    def __init__(
-        self, gateway: Dispatcher, host: Host, tasks: Tasks, write: Callable[[bytes], None], limits: StdioConfig
-    ) -> None:
+    def __init__(self, gateway: Dispatcher, host: Host, tasks: Tasks, write: WriteBytes, limits: StdioConfig) -> None:
         super().__init__(limits.max_message_bytes)
         self._gateway = gateway
         self._host = host
         self._write = write
-        self.peer = Peer(self._send, tasks, self._answer, self._hear, most=limits.max_pending + _SPARE)
-        host.notify, host.ask = self.peer.notify, self.peer.request
+        self.peer = Peer(self._send, tasks, self._answer, self._on_notification, most=limits.max_pending + _SPARE)
+        host.connection = self.peer
 
     def take_line(self, line: bytes) -> None:
         if line.isspace():
@@ -80,7 +90,7 @@ class StdioFrontend(LineReader):
     async def _answer(self, method: str, params: dict[str, Any], channel: Channel) -> Any:
         return await self._gateway.answer(self._host, method, params, channel)
 
-    def _hear(self, method: str, params: dict[str, Any]) -> None:
+    def _on_notification(self, method: str, params: dict[str, Any]) -> None:
         self._gateway.on_notification(self._host, method, params)
 
 
@@ -90,22 +100,22 @@ async def serve_stdio(
     stdin: BinaryIO,
     stdout: BinaryIO,
     limits: StdioConfig | None = None,
-    drain: Callable[[], Awaitable[None]] | None = None,
+    drain: DrainRequests | None = None,
 ) -> None:
     """Serve one host until its stdin ends and its requests are answered, or it does not read its answers.
 
     `drain` waits for running requests; without it, they get `DRAIN` seconds.
     """
     limits = limits or StdioConfig()
-    out = outlet(stdout, limits.max_unread_bytes)
-    async with Tasks("the stdio door") as tasks, out.on(stdout):
-        door = StdioFrontend(gateway, host, tasks, out.write, limits)
+    out = open_stdout(stdout, limits.max_unread_bytes)
+    async with Tasks("the stdio frontend") as tasks, out.on(stdout):
+        frontend = StdioFrontend(gateway, host, tasks, out.write, limits)
 
         async def read() -> None:
             async for data in _chunks(stdin):
                 for start in range(0, len(data), _SLICE):
-                    door.take(data[start : start + _SLICE])
-                    await door.peer.wait_to_read(limits.max_pending)
+                    frontend.take(data[start : start + _SLICE])
+                    await frontend.peer.wait_to_read(limits.max_pending)
                     await out.drained()
 
         reading = tasks.start(read())
@@ -117,15 +127,15 @@ async def serve_stdio(
             reading.result()
             gateway.list_changes.close()
             # No answer of the host can come any more.
-            door.peer.end_input(_LEFT)
+            frontend.peer.end_input(_LEFT)
             if drain is not None:
                 await drain()
             with suppress(TimeoutError):
                 async with asyncio.timeout(DRAIN if drain is None else LAST_BYTES):
-                    await door.peer.wait_running(0)
+                    await frontend.peer.wait_running(0)
         finally:
             gateway.list_changes.detach(host)
-            door.peer.close(_LEFT)
+            frontend.peer.close(_LEFT)
 
 
 @contextmanager
@@ -156,16 +166,16 @@ async def _chunks(stdin: BinaryIO) -> AsyncIterator[bytes]:
         return
     # The event loop cannot wait for files and terminals: a thread reads them, a few chunks ahead at most.
     queue: asyncio.Queue[bytes] = asyncio.Queue()
-    room = threading.Semaphore(4)
+    free_chunks = threading.Semaphore(4)
 
     def read() -> None:
         data = b"start"
         while data:
-            room.acquire()
+            free_chunks.acquire()
             data = stdin.read(_READ_SIZE)
             loop.call_soon_threadsafe(queue.put_nowait, data)
 
     threading.Thread(target=read, daemon=True, name="stdin").start()
     while data := await queue.get():
-        room.release()
+        free_chunks.release()
         yield data

@@ -95,7 +95,7 @@ class FileStdout(Stdout):
         yield
 
 
-def outlet(stdout: BinaryIO, most: int) -> Stdout:
+def open_stdout(stdout: BinaryIO, most: int) -> Stdout:
     """Return the writer for the kind of stdout that there is."""
     return Stdout(most) if is_pipe(stdout) else FileStdout()
 

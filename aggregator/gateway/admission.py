@@ -45,10 +45,10 @@ class TooMany(HostError):
 class Slot:
     """One place held by one agent; given back once, by `release` or at the end of `with`."""
 
-    __slots__ = ("_agent", "_kind", "_room")
+    __slots__ = ("_admission", "_agent", "_kind")
 
-    def __init__(self, room: "Admission", kind: Kind, agent: str | None) -> None:
-        self._room = room
+    def __init__(self, admission: "Admission", kind: Kind, agent: str | None) -> None:
+        self._admission = admission
         self._kind: Kind | None = kind
         self._agent = agent
 
@@ -58,14 +58,14 @@ class Slot:
         Raises:
             NoRoom: there is none; this place is kept.
         """
-        self._room._take(kind, self._agent)
+        self._admission._take(kind, self._agent)
         self.release()
         self._kind = kind
 
     def release(self) -> None:
         """Give the place back. May be called twice."""
         if self._kind is not None:
-            self._room._give_back(self._kind, self._agent)
+            self._admission._give_back(self._kind, self._agent)
             self._kind = None
 
     def __enter__(self) -> Self:
@@ -91,7 +91,7 @@ class Admission:
         self._of_agent: Counter[tuple[Kind, str]] = Counter()
 
     def __repr__(self) -> str:
-        return f"<Room {', '.join(f'{self._taken[kind]} of {most} {kind}' for kind, most in self._most.items())}>"
+        return f"<Admission {', '.join(f'{self._taken[kind]} of {most} {kind}' for kind, most in self._most.items())}>"
 
     @property
     def in_use(self) -> dict[str, int]:

@@ -25,7 +25,7 @@ class Drain:
         self._quiet = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<Closing {'begun' if self.started else 'not begun'}, {self._under_way} under way>"
+        return f"<Drain {'started' if self.started else 'not started'}, {self._under_way} under way>"
 
     def __len__(self) -> int:
         return self._under_way

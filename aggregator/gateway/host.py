@@ -1,15 +1,33 @@
 """The MCP client on the other side of a frontend, as far as answers depend on it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from aggregator.domain.names import Style
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.gateway.dotless_hosts import refuses_dots
 
-Notify = Callable[[str, Mapping[str, Any]], None]
-Ask = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+
+class AskHost(Protocol):
+    """One way to send a request to a host."""
+
+    async def __call__(self, method: str, params: dict[str, Any], /) -> dict[str, Any]: ...
+
+
+class HostConnection(Protocol):
+    """The standing connection to a host, for messages that belong to no request of the host."""
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification, if the host can be reached now."""
+
+    async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the host's answer.
+
+        Raises:
+            NoBackChannel, PeerGone: the host cannot be asked now.
+            RpcError: the host answered with an error.
+        """
 
 
 @dataclass(slots=True, eq=False)
@@ -29,14 +47,18 @@ class Host:
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     client_info: Mapping[str, Any] = field(default_factory=dict)
     initialized: bool = False
-    notify: Notify | None = None
+    connection: HostConnection | None = None
     session: str | None = None
-    ask: Ask | None = None
     log_level: str | None = None
     style: Style = field(init=False)
 
     def __post_init__(self) -> None:
         self.style = self.names or "canonical"
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification that belongs to no request; drop it if there is no connection."""
+        if self.connection is not None:
+            self.connection.notify(method, params)
 
     def set_client_info(self, client_info: object) -> bool:
         """Take the host's `clientInfo`; return whether that changes the spelling of names."""

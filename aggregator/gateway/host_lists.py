@@ -88,14 +88,14 @@ class HostLists:
                     await self._exposure.prepare(view, whole, extent, self._slices)
 
     async def page(
-        self, question: Request, field: str, kind: Kind, pages: Pages[Any], style: Style = "canonical"
+        self, request: Request, field: str, kind: Kind, pages: Pages[Any], style: Style = "canonical"
     ) -> dict[str, Any]:
         """Return the requested page of a list; all its pages are rendered once, in slices.
 
         Raises:
             HostError: the cursor is not one of this list, or no longer.
         """
-        cursor = question.params.get("cursor")
+        cursor = request.params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
             raise HostError(INVALID_PARAMS, "`cursor` must be a string.")
         await self._slices.run(pages.page_steps(style))
@@ -103,9 +103,9 @@ class HostLists:
         result: dict[str, Any] = {field: page}
         if following is not None:
             result["nextCursor"] = following
-        alike = question.host.names is not None or kind not in ("tool", "prompt")
-        hints = self._hints.of(self._offers.view(question), kind, alike=alike)
-        return result | hints if question.modern else result
+        alike = request.host.names is not None or kind not in ("tool", "prompt")
+        hints = self._hints.of(self._offers.view(request), kind, alike=alike)
+        return result | hints if request.modern else result
 
     def _extent(self, view: View, host: Host) -> Expose:
         return view.expose(self._expose_at.get(host.frontend, self._expose))

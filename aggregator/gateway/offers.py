@@ -34,9 +34,9 @@ class Offers:
         """The resources, templates and prompts of all upstreams."""
         return self._current.resources
 
-    def view(self, question: Request) -> View:
+    def view(self, request: Request) -> View:
         """Return the view of the agent behind a request."""
-        return self.view_of(question.host)
+        return self.view_of(request.host)
 
     def view_of(self, host: Host) -> View:
         """Return the view of the agent behind a host."""
@@ -51,7 +51,7 @@ class Offers:
         while not self._views.resources_ready(self.view_of(host), self.all):
             await self._views.prepare_resources(self.view_of(host), self.all, self._slices)
 
-    def elsewhere(self, host: Host, link: Upstream) -> Elsewhere:
+    def elsewhere(self, host: Host, upstream: Upstream) -> Elsewhere:
         """Return the test that says, for URIs in one result, whether another server would answer a host's request for
         it.
         """
@@ -69,6 +69,6 @@ class Offers:
                 if looks > _LOOKS:
                     return True  # deciding takes too long here too
                 record = offer.matching_template(uri)
-            return record.server != link.config.id if record is not None else "" in self._by_prefix
+            return record.server != upstream.config.id if record is not None else "" in self._by_prefix
 
         return elsewhere

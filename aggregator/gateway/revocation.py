@@ -6,8 +6,7 @@ everything that outlives requests (sessions, parked calls).
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from aggregator.domain.principal import Principal
 
@@ -21,14 +20,26 @@ REVIEWED_DOORS: Final = frozenset({"http", "sse", "v1"})
 Caller = tuple[str, str | None]
 
 
+class EndTask(Protocol):
+    """The end of one piece of work."""
+
+    def __call__(self) -> object: ...
+
+
+class PrincipalCheck(Protocol):
+    """The question whether a principal would still be let in."""
+
+    def __call__(self, principal: Principal, /) -> bool: ...
+
+
 class RevocableTask:
     """One piece of work for a principal. `revoked` is set before `end` is called."""
 
     __slots__ = ("end", "principal", "revoked", "siblings")
 
-    def __init__(self, principal: Principal, end: Callable[[], object], those: "dict[RevocableTask, None]") -> None:
+    def __init__(self, principal: Principal, end: EndTask, siblings: "dict[RevocableTask, None]") -> None:
         self.principal = principal
-        self.siblings = those
+        self.siblings = siblings
         self.end = end
         self.revoked = False
 
@@ -42,7 +53,7 @@ class RevocableTasks:
     def __len__(self) -> int:
         return sum(map(len, self._by_caller.values()))
 
-    def add(self, principal: Principal, end: Callable[[], object]) -> RevocableTask:
+    def add(self, principal: Principal, end: EndTask) -> RevocableTask:
         """Add a piece of work; `end` is called once its principal is no longer let in."""
         caller = principal.agent_id, principal.key_id
         those = self._by_caller.get(caller)
@@ -56,7 +67,7 @@ class RevocableTasks:
         """Remove a piece of work that is over. May be called twice."""
         going.siblings.pop(going, None)
 
-    def review(self, holds: Callable[[Principal], bool]) -> None:
+    def review(self, holds: PrincipalCheck) -> None:
         """End the work of every caller whose principal `holds` refuses."""
         for caller, those in list(self._by_caller.items()):
             first = next(iter(those), None)
@@ -71,7 +82,7 @@ class RevocableTasks:
                     except Exception:  # the rest still has to end, and later reviews to run
                         log.exception("what goes on for %s could not be ended", going.principal.agent_id)
 
-    async def run(self, holds: Callable[[Principal], bool]) -> None:
+    async def run(self, holds: PrincipalCheck) -> None:
         """Review all callers every `REVIEW_EVERY` seconds until cancelled."""
         while True:
             await asyncio.sleep(REVIEW_EVERY)

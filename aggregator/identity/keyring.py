@@ -5,7 +5,7 @@ Rule: an unknown key id, a wrong secret and the right one cost the same work.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
@@ -16,7 +16,7 @@ from aggregator.storage.records import KeyRecord
 log = logging.getLogger(__name__)
 
 # Seconds until a change made by another process is seen, plus one query.
-FOLLOW_EVERY: Final = 0.5
+REFRESH_EVERY: Final = 0.5
 # Seconds to which the time of the last use is rounded.
 COARSE: Final = 3600.0
 
@@ -41,6 +41,12 @@ class KeySource(Protocol):
     async def all(self) -> list[KeyRecord]: ...
 
     async def touch(self, used: Mapping[str, float]) -> None: ...
+
+
+class RefreshPause(Protocol):
+    """The wait between two refreshes."""
+
+    async def __call__(self, seconds: float, /) -> object: ...
 
 
 class Keyring:
@@ -110,9 +116,7 @@ class Keyring:
         self._merge()
         return True
 
-    async def run(
-        self, every: float = FOLLOW_EVERY, pause: Callable[[float], Awaitable[object]] = asyncio.sleep
-    ) -> None:
+    async def run(self, every: float = REFRESH_EVERY, pause: RefreshPause = asyncio.sleep) -> None:
         """Refresh and write the times of use until cancelled. `problem` holds the reason while that fails."""
         if self._source is None:
             return
@@ -120,7 +124,7 @@ class Keyring:
             try:
                 await self.refresh()
             except Exception as error:  # the loop must go on, or no revocation would ever be seen again
-                self._worry(error)
+                self._report_problem(error)
             else:
                 if self.problem is not None:
                     log.info("changes of keys are seen again")
@@ -128,7 +132,7 @@ class Keyring:
                 await self._note_uses(self._source)
             await pause(every)
 
-    def _worry(self, error: Exception) -> None:
+    def _report_problem(self, error: Exception) -> None:
         known = isinstance(error, StorageError)
         if self.problem is None:
             log.error("changes of keys are not seen: %s", error, exc_info=None if known else error)

@@ -14,7 +14,7 @@ import pytest
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.gateway import access
 from aggregator.gateway.revocation import REVIEW_EVERY, RevocableTask, RevocableTasks
-from aggregator.identity.keyring import FOLLOW_EVERY, Keyring
+from aggregator.identity.keyring import REFRESH_EVERY, Keyring
 from aggregator.identity.keys import NewKey
 from tests.access.gateway_harness import tool
 from tests.access.recording_toolbox import RecordingToolbox
@@ -232,7 +232,7 @@ async def test_reading_the_keys_anew_ends_nothing(
 
 def test_how_soon() -> None:
     """D4: within a second, the next look at the database included."""
-    assert FOLLOW_EVERY + REVIEW_EVERY < 1.0
+    assert REFRESH_EVERY + REVIEW_EVERY < 1.0
 
 
 def test_what_goes_on_is_known_by_caller() -> None:

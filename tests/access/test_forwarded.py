@@ -41,7 +41,7 @@ async def entrance(
 
 def frontends(web: WebServer) -> list[str]:
     """The path of every door there is, whatever is added to them."""
-    return [*web._doors, "/mcp/", "/mcp/one"]
+    return [*web._frontends, "/mcp/", "/mcp/one"]
 
 
 @pytest.mark.parametrize("policies", [None, LOCAL])

@@ -129,7 +129,7 @@ async def test_an_editors_lock_blinds_nobody(open_harness: OpenHarness) -> None:
     for at in range(40):
         (harness.policies / f".#{at}.yaml").symlink_to("somebody@host.1234")
     # What is looked at next includes the links, whatever the order of the folder.
-    await until(lambda: harness.app.policy_watch is not None)
+    await until(lambda: harness.app.policy_reload is not None)
     before = harness.revision
     harness.set_policies(ruled("crm.put"))
     await harness.wait_for_policies(before)

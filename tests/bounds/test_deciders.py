@@ -1,6 +1,7 @@
 """What decides about bounds, with plain values."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -100,12 +101,8 @@ def test_who_waits_as_long_as_told_keeps_the_rate(rate: float, burst: float, cos
 
 async def test_together_streams_hold_a_bounded_part() -> None:
     """Proves: D11. The fullest is ended when all together hold too much; the others keep what they have."""
-    ended = [0]
-
-    def given_up() -> None:
-        ended[0] += 1
-
-    unread = UnreadBytes(1000, given_up)
+    refused: Counter[str] = Counter()
+    unread = UnreadBytes(1000, refused)
     streams = [unread.open() for _ in range(2 * TOGETHER)]
     streams[3].push(b"x" * 900)
     for stream in streams:
@@ -113,7 +110,7 @@ async def test_together_streams_hold_a_bounded_part() -> None:
     assert unread.size <= 1000 * TOGETHER
     assert unread.size == sum(stream.waiting for stream in streams)
     assert streams[3].ended
-    assert ended[0] == sum(stream.ended for stream in streams) < TOGETHER
+    assert refused["unread"] == sum(stream.ended for stream in streams) < TOGETHER
 
 
 async def test_a_stream_that_is_broken_off_holds_nothing() -> None:
@@ -134,4 +131,4 @@ async def test_a_stream_that_is_broken_off_holds_nothing() -> None:
     running.cancel()
     await asyncio.wait([running])
     assert unread.size == stream.waiting == 0
-    assert repr(unread) == "<Unread 0 bytes on 0 streams>"
+    assert repr(unread) == "<UnreadBytes 0 bytes on 0 streams>"

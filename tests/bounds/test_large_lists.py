@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,10 +22,15 @@ from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.session import UpstreamSession
 from tests.access.gateway_harness import LEGACY, GatewayHarness, make_config, tool
 from tests.faults.app_harness import Json, until
+from tests.peers.fake_connection import FakeConnection
 
 # More than is done in one go of anything.
 MANY: Final = 1_100
 ONE: Final = {"agents": {"one": {"allow": ["*"], "deny": ["big.tool_7*"]}, "two": {"allow": ["*"]}}}
+
+
+def note(said: list[str], method: str, params: object) -> None:
+    said.append(method)
 
 
 @pytest.fixture(autouse=True)
@@ -208,7 +214,8 @@ async def test_hosts_hear_of_changes_of_what_takes_long_to_decide(
     heard: dict[str, list[str]] = {"one": [], "two": []}
     for agent, said in heard.items():
         host = harness.host(agent)
-        host.initialized, host.notify = True, lambda method, params, said=said: said.append(method)
+        host.initialized = True
+        host.connection = FakeConnection(partial(note, said))
         harness.app.gateway.list_changes.attach(host)
         await harness.listed(host)
     async with turning() as turns:
@@ -216,8 +223,8 @@ async def test_hosts_hear_of_changes_of_what_takes_long_to_decide(
         harness.app.upstreams["big"].definitions = many(tool("new"))
         harness.app.updates.rebuild()
         await until(lambda: heard["one"], "it was told")
-        await until(lambda: harness.app.gateway.list_changes._telling is not None, "all are being told")
-        telling = harness.app.gateway.list_changes._telling
+        await until(lambda: harness.app.gateway.list_changes._notifying is not None, "all are being told")
+        telling = harness.app.gateway.list_changes._notifying
         assert telling is not None
         await telling
     assert heard == {"one": [notification("tools")], "two": []}
@@ -229,7 +236,7 @@ async def test_many_resources_are_offered_between_calls(tmp_path: Path, monkeypa
     rules = {"agents": {"one": {"allow": ["*", "resource:big.*"], "deny": ["resource:big.file:///7*"]}}}
     harness = harness_with(tmp_path, rules, tools=[])
     uris = [{"uri": f"file:///{number}", "name": "n"} for number in range(MANY)]
-    working = asyncio.ensure_future(harness.app.gateway.run())
+    working = asyncio.gather(harness.app.gateway.run(), harness.app.updates.run(), return_exceptions=True)
     try:
         async with turning() as turns:
             monkeypatch.setattr(offer_module, "_distinct", turns.watching(offer_module._distinct))

@@ -129,7 +129,7 @@ async def test_stderr_is_logged_at_a_rate(caplog: pytest.LogCaptureFixture) -> N
         stderr = connection.connection.child.stderr
         await until(lambda: "the last word" in stderr.tail, "it has said everything")
         await harness.check_echo("good.echo")
-        stderr._tell()
+        stderr._log_dropped()
     said = [one for one in caplog.records if one.name == "aggregator.server.m"]
     lines = [one for one in said if one.getMessage().startswith("line ")]
     told = [one.getMessage() for one in said if "stderr_per_minute" in one.getMessage()]
@@ -151,12 +151,12 @@ async def test_a_line_of_stderr_without_an_end_keeps_no_memory(caplog: pytest.Lo
 async def test_what_a_launched_program_prints_is_read_at_a_rate() -> None:
     """Proves: D11. Nobody listens to its stdout: it is read only so that the program can go on."""
     prints = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
-    warden = Reaper()
-    async with run_child("m", sys.executable, ("-I", "-S", "-c", prints), {}, None, None, warden, 0) as child:
+    reaper = Reaper()
+    async with run_child("m", sys.executable, ("-I", "-S", "-c", prints), {}, None, None, reaper, 0) as child:
         stdout: Any = child._pipe(1)
         await until(lambda: not stdout.is_reading(), "it is left alone")
         await until(stdout.is_reading, "it goes on")
-    await warden.close()
+    await reaper.close()
 
 
 NOTE = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x" * 50}}
@@ -201,7 +201,7 @@ async def test_where_memory_cannot_be_told_that_is_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Proves: C4, E9. The limit has no effect there, and the server runs."""
-    monkeypatch.setattr("aggregator.upstream.process.process.can_weigh", lambda: False)
+    monkeypatch.setattr("aggregator.upstream.process.process.can_measure", lambda: False)
     async with running_app(raw_stdio("good", memory_limit=1_000_000)) as harness:
         await harness.check_echo("good.echo")
     assert "`memory_limit` has no effect" in caplog.text

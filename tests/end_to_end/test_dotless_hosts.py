@@ -83,7 +83,7 @@ async def test_what_a_host_is_called_changes_no_list(harness: ServerHarness, cal
     call_itself("claude-ai")
 
     async def tell() -> None:
-        harness.app.gateway.list_changes._tell()
+        harness.app.gateway.list_changes._notify()
 
     async with harness.host("sse", VERSIONS[1]) as host:
         # Its greeting is over once it is answered.

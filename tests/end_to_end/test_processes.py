@@ -141,7 +141,7 @@ async def test_sigterm_ends_serve_with_0(tmp_path: Path) -> None:
 
 
 async def test_kill_9_of_serve_leaves_nothing(tmp_path: Path) -> None:
-    """C3: the warden ends what the aggregator no longer can."""
+    """C3: the reaper ends what the aggregator no longer can."""
     config = write_config(tmp_path, {"raw": raw_stdio_entry("--child", str(tmp_path / "pids"))})
     async with serving(config) as served:
         async with over_http(served.url, MODERN) as host:

@@ -61,7 +61,7 @@ class CircuitMachine(RuleBasedStateMachine):
 
     @rule()
     def say_something(self) -> None:
-        self.circuit.message(self.now)
+        self.circuit.on_message(self.now)
         self.notifications = self.now
         if not self.was_open:
             self.silences.clear()
@@ -159,7 +159,7 @@ def test_one_silence_of_many_calls_is_one() -> None:
 def test_silence_while_something_is_heard_does_not_count() -> None:
     """Proves: C18. A busy upstream is not a dead one."""
     circuit = CircuitBreaker(1)
-    circuit.message(3)
+    circuit.on_message(3)
     assert not silent(circuit, 0, 10)
     assert circuit.position == "closed"
     assert silent(circuit, 10, 20)
@@ -170,7 +170,7 @@ def test_a_trial_that_was_half_heard_is_made_again() -> None:
     silent(circuit, 0, 10)
     now = circuit.retry
     circuit.begin_trial(now)
-    circuit.message(now + 1)
+    circuit.on_message(now + 1)
     silent(circuit, now, now + 10)
     assert circuit.trials == 0
     assert circuit.position == "open"

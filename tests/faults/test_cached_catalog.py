@@ -27,6 +27,7 @@ from aggregator.storage.engine import sqlite
 from aggregator.storage.quick_read import glance
 from aggregator.upstream.supervisor import Supervisor
 from tests.faults.app_harness import BOUND, AppHarness, Json, code_of, server_config, text_of, until
+from tests.peers.fake_connection import FakeConnection
 
 GATED = Path(__file__).with_name("gated_stdio.py")
 ROOT = Path(__file__).parents[2]
@@ -86,7 +87,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog_cache, "COALESCE", 0.01)
     monkeypatch.setattr(catalog_cache, "AGAIN", 0.05)
     monkeypatch.setattr(catalog_cache, "LAST_MOMENT", BOUND)
-    monkeypatch.setattr("aggregator.app.key_sync.FOLLOW_EVERY", 0.02)
+    monkeypatch.setattr("aggregator.app.key_sync.REFRESH_EVERY", 0.02)
 
 
 @asynccontextmanager
@@ -120,7 +121,7 @@ def notified_methods(harness: AppHarness) -> list[str]:
     """What the host is told on its own account."""
     heard: list[str] = []
     harness.host.initialized = True
-    harness.host.notify = lambda method, params: heard.append(method)
+    harness.host.connection = FakeConnection(lambda method, params: heard.append(method))
     harness.app.gateway.list_changes.attach(harness.host)
     return heard
 
@@ -426,7 +427,7 @@ async def test_a_disk_that_does_not_answer_delays_nothing(gated: GatedServer, mo
         await asyncio.Event().wait()
 
     await seen_once(gated)
-    monkeypatch.setattr(CatalogSync, "_recall", never)
+    monkeypatch.setattr(CatalogSync, "_restore", never)
     gated.open()
     async with running(gated) as harness:
         assert await listed(harness) == ["shop.echo", "shop.hang"]
@@ -468,7 +469,7 @@ async def test_what_may_have_held_keys_keeps_the_doors_closed(
         _garbage(gated)
         await until(lambda: not app.access.open, "it is set aside")
         assert len(list(gated.database.parent.glob("a.db.damaged-*"))) == 1
-        await until(lambda: app.keys.known, "the new one is read")
+        await until(lambda: app.key_sync.known, "the new one is read")
         assert not app.access.open
 
 

@@ -101,7 +101,7 @@ async def test_lines_too_short_for_a_message_are_not_parsed(line: str, monkeypat
 
     async with running_app(raw_stdio("flood"), raw_stdio("good")) as harness:
         await harness.call("flood.flood", pattern=line, times=20)
-        monkeypatch.setattr(stdio_transport, "decode_heard", counted)
+        monkeypatch.setattr(stdio_transport, "decode_received", counted)
         for _ in range(10):
             await harness.check_echo("good.echo")
     assert line.strip().encode() not in parsed

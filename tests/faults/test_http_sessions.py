@@ -6,6 +6,7 @@ import pytest
 
 from aggregator.domain.errors import RpcError
 from aggregator.upstream.transports import http as transport
+from tests.peers.fake_connection import FakeConnection
 
 from .app_harness import AppHarness, running_app, server_config, until
 from .raw_http import Handler, RawHttpServer, ReceivedRequest, ReplyWriter, raw_http
@@ -176,7 +177,7 @@ async def test_what_was_subscribed_is_subscribed_in_the_renewed_session() -> Non
         raw.on |= {"resources/list": resources, "resources/templates/list": resources}
         raw.on["tools/call"] = forgetful(raw, *FORGOTTEN["404"])
         async with running_app(server_config("web", type="http", url=raw.url)) as harness:
-            harness.host.session, harness.host.notify = "the host's", lambda method, params: None
+            harness.host.session, harness.host.connection = "the host's", FakeConnection(lambda method, params: None)
             await harness.ask("resources/subscribe", {"uri": "mcp://web/demo://one"})
             assert told == [("own-1", "demo://one")]
             raw.sessions.clear()

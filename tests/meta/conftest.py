@@ -70,6 +70,7 @@ def open_harness(tmp_path: Path) -> OpenHarness:
         harness = MetaHarness(make_config(tmp_path, servers, **settings), tools, policies, down=down)
         async with Tasks("the gateway of a test") as tasks:
             tasks.start(harness.app.gateway.run())
+            tasks.start(harness.app.updates.run())
             yield harness
             await tasks.cancel()
 

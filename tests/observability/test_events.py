@@ -96,7 +96,7 @@ async def test_knocks_are_told_of_while_they_go_on(
     opened: Callable[..., ObservedHarness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proves: E13. Not only at the end."""
-    monkeypatch.setattr(events, "KNOCKS", 0.05)
+    monkeypatch.setattr(events, "REPEATED_AFTER", 0.05)
     harness = opened({"crm": RecordingToolbox([]).config_entry()})
     await try_wrong_key(harness, 20)
     await until(lambda: refusals_in(events_in(harness.database, "login_refused")) == 20)
@@ -142,7 +142,7 @@ async def test_a_server_whose_tools_change(opened: Callable[..., ObservedHarness
     """Proves: E13, E4. Which were added, by name and digest."""
     harness = opened({"peer": local_entry(protocol="legacy")})
     async with harness.connect_as(("http", MODERN), "shop") as host:
-        cache = harness.app.kept
+        cache = harness.app.catalog_sync
         assert cache is not None
         await until(lambda: "peer" in cache._kept)
         await host.call("peer.grow", {"name": "younger"}).result()

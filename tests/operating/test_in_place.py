@@ -18,6 +18,7 @@ from aggregator.redaction.redactor import Redactor
 from tests.faults.app_harness import AppHarness, server_config, until
 from tests.faults.raw_http import never, raw_http
 from tests.passthrough.upstreams import local
+from tests.peers.fake_connection import FakeConnection
 from tests.peers.library import FILE, Library
 from tests.peers.toolbox import Json
 
@@ -38,7 +39,9 @@ class EditableHarness(AppHarness):
     def __init__(self, app: App, files: EditedFiles) -> None:
         super().__init__(app)
         self.wait_for_problem: list[str] = []
-        self.host.notify = lambda method, params: self.wait_for_problem.append(params.get("uri") or method)
+        self.host.connection = FakeConnection(
+            lambda method, params: self.wait_for_problem.append(params.get("uri") or method)
+        )
         self._files = files
 
     async def edit(self, *servers: ServerConfig, **settings: Any) -> None:

@@ -13,7 +13,7 @@ settings.load_profile("supervision")
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Waits that are seconds in the product are fractions of one here; a module that is `PATIENT` keeps them."""
+    """Shorten waits that are seconds in the product to fractions of one, but for modules that are `PATIENT`."""
     if getattr(request.module, "PATIENT", False):
         return
     monkeypatch.setattr(backoff, "FIRST", 0.02)

@@ -61,11 +61,11 @@ async def test_what_is_taken_out_is_not_ready_while_it_ends(tmp_path: Path) -> N
 
 async def test_no_number_of_cancellations_leaves_a_program_behind() -> None:
     """Proves: C3, D11. At the end of the program several who own a server end it, one after the other."""
-    warden, up = Reaper(), asyncio.Event()
+    reaper, up = Reaper(), asyncio.Event()
     child_pid: list[int] = []
 
     async def live() -> None:
-        async with run_child("x", sys.executable, ("-c", STUBBORN), {}, None, lambda _: up.set(), warden) as child:
+        async with run_child("x", sys.executable, ("-c", STUBBORN), {}, None, lambda _: up.set(), reaper) as child:
             child_pid.append(child.pid)
             await asyncio.Event().wait()
 
@@ -78,11 +78,11 @@ async def test_no_number_of_cancellations_leaves_a_program_behind() -> None:
                 await asyncio.sleep(0)
         assert not owner.done()
         assert alive(child_pid[0])
-        warden.hurry.set()
+        reaper.hurry.set()
         await asyncio.wait([owner])
     assert owner.cancelled()
     assert not alive(child_pid[0])
-    await warden.close()
+    await reaper.close()
 
 
 async def test_a_session_that_was_lost_does_not_come_back() -> None:
@@ -105,8 +105,8 @@ async def test_a_session_that_was_lost_does_not_come_back() -> None:
 
 async def test_a_start_that_is_given_up_leaves_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: C4, D11. Whoever wanted it is cancelled in the very turn in which it has come up."""
-    loop, warden = asyncio.get_running_loop(), Reaper()
-    mark = await warden.mark()
+    loop, reaper = asyncio.get_running_loop(), Reaper()
+    mark = await reaper.mark()
     spawn, pids = loop.subprocess_exec, []
 
     async def given_up(*args: Any, **options: Any) -> Any:
@@ -116,7 +116,7 @@ async def test_a_start_that_is_given_up_leaves_no_program(monkeypatch: pytest.Mo
         return made
 
     async def start() -> None:
-        async with run_child("s", sys.executable, ("-c", "input()"), mark, None, None, warden, 0.01):
+        async with run_child("s", sys.executable, ("-c", "input()"), mark, None, None, reaper, 0.01):
             await asyncio.sleep(BOUND)
 
     monkeypatch.setattr(loop, "subprocess_exec", given_up)
@@ -124,4 +124,4 @@ async def test_a_start_that_is_given_up_leaves_no_program(monkeypatch: pytest.Mo
     await asyncio.wait([starting], timeout=BOUND)
     assert starting.cancelled()
     assert [alive(one) for one in pids] == [False]
-    await warden.close()
+    await reaper.close()

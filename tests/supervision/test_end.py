@@ -55,13 +55,13 @@ class UnresponsiveTransport:
         self.child.pipe_connection_lost(1, None)
         self.child.pipe_connection_lost(2, None)
 
-    async def stop(self, warden: Reaper) -> None:
-        await self.child.stop(warden.close_grace(CLOSE_GRACE), warden.hurry)
+    async def stop(self, reaper: Reaper) -> None:
+        await self.child.stop(reaper.close_grace(CLOSE_GRACE), reaper.hurry)
 
 
-def _stopped(loop: VirtualLoop, deaf: UnresponsiveTransport, warden: Reaper, then: Callable[[], None]) -> None:
+def _stopped(loop: VirtualLoop, deaf: UnresponsiveTransport, reaper: Reaper, then: Callable[[], None]) -> None:
     loop.run_until_complete(deaf.start())
-    stopping = loop.create_task(deaf.stop(warden))
+    stopping = loop.create_task(deaf.stop(reaper))
     loop.settle()
     loop.call_soon(then)
     loop.pass_time(CLOSE_GRACE + TERM_GRACE + 1)
@@ -77,24 +77,24 @@ def test_one_alone_has_its_time(loop: VirtualLoop, monkeypatch: pytest.MonkeyPat
 
 def test_at_the_end_of_the_program_all_have_less(loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: each gets SIGTERM and time to heed it, and all is over within the seconds that the program has."""
-    deaf, warden = UnresponsiveTransport(loop, monkeypatch), Reaper()
-    loop.call_soon(warden.end)
+    deaf, reaper = UnresponsiveTransport(loop, monkeypatch), Reaper()
+    loop.call_soon(reaper.end)
     loop.settle()
-    _stopped(loop, deaf, warden, lambda: None)
+    _stopped(loop, deaf, reaper, lambda: None)
     assert 0 < deaf.signals[signal.SIGTERM] < deaf.signals[signal.SIGKILL] <= IN_ALL
 
 
 def test_one_that_was_ending_already_is_no_exception(loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: its own time is cut short where it would outlast the program's."""
-    deaf, warden = UnresponsiveTransport(loop, monkeypatch), Reaper()
-    _stopped(loop, deaf, warden, warden.end)
+    deaf, reaper = UnresponsiveTransport(loop, monkeypatch), Reaper()
+    _stopped(loop, deaf, reaper, reaper.end)
     assert max(deaf.signals.values()) <= IN_ALL
 
 
-async def test_a_warden_that_is_closed_hurries_nobody_later() -> None:
+async def test_a_reaper_that_is_closed_hurries_nobody_later() -> None:
     """C3: the clock of the end stops with it."""
-    warden = Reaper()
-    warden.end()
-    await warden.close()
+    reaper = Reaper()
+    reaper.end()
+    await reaper.close()
     loop: Any = asyncio.get_running_loop()
-    assert all(timer.cancelled() for timer in loop._scheduled if timer._callback == warden.hurry.set)
+    assert all(timer.cancelled() for timer in loop._scheduled if timer._callback == reaper.hurry.set)

@@ -35,13 +35,13 @@ class IdleProbe:
     def __init__(self, loop: VirtualLoop, **fields: Any) -> None:
         self.loop = loop
         self.config = CurrentConfig(ServerConfig(id="s", key="s", prefix="s", type="stdio", command="x", **fields))
-        self.rest = IdleStop(self.config)
+        self.idle = IdleStop(self.config)
         self.wanted = False
 
     def waits(self) -> asyncio.Task[None]:
         async def begin() -> asyncio.Task[None]:
-            self.rest.begin()
-            return asyncio.ensure_future(self.rest.wait_idle(lambda: self.wanted))
+            self.idle.begin()
+            return asyncio.ensure_future(self.idle.wait_idle(lambda: self.wanted))
 
         task = self.loop.run_until_complete(begin())
         self.loop.settle()
@@ -63,7 +63,7 @@ def test_use_puts_it_off(loop: VirtualLoop) -> None:
     bed = IdleProbe(loop, idle_timeout=IDLE)
     task = bed.waits()
     assert not bed.after(90, task)
-    uses = [bed.rest.use() for _ in range(2)]
+    uses = [bed.idle.use() for _ in range(2)]
     for use in uses:
         bed.do(use.__enter__)
     assert not bed.after(10 * IDLE, task)
@@ -71,7 +71,7 @@ def test_use_puts_it_off(loop: VirtualLoop) -> None:
     assert not bed.after(10 * IDLE, task)
     bed.do(lambda: uses[1].__exit__(None, None, None))
     assert not bed.after(99, task)
-    bed.do(bed.rest.need)
+    bed.do(bed.idle.need)
     assert not bed.after(99, task)
     assert bed.after(2, task)
 
@@ -90,7 +90,7 @@ def test_a_question_puts_it_off(loop: VirtualLoop) -> None:
     """Proves: C4. Though no call is under way while a person thinks."""
     bed = IdleProbe(loop, idle_timeout=IDLE)
     task = bed.waits()
-    bed.do(lambda: bed.rest.keep_alive(900))
+    bed.do(lambda: bed.idle.keep_alive(900))
     assert not bed.after(899, task)
     assert bed.after(2, task)
 
@@ -101,18 +101,18 @@ def test_without_a_time_it_never_rests_until_it_is_given_one(loop: VirtualLoop) 
     task = bed.waits()
     assert not bed.after(1e6, task)
     bed.config.value = bed.config.value.model_copy(update={"idle_timeout": IDLE})
-    bed.do(bed.rest.reconfigured)
+    bed.do(bed.idle.reconfigured)
     assert bed.after(0, task)
 
 
 def test_what_only_tells_what_it_has_rests_at_once(loop: VirtualLoop) -> None:
     """Proves: F4. Unless it is needed by then; then it is like any other."""
     bed = IdleProbe(loop)
-    bed.rest.stop_once_listed()
+    bed.idle.stop_once_listed()
     assert bed.waits().done()
     bed = IdleProbe(loop)
-    bed.rest.stop_once_listed()
-    bed.do(bed.rest.need)
+    bed.idle.stop_once_listed()
+    bed.do(bed.idle.need)
     assert not bed.after(1e6, bed.waits())
 
 
@@ -121,12 +121,12 @@ def test_a_look_up_is_waited_for_a_moment(loop: VirtualLoop) -> None:
     bed = IdleProbe(loop)
 
     async def known() -> asyncio.Task[None]:
-        return asyncio.ensure_future(bed.rest.wait_restored())
+        return asyncio.ensure_future(bed.idle.wait_restored())
 
     task = loop.run_until_complete(known())
     assert not bed.after(RESTORE_WAIT - 0.1, task)
     assert bed.after(0.2, task)
-    bed.rest.restored()
+    bed.idle.restored()
     assert bed.after(0, loop.run_until_complete(known()))
 
 

@@ -63,19 +63,19 @@ async def test_a_signal_to_everything_does_not_end_it_before_its_work_is_done(nu
 async def test_a_group_that_has_ended_is_signalled_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: C3. Its number may be another program's by then."""
     listed: set[int] = set()
-    warden = Reaper()
-    said = warden._send
+    reaper = Reaper()
+    said = reaper._send
 
     def follow(line: str) -> None:
         (listed.add if line[0] == "+" else listed.discard)(int(line[1:]))
         said(line)
 
-    monkeypatch.setattr(warden, "_send", follow)
+    monkeypatch.setattr(reaper, "_send", follow)
     try:
         async with asyncio.timeout(BOUND):
-            async with run_child("x", sys.executable, ("-c", SLEEPER), {}, None, None, warden, 0.0) as child:
+            async with run_child("x", sys.executable, ("-c", SLEEPER), {}, None, None, reaper, 0.0) as child:
                 assert listed == {os.getpgid(child.pid)}
             assert listed == set()
             assert not alive(child.pid)
     finally:
-        await warden.close()
+        await reaper.close()

@@ -44,7 +44,7 @@ class _Lines(logging.Handler):
 
 
 class ReconnectMachine(RuleBasedStateMachine):
-    """One upstream: connections that come, fail, break and rest, and callers that want it."""
+    """One upstream: connections that come, fail, break and are idle, and callers that need it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,8 +77,8 @@ class ReconnectMachine(RuleBasedStateMachine):
 
     def moved(self) -> None:
         self.moves += 1
-        assert self.life.state != self.state, "only what is another state is told"
-        self.state = self.life.state
+        assert self.lifecycle.state != self.state, "only what is another state is told"
+        self.state = self.lifecycle.state
 
     async def run_once(self) -> Failure | None:
         assert self.current is None, "never two connections at once"
@@ -100,37 +100,37 @@ class ReconnectMachine(RuleBasedStateMachine):
         config = CurrentConfig(
             ServerConfig(id="s", key="s", prefix="s", type="stdio", command="x", start=start, grace=GRACE)
         )
-        self.life = UpstreamState(config, StateAndReason("starting"), self.moved, str)
-        self.rest = IdleStop(config)
-        self.reconnecting = ReconnectLoop(config, self.life, self.rest)
-        move = self.life.move
+        self.lifecycle = UpstreamState(config, StateAndReason("starting"), self.moved, str)
+        self.idle = IdleStop(config)
+        self.reconnecting = ReconnectLoop(config, self.lifecycle, self.idle)
+        move = self.lifecycle.move
 
         def recorded(event: Event, reason: str = "", pause: float | None = None) -> None:
             self.events.append(event)
             move(event, reason, pause)
 
-        self.patch.setattr(self.life, "move", recorded)
+        self.patch.setattr(self.lifecycle, "move", recorded)
         self.known = known
 
         async def run() -> asyncio.Task[None]:
             if needed:
-                self.rest.need()
-            self.rest.restored()
-            self.life.known = known
+                self.idle.need()
+            self.idle.restored()
+            self.lifecycle.known = known
             return asyncio.ensure_future(self.reconnecting.run(self))
 
         self.task = self.loop.run_until_complete(run())
         self.loop.settle()
         held_back = not needed and (start == "lazy" or (start == "on_call" and known))
-        assert self.life.startable == held_back
+        assert self.lifecycle.startable == held_back
         learns = start == "on_call" and not known and not needed
-        resting = self.loop.create_task(self.rest.wait_idle(lambda: False))
+        idling = self.loop.create_task(self.idle.wait_idle(lambda: False))
         self.loop.settle()
-        assert resting.done() == learns, "what runs only to tell what it has does not run on"
-        resting.cancel()
+        assert idling.done() == learns, "what runs only to tell what it has does not run on"
+        idling.cancel()
         if start == "lazy" and held_back:
             self.loop.pass_time(RESTORE_WAIT + LAZY_TO)
-            assert not self.life.startable
+            assert not self.lifecycle.startable
 
     def in_loop(self, work: Any) -> None:
         async def run() -> None:
@@ -142,15 +142,15 @@ class ReconnectMachine(RuleBasedStateMachine):
     def go_on(self, well: bool, flag: bool, died: bool, number: int) -> None:
         """Whatever the upstream can do now."""
         if self.current is None:
-            next_try = self.life.current.next_try
+            next_try = self.lifecycle.current.next_try
             self.loop.pass_time(next_try - self.loop.time() if next_try is not None else 1.0)
             self.call()
-        elif self.life.state != "ready" and well:
+        elif self.lifecycle.state != "ready" and well:
             self.connect()
-        elif self.life.state != "ready":
+        elif self.lifecycle.state != "ready":
             self.fail(self.current, flag, died, (None, 0.0, 40.0, 1e9)[number])
         elif well:
-            self.come_to_rest(self.current, flag)
+            self.become_idle(self.current, flag)
         else:
             self.lose(self.current, (0.0, 0.0, 20.0, 100.0)[number], died, flag)
 
@@ -159,7 +159,7 @@ class ReconnectMachine(RuleBasedStateMachine):
         self.lost, self.hidden, self.known = None, False, True
 
     def fail(self, current: Connection, lasting: bool, died: bool, retry: float | None) -> None:
-        self.hidden |= lasting or self.life.state == "starting"
+        self.hidden |= lasting or self.lifecycle.state == "starting"
         self.failures, self.asked = self.failures + 1, retry or 0.0
         before = len(self.events)
         current.set_result(Failure("it fell", lasting, died, retry_after=retry))
@@ -178,29 +178,29 @@ class ReconnectMachine(RuleBasedStateMachine):
         self.loop.settle()
         assert self.events[before:] == ["lost"], "one lost connection is one event"
 
-    def come_to_rest(self, current: Connection, called: bool) -> None:
+    def become_idle(self, current: Connection, called: bool) -> None:
         """`called`: in the very moment."""
 
-        def rest() -> None:
+        def report() -> None:
             self.reconnecting.idle()
             if called:
                 self.reconnecting.start()
 
-        self.in_loop(rest)
+        self.in_loop(report)
         current.set_result(None)
         self.ended, self.failures = None, 0
         self.loop.settle()
-        assert self.life.startable != called
+        assert self.lifecycle.startable != called
         assert (self.current is not None) == called
 
     @rule()
     def call(self) -> None:
-        asleep = self.life.startable
+        startable = self.lifecycle.startable
         self.in_loop(self.reconnecting.start)
         self.in_loop(self.reconnecting.start)
         self.loop.settle()
-        assert not self.life.startable
-        assert not asleep or self.current is not None
+        assert not self.lifecycle.startable
+        assert not startable or self.current is not None
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 12.0, 29.0, 31.0, 400.0]))
     def wait(self, seconds: float) -> None:
@@ -208,9 +208,9 @@ class ReconnectMachine(RuleBasedStateMachine):
 
     @invariant()
     def is_in_the_state_that_the_model_says(self) -> None:
-        if not hasattr(self, "life"):
+        if not hasattr(self, "lifecycle"):
             return
-        state = self.life.state
+        state = self.lifecycle.state
         if self.lost is not None:
             over = self.hidden or self.loop.time() - self.lost >= GRACE
             assert state == ("unavailable" if over else "reconnecting")
@@ -218,15 +218,15 @@ class ReconnectMachine(RuleBasedStateMachine):
             assert state == "unavailable"
         else:
             assert state in ("starting", "ready", "stopped")
-        assert self.life.listed == (self.known and state != "unavailable")
+        assert self.lifecycle.listed == (self.known and state != "unavailable")
 
     @invariant()
     def is_always_on_its_way(self) -> None:
-        """Either it is asleep, or an attempt or connection is there, or its time is known and near."""
-        if not hasattr(self, "life"):
+        """Either it is stopped, or an attempt or connection is there, or its time is known and near."""
+        if not hasattr(self, "lifecycle"):
             return
-        now = self.life.current
-        if self.current is None and not self.life.startable:
+        now = self.lifecycle.current
+        if self.current is None and not self.lifecycle.startable:
             assert now.next_try is not None
             assert self.loop.time() <= now.next_try <= self.loop.time() + LONGEST
         else:
@@ -246,7 +246,7 @@ class ReconnectMachine(RuleBasedStateMachine):
                 self.task.cancel()
                 self.loop.settle()
                 assert self.task.cancelled()
-                assert (self.life.state, self.life.closed, self.life.listed) == ("stopped", True, False)
+                assert (self.lifecycle.state, self.lifecycle.closed, self.lifecycle.listed) == ("stopped", True, False)
         finally:
             self.patch.undo()
             self.loop.close()

@@ -1,11 +1,11 @@
-"""A loop whose clock stands still until it is told how late it is: no test of waiting waits."""
+"""An event loop whose clock stands still until a test moves it, so that no test of a wait takes its time."""
 
 import asyncio
 from typing import Any
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`pass_time` lets everything happen that is due meanwhile, each thing at its own time."""
+    """An event loop with a clock that only `pass_time` moves; all that is due meanwhile happens at its own time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self.run_until_complete(asyncio.sleep(0))
 
     def pass_time(self, seconds: float) -> None:
-        """From one due thing to the next, until so much later."""
+        """Move the clock from one due timer to the next, until so many seconds later."""
         end = self._now + seconds
         self.settle()
         while (due := self._next()) is not None and due <= end:

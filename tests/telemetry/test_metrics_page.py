@@ -13,7 +13,7 @@ import pytest
 from aggregator.app.build import build_app
 from aggregator.config.load import load
 from aggregator.frontends.server import WebServer
-from aggregator.frontends.web.metrics_page import Page
+from aggregator.frontends.web.metrics_page import MetricsText
 from aggregator.identity.keys import new_key, policy_line
 from aggregator.telemetry.metrics import Metrics
 from tests.telemetry.call_records import SNAPSHOT, call
@@ -32,7 +32,7 @@ COUNTED: Final = Metrics(lambda: SNAPSHOT)
 COUNTED(call())
 
 
-async def harness(folder: Path, policies: object = None, page: Page | None = COUNTED.page) -> WebServer:
+async def harness(folder: Path, policies: object = None, page: MetricsText | None = COUNTED.page) -> WebServer:
     """The web doors over a house without servers."""
     config = folder / "aggregator.json"
     config.write_text('{"mcpServers": {}}')

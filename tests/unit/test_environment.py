@@ -25,11 +25,11 @@ async def test_proxies_come_without_their_login(monkeypatch: pytest.MonkeyPatch)
     said = bytearray()
     program = "import json, os; print(json.dumps(dict(os.environ)))"
     own = {"https_proxy": "http://its:own@proxy"}
-    warden = Reaper()
-    async with run_child("one", sys.executable, ("-c", program), own, None, said.extend, warden) as child:
+    reaper = Reaper()
+    async with run_child("one", sys.executable, ("-c", program), own, None, said.extend, reaper) as child:
         async with asyncio.timeout(10):
             await child.exited
-    await warden.close()
+    await reaper.close()
     env = json.loads(said)
     assert {name: env.get(name) for name in PROXIES} == {name: without for name, (_, without) in PROXIES.items()} | own
     assert env["NO_PROXY"] == "localhost,.internal"

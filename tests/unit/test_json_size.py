@@ -45,7 +45,7 @@ def test_no_more_is_read_than_may_be_and_no_less(value: Any, most: int, indent: 
 
 
 @pytest.mark.parametrize("item", [b"{}", b"[]", b"1", b'""', b'{"":0}', b" [ ] ", b"null", b"[[]]", b'"\\""'])
-@pytest.mark.parametrize("read", [decode, partial(decode_received, server="srv")], ids=["decode", "decode_heard"])
+@pytest.mark.parametrize("read", [decode, partial(decode_received, server="srv")], ids=["decode", "decode_received"])
 def test_a_flood_is_refused_before_it_is_read(item: bytes, read: Any) -> None:
     flood = b'{"content": [' + b",".join([item] * (VALUES_AT_MOST + 2)) + b"]}"
     with pytest.raises(TooManyValues, match="more than 250,000 values"):

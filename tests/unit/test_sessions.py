@@ -142,7 +142,7 @@ async def test_a_session_has_one_standing_stream_at_a_time() -> None:
 async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
     host = _host()
     session = _sessions().open(host)
-    assert host.notify is not None
+    assert host.connection is session
     host.notify("notifications/lost", {})
     stream = session.open_standing()
     assert stream is not None
@@ -161,9 +161,9 @@ async def test_an_open_session_hears_of_changes_and_an_ended_one_does_not() -> N
     streams = staying.open_standing(), ending.open_standing()
     assert all(streams)
     sessions.end(ending)
-    changes._tell()
+    changes._notify()
     seen.append(ToolRecord("s", "s", "t", {}, {}, 1.0))
-    changes._tell()
+    changes._notify()
     sessions.close_streams()
     assert [await _written(stream) for stream in streams if stream is not None] == [
         [{"jsonrpc": "2.0", "method": notification("tools"), "params": {}}],

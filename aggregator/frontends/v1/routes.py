@@ -70,7 +70,7 @@ class V1Frontend:
             await respond(send, 405, failure("method_not_allowed", said), {b"allow": method.encode()})
             return
         try:
-            with self._bounds.room.acquire("pending", principal):
+            with self._bounds.admission.acquire("pending", principal):
                 await self._answer(route, principal, scope, receive, send)
         except TooMany as full:
             refused = failure("too_many_requests", full.message)

@@ -16,7 +16,7 @@ SMALL: Final = 64 * 1024
 class BodyLimits:
     """The limits. `max_body` is in bytes."""
 
-    room: Admission
+    admission: Admission
     unread: UnreadBytes = field(default_factory=UnreadBytes)
     max_body: int = 4 * 2**20
 
@@ -29,7 +29,7 @@ class BodyLimits:
         try:
             return await read_body(scope, receive, self.max_body)
         except BodyTooLarge:
-            self.room.refused["body_size"] += 1
+            self.admission.refused["body_size"] += 1
             said = f"A message may have {self.max_body} bytes at most (`http.max_body_bytes`)."
             raise BodyRefused(413, said) from None
         except BodyCut:
@@ -50,10 +50,6 @@ class BodyRefused(Exception):
         self.status = status
 
 
-def bounds_of(config: HttpConfig, room: Admission) -> BodyLimits:
+def bounds_of(config: HttpConfig, admission: Admission) -> BodyLimits:
     """Return the configured limits."""
-
-    def unread() -> None:
-        room.refused["unread"] += 1
-
-    return BodyLimits(room, UnreadBytes(config.max_unread_bytes, unread), config.max_body_bytes)
+    return BodyLimits(admission, UnreadBytes(config.max_unread_bytes, admission.refused), config.max_body_bytes)

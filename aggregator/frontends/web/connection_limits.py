@@ -10,7 +10,7 @@ request with `Upgrade` for the next request, trailer fields for headers, and ign
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections import Counter
 from typing import Any, Final
 
 import httptools
@@ -39,12 +39,12 @@ _TOO_LARGE: Final = _answer(b"431 Request Header Fields Too Large", b"The head o
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """An HTTP connection with timeouts. `stall_timeout` is in seconds."""
+    """An HTTP connection with timeouts. `stall_timeout` is in seconds; `refused` counts ended connections by reason."""
 
-    def __init__(self, stall_timeout: float, given_up: Callable[[str], None], *rest: Any, **more: Any) -> None:
+    def __init__(self, stall_timeout: float, refused: Counter[str], *rest: Any, **more: Any) -> None:
         super().__init__(*rest, **more)
         self._stall_timeout = stall_timeout
-        self._given_up = given_up
+        self._refused = refused
         # Timers: until a request has begun, while its body comes, and while the host does not read.
         self._head: asyncio.TimerHandle | None = None
         self._body: asyncio.TimerHandle | None = None
@@ -201,7 +201,7 @@ class BoundedConnection(HttpToolsProtocol):
         # Nothing is added meanwhile: writers wait for `resume_writing`.
         now = self.transport.get_write_buffer_size()
         if before - now < LEAST_RATE * self._stall_timeout:
-            self._given_up("slow_reader")
+            self._refused["slow_reader"] += 1
             self.transport.abort()
         else:
             self._look_again(now)
@@ -209,7 +209,7 @@ class BoundedConnection(HttpToolsProtocol):
     def _end(self, why: str, answer: bytes) -> None:
         if self.transport.is_closing():
             return
-        self._given_up(why)
+        self._refused[why] += 1
         running = self._answering
         if running is None or running.response_complete or not running.response_started:
             self.transport.write(answer)

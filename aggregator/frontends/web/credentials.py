@@ -7,7 +7,7 @@ from aggregator.frontends.web.host_guard import Scope, Send, respond, source_in
 from aggregator.identity.identify import FrontendName, Refused, RequestFacts
 
 
-def facts_of(scope: Scope, door: FrontendName, endpoint_agent: str | None = None) -> RequestFacts:
+def request_facts(scope: Scope, frontend: FrontendName, endpoint_agent: str | None = None) -> RequestFacts:
     """Return every credential of a request, as it was sent."""
     authorization: list[str] = []
     api_key: list[str] = []
@@ -17,7 +17,7 @@ def facts_of(scope: Scope, door: FrontendName, endpoint_agent: str | None = None
         elif name == b"x-api-key":
             api_key.append(value.decode("latin-1"))
     return RequestFacts(
-        door,
+        frontend,
         tuple(authorization),
         tuple(api_key),
         scope.get("query_string", b"").decode("latin-1"),

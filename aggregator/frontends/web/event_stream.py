@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Mapping
 from typing import Final
 
 from aggregator.frontends.web.host_guard import Receive, Send
@@ -25,17 +25,20 @@ HEADERS: Final = {
 
 
 class UnreadBytes:
-    """The bytes that wait on all streams for hosts that do not read them. `each` bounds one stream, `together` all."""
+    """The bytes that wait on all streams for hosts that do not read them. `each` bounds one stream, `together` all.
 
-    def __init__(self, each: int = 16 * 1024 * 1024, given_up: Callable[[], None] = lambda: None) -> None:
+    `refused` counts the streams that are ended.
+    """
+
+    def __init__(self, each: int = 16 * 1024 * 1024, refused: Counter[str] | None = None) -> None:
         self.each = each
         self.together = each * TOGETHER
         self.size = 0
-        self._given_up = given_up
+        self._refused: Counter[str] = Counter() if refused is None else refused
         self._streams: dict[EventStream, None] = {}
 
     def __repr__(self) -> str:
-        return f"<Unread {self.size} bytes on {len(self._streams)} streams>"
+        return f"<UnreadBytes {self.size} bytes on {len(self._streams)} streams>"
 
     def open(self) -> "EventStream":
         """Return a new stream, which is counted here while it runs."""
@@ -62,7 +65,7 @@ class UnreadBytes:
             "a host does not read its event stream: %d bytes wait (`http.max_unread_bytes`), so the stream is ended",
             stream.waiting,
         )
-        self._given_up()
+        self._refused["unread"] += 1
         stream.drop()
 
 

@@ -4,11 +4,11 @@ It names every agent, server and tool, hidden ones too, so the key of an ordinar
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, Protocol
 
 from aggregator.domain.principal import METRICS_ROLE
-from aggregator.frontends.web.credentials import facts_of, refuse
+from aggregator.frontends.web.credentials import refuse, request_facts
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond, source_in
 from aggregator.gateway.access import Access
 from aggregator.identity.identify import Refused
@@ -16,7 +16,12 @@ from aggregator.telemetry.prometheus_text import CONTENT_TYPE
 
 METRICS_PATH: Final = "/metrics"
 
-Page = Callable[[], Iterator[bytes]]
+
+class MetricsText(Protocol):
+    """The text of the metrics, in pieces."""
+
+    def __call__(self) -> Iterator[bytes]: ...
+
 
 _NOT_FOR_YOU: Final = Refused(403, f"The metrics are for agents with the role `{METRICS_ROLE}`.")
 
@@ -24,7 +29,7 @@ _NOT_FOR_YOU: Final = Refused(403, f"The metrics are for agents with the role `{
 class MetricsPage:
     """An ASGI application. It sends the text in pieces and lets calls run between two of them."""
 
-    def __init__(self, access: Access, page: Page) -> None:
+    def __init__(self, access: Access, page: MetricsText) -> None:
         self._access = access
         self._page = page
 
@@ -48,7 +53,7 @@ class MetricsPage:
     def _refusal(self, scope: Scope) -> Refused | None:
         if source_in(scope).local:
             return None
-        principal = self._access.authenticate(facts_of(scope, "http"))
+        principal = self._access.authenticate(request_facts(scope, "http"))
         if isinstance(principal, Refused):
             return principal
         return None if METRICS_ROLE in principal.roles else _NOT_FOR_YOU

@@ -23,9 +23,9 @@ _LOOK_AGAIN: Final = 1.0
 class HttpSession:
     """One session. It is in use, not idle, inside every `with` of it."""
 
-    def __init__(self, session_id: str, host: Host, tasks: Tasks, seat: Slot, unread: UnreadBytes) -> None:
+    def __init__(self, session_id: str, host: Host, tasks: Tasks, slot: Slot, unread: UnreadBytes) -> None:
         self.id = session_id
-        self.seat = seat
+        self.slot = slot
         self.host = host
         # For requests to the host and their answers only; requests of the host are exchanges.
         self.peer = Peer(self._push, tasks, _never, _ignore)
@@ -34,8 +34,7 @@ class HttpSession:
         self._standing: EventStream | None = None
         self._uses = 0
         self._idle_since = asyncio.get_running_loop().time()
-        host.notify, host.ask = self.peer.notify, self.ask
-        host.session = session_id
+        host.connection, host.session = self, session_id
 
     def __repr__(self) -> str:
         return f"<HttpSession {self.host.version}, {len(self.running)} running>"
@@ -65,7 +64,11 @@ class HttpSession:
         if self._standing is stream:
             self._standing = None
 
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification on the standing stream, if that is open."""
+        self.peer.notify(method, params)
+
+    async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Send a request to the host on its standing stream, for what belongs to no request of the host.
 
         Raises:
@@ -121,14 +124,14 @@ class Sessions:
         changes: ListChanges,
         admitted: RevocableTasks,
         tasks: Tasks,
-        room: Admission,
+        admission: Admission,
         idle_timeout: float,
         unread: UnreadBytes | None = None,
     ) -> None:
         self._changes = changes
         self._admitted = admitted
         self._tasks = tasks
-        self._room = room
+        self._admission = admission
         self._unread = unread or UnreadBytes()
         self._swept = float("-inf")
         self._idle_timeout = idle_timeout
@@ -148,12 +151,12 @@ class Sessions:
             NoRoom: there are too many, the idle ones not counted.
         """
         try:
-            seat = self._room.acquire("sessions", host.principal)
+            slot = self._admission.acquire("sessions", host.principal)
         except TooMany:
             if asyncio.get_running_loop().time() - self._swept < _LOOK_AGAIN or not self._sweep():
                 raise
-            seat = self._room.acquire("sessions", host.principal)
-        session = HttpSession(secrets.token_urlsafe(24), host, self._tasks, seat, self._unread)
+            slot = self._admission.acquire("sessions", host.principal)
+        session = HttpSession(secrets.token_urlsafe(24), host, self._tasks, slot, self._unread)
         going = self._admitted.add(host.principal, lambda: self.end(session))
         self._sessions[session.id] = session, going
         self._changes.attach(host)
@@ -165,7 +168,7 @@ class Sessions:
         if known is not None:
             self._admitted.remove(known[1])
             self._changes.detach(session.host)
-            session.seat.release()
+            session.slot.release()
             session.end()
 
     def close_streams(self) -> None:

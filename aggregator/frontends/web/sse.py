@@ -4,9 +4,8 @@ stream.
 
 import logging
 import secrets
-from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from aggregator.domain.bounds.tasks import Tasks
@@ -27,6 +26,12 @@ from aggregator.wire.peer import Channel, Peer
 log = logging.getLogger(__name__)
 
 
+class PathPrefix(Protocol):
+    """The prefix of our paths as the sender of a request sees them."""
+
+    def __call__(self, scope: Scope, /) -> str: ...
+
+
 class SseFrontend:
     """The SSE frontend. Every stream is one session of one host."""
 
@@ -36,7 +41,7 @@ class SseFrontend:
         names: Style | None,
         messages_path: str,
         bounds: BodyLimits,
-        prefix: Callable[[Scope], str],
+        prefix: PathPrefix,
     ) -> None:
         self._gateway = gateway
         self._names = names
@@ -56,9 +61,9 @@ class SseFrontend:
         if scope["method"] != "GET":
             await respond(send, 405, {"error": "GET opens the event stream."}, {b"allow": b"GET"})
             return
-        room = self._bounds.room
+        admission = self._bounds.admission
         try:
-            with room.acquire("sessions", principal), room.acquire("streams", principal):
+            with admission.acquire("sessions", principal), admission.acquire("streams", principal):
                 await self._stream(principal, scope, receive, send)
         except TooMany as full:
             await _no_room(send, full)
@@ -68,16 +73,16 @@ class SseFrontend:
         host = Host("sse", self._names, principal, session=session_id)
 
         async def answer(method: str, params: dict[str, Any], channel: Channel) -> Any:
-            with self._bounds.room.acquire("pending", principal):
+            with self._bounds.admission.acquire("pending", principal):
                 return await self._gateway.answer(host, method, params, channel)
 
-        def hear(method: str, params: dict[str, Any]) -> None:
+        def on_notification(method: str, params: dict[str, Any]) -> None:
             self._gateway.on_notification(host, method, params)
 
         async with Tasks("an SSE session") as tasks:
-            peer = Peer(lambda data, _: stream.push(data), tasks, answer, hear)
+            peer = Peer(lambda data, _: stream.push(data), tasks, answer, on_notification)
             self._peers[session_id] = (principal, peer)
-            host.notify, host.ask = peer.notify, peer.request
+            host.connection = peer
             self._gateway.list_changes.attach(host)
             self._streams.add(stream)
             path = f"{self._prefix(scope)}{self._messages_path}?session_id={session_id}"
@@ -103,7 +108,7 @@ class SseFrontend:
             return
         try:
             # A request in the message takes a slot of its own; an answer to a request of ours needs none.
-            with nullcontext() if is_small(scope) else self._bounds.room.acquire("pending", principal):
+            with nullcontext() if is_small(scope) else self._bounds.admission.acquire("pending", principal):
                 message = decode(await self._bounds.read(scope, receive))
         except TooMany as full:
             await _no_room(send, full)

@@ -62,7 +62,7 @@ class StreamableHttpFrontend:
         headers = headers_of(scope)
         if scope["method"] == "POST":
             try:
-                seat = self._bounds.room.acquire("pending", principal)
+                seat = self._bounds.admission.acquire("pending", principal)
             except TooMany as full:
                 if not is_small(scope):
                     raise
@@ -78,7 +78,7 @@ class StreamableHttpFrontend:
                 self._sessions.end(session)
                 await respond(send, 204)
             elif session is not None:
-                with self._bounds.room.acquire("streams", principal):
+                with self._bounds.admission.acquire("streams", principal):
                     await self._stand(session, headers, receive, send)
 
     # -- posts
@@ -243,7 +243,7 @@ class StreamableHttpFrontend:
             method, params, _ = heard
             if method in ON_RECORD:
                 params = with_context(params, headers)
-            with self._bounds.room.acquire("pending", session.host.principal):
+            with self._bounds.admission.acquire("pending", session.host.principal):
                 result = await self._gateway.answer(session.host, method, params, BatchChannel(request_id))
             return {"jsonrpc": "2.0", "id": request_id, "result": result}
         except Exception as error:

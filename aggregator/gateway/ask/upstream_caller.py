@@ -19,7 +19,7 @@ from aggregator.domain.versions import (
 from aggregator.gateway.ask.confirm import PATIENCE
 from aggregator.gateway.ask.questions import answered, page_id, worded
 from aggregator.gateway.eras import received
-from aggregator.gateway.host import Ask, Host
+from aggregator.gateway.host import AskHost, Host
 from aggregator.wire.peer import Channel, NoBackChannel, PeerGone
 from aggregator.wire.pieces import brief
 
@@ -42,7 +42,7 @@ class RequestCaller:
         self.host = host
         self.channel: Channel | None = channel
         self.modern = version is not None and era_of(version) == "modern"
-        self.parked: Ask | None = None
+        self.parked: AskHost | None = None
         self.lacked: dict[str, Any] | None = None
         self.sent_in: str | None = None
         meta = params.get("_meta")
@@ -111,8 +111,7 @@ class RequestCaller:
         if self.modern:
             return
         notify = self.channel.notify if running and self.channel is not None else self.host.notify
-        if notify is not None:
-            notify(_COMPLETED, {"elicitationId": page_id(server, elicitation)})
+        notify(_COMPLETED, {"elicitationId": page_id(server, elicitation)})
 
     def for_session(self) -> "SessionCaller | None":
         """See `Caller`."""
@@ -151,18 +150,19 @@ class SessionCaller:
     async def ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """See `Caller`."""
         refuse_unable(self.abilities, method, params)
-        return await put(self.host.ask, method, worded(server, method, params, modern=False))
+        connection = self.host.connection
+        ask = connection.request if connection is not None else None
+        return await put(ask, method, worded(server, method, params, modern=False))
 
     def on_log(self, server: str, params: Mapping[str, Any]) -> None:
         """See `Caller`."""
         level, wanted = rank(params.get("level")), rank(self.host.log_level or DEFAULT)
-        if level is not None and wanted is not None and level >= wanted and self.host.notify is not None:
+        if level is not None and wanted is not None and level >= wanted:
             self.host.notify(_SAID, _signed(server, params))
 
     def on_elicitation_complete(self, server: str, elicitation: str, *, running: bool) -> None:
         """See `Caller`."""
-        if self.host.notify is not None:
-            self.host.notify(_COMPLETED, {"elicitationId": page_id(server, elicitation)})
+        self.host.notify(_COMPLETED, {"elicitationId": page_id(server, elicitation)})
 
     def for_session(self) -> "SessionCaller":
         """See `Caller`."""
@@ -181,7 +181,7 @@ def refuse_unable(abilities: HostCapabilities, method: str, params: Mapping[str,
         raise RpcError(METHOD_NOT_FOUND, said, {"requiredCapabilities": missing})
 
 
-async def put(ask: Ask | None, method: str, asked: dict[str, Any]) -> dict[str, Any]:
+async def put(ask: AskHost | None, method: str, asked: dict[str, Any]) -> dict[str, Any]:
     """The answer of a handshake-era host; a person who does not answer in time has dismissed the question.
 
     Raises:

@@ -22,7 +22,7 @@ from aggregator.gateway.views.views import View
 
 def exposed_at(config: Config) -> dict[str, Expose]:
     """Return the `expose` setting of each frontend."""
-    return {door: getattr(config, door).expose or config.expose for door in ("http", "sse", "stdio")}
+    return {frontend: getattr(config, frontend).expose or config.expose for frontend in ("http", "sse", "stdio")}
 
 
 # Agents whose short list is cached.

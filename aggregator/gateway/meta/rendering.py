@@ -3,8 +3,8 @@
 Law: the same tools and arguments give the same bytes.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
 
 from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
 from aggregator.catalog.describe.tokens import estimate, fit
@@ -17,7 +17,13 @@ from aggregator.wire.codec import Raw, encode
 _FRAME: Final = 25
 
 
-def rendered(finder: Finder, view: View, level: int) -> Callable[[ToolRecord], str]:
+class ToolText(Protocol):
+    """The function that writes one tool."""
+
+    def __call__(self, tool: ToolRecord, /) -> str: ...
+
+
+def rendered(finder: Finder, view: View, level: int) -> ToolText:
     """Return the function that writes one tool at a level, for this agent."""
     if level == 1:
         return level1
@@ -29,7 +35,7 @@ def rendered(finder: Finder, view: View, level: int) -> Callable[[ToolRecord], s
 def answer(
     tools: Sequence[ToolRecord],
     level: int,
-    render: Callable[[ToolRecord], str],
+    render: ToolText,
     limit: int,
     max_tokens: int | None,
     not_indexed: int = 0,
@@ -62,7 +68,7 @@ def still_indexing(tools: int) -> str:
     return f"{tools} tools are still being indexed and cannot be found by words yet: search again in a moment."
 
 
-def _too_small(tool: ToolRecord, render: Callable[[ToolRecord], str], max_tokens: int) -> str:
+def _too_small(tool: ToolRecord, render: ToolText, max_tokens: int) -> str:
     needed = estimate(render(tool)) + _FRAME
     name = shown_name(tool)
     return f"max_tokens {max_tokens} is too small: {name} alone takes {needed}. Give more, or take level 1."

@@ -1,8 +1,8 @@
 """The definition of a meta tool: a record that models are shown, and an answer in text."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aggregator.catalog.validate import definition_digest
 from aggregator.domain.call import ToolCall
@@ -26,12 +26,18 @@ class MetaToolCall:
     resolver: Resolver
 
 
+class MetaAnswer(Protocol):
+    """The function that answers calls of one meta tool."""
+
+    async def __call__(self, asking: MetaToolCall, /) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class MetaTool:
     """One meta tool. `answer` is None for those that call another tool."""
 
     record: ToolRecord
-    answer: Callable[[MetaToolCall], Awaitable[str]] | None
+    answer: MetaAnswer | None
 
 
 def meta_record(

@@ -33,44 +33,44 @@ class ListenStreams:
         self._offers = offers
         self._resources = resources
 
-    async def listen(self, question: Request) -> dict[str, Any]:
+    async def listen(self, request: Request) -> dict[str, Any]:
         """Return the result that ends the stream.
 
         Raises:
             HostError: the filter is no object.
         """
-        wanted, channel = question.params.get("notifications"), question.channel
+        wanted, channel = request.params.get("notifications"), request.channel
         if not isinstance(wanted, dict):
             raise HostError(INVALID_PARAMS, "`notifications` must be an object that says what to listen for.")
         meta = {META_SUBSCRIPTION_ID: channel.request_id}
         acknowledged = False
-        await self._offers.ready(question.host)
+        await self._offers.ready(request.host)
 
-        def tell_list(kind: ListKind) -> None:
+        def notify_list(kind: ListKind) -> None:
             channel.notify(notification(kind), {"_meta": meta})
 
-        def tell_resource(uri: str) -> None:
+        def notify_resource(uri: str) -> None:
             if acknowledged:
                 channel.notify(UPDATED, {"uri": uri, "_meta": meta})
 
-        subscriber = Subscriber(question.host, tell_resource)
+        subscriber = Subscriber(request.host, notify_resource)
         kinds = [kind for kind in LIST_KINDS if wanted.get(_filter(kind)) is True]
         honoured: dict[str, Any] = {_filter(kind): True for kind in kinds}
         try:
-            found = await self._subscriptions.subscribe_stream(subscriber, self._found(question, wanted))
+            found = await self._subscriptions.subscribe_stream(subscriber, self._found(request, wanted))
             if found:
                 honoured[_RESOURCES] = [one.asked for one in found]
             channel.notify(_ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
             acknowledged = True
-            with self._changes.listen(question.host, kinds, tell_list):
+            with self._changes.listen(request.host, kinds, notify_list):
                 await self._changes.wait_closed()
         finally:
             self._subscriptions.end(subscriber)
         return {"_meta": meta}
 
-    def _found(self, question: Request, wanted: Mapping[str, Any]) -> list[ResolvedItem]:
+    def _found(self, request: Request, wanted: Mapping[str, Any]) -> list[ResolvedItem]:
         """Return the resources of the filter that the host may read, of servers that support subscriptions."""
-        view, uris = self._offers.view(question), wanted.get(_RESOURCES)
+        view, uris = self._offers.view(request), wanted.get(_RESOURCES)
         placed = [
             self._resources.find_visible(view, uri)
             for uri in (uris if isinstance(uris, list) else ())

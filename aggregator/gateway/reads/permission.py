@@ -47,7 +47,7 @@ class ItemPermission:
         """Return who has to agree, if anyone has."""
         return view.confirming.by if self.check(found, view).verdict == "confirm" else None
 
-    async def obtain(self, found: ResolvedItem, view: View, question: Request) -> dict[str, object] | None:
+    async def obtain(self, found: ResolvedItem, view: View, request: Request) -> dict[str, object] | None:
         """Return None once the item may be had, else the interim result with the question for the host.
 
         A request that continues a parked one was checked before: the relay knows who agreed to it.
@@ -55,22 +55,22 @@ class ItemPermission:
         Raises:
             UnknownResource, UnknownPrompt, ItemRefused: the item is denied.
         """
-        goes_on = question.modern and question.inquiries.claims(question.params)
+        goes_on = request.modern and request.inquiries.claims(request.params)
         decision = self.check(found, view)
         if decision.verdict != "confirm" or goes_on:
             return None
-        assert question.trail is not None, "whatever gets here is on record"
-        record = question.trail.record
+        assert request.trail is not None, "whatever gets here is on record"
+        record = request.trail.record
         record.rule, record.rule_source = decision.rule, decision.source
-        resolved = ResolvedCall(ToolCall(question.host.principal, question.params, question.spoken), _as_call(found))
+        resolved = ResolvedCall(ToolCall(request.host.principal, request.params, request.spoken), _as_call(found))
         try:
             with timed(record, "confirm"):
                 record.approved_by, interim = await self._consent.obtain(
                     resolved,
-                    question.arguments(),
+                    request.arguments(),
                     view.confirming,
-                    question.host,
-                    question.channel,
+                    request.host,
+                    request.channel,
                 )
         except CallRefused as refused:
             raise ItemRefused.by(refused) from refused

@@ -20,8 +20,8 @@ class ResourceLookup:
     it.
     """
 
-    def __init__(self, links: Mapping[str, Upstream], by_prefix: Mapping[str, Upstream], offers: Offers) -> None:
-        self._links = links
+    def __init__(self, upstreams: Mapping[str, Upstream], by_prefix: Mapping[str, Upstream], offers: Offers) -> None:
+        self._upstreams = upstreams
         self._by_prefix = by_prefix
         self._offers = offers
 
@@ -34,15 +34,15 @@ class ResourceLookup:
         offer = self._offers.of(view)
         listed = offer.listed(uri)
         if listed is not None:
-            return ResolvedItem("resource", self._links[listed.server], listed.own_name, uri, listed=True)
+            return ResolvedItem("resource", self._upstreams[listed.server], listed.own_name, uri, listed=True)
         pair = unwrapped(uri)
-        link = self._named(pair[0]) if pair is not None else None
-        if pair is not None and link is not None:
-            return self.item(view, link, pair[1], uri)
+        upstream = self._named(pair[0]) if pair is not None else None
+        if pair is not None and upstream is not None:
+            return self.item(view, upstream, pair[1], uri)
         alone = self._by_prefix.get("")
         own = offer.sole_resource(uri) if alone is None else None
         if own is not None:
-            return self.item(view, self._links[own.server], uri, uri)
+            return self.item(view, self._upstreams[own.server], uri, uri)
         if alone is not None and offer.lists(alone.config.id, uri):
             return self.item(view, alone, uri, uri)
         sent = spelled(view, uri)
@@ -50,14 +50,14 @@ class ResourceLookup:
             # The spelling is refused as if there were such a server.
             spelled(view, pair[1], uri)
         owner = offer.matching_template(sent) or (offer.sole_match(sent) if alone is None else None)
-        link = self._links[owner.server] if owner is not None else alone
-        return self.item(view, link, sent, uri) if link is not None else None
+        upstream = self._upstreams[owner.server] if owner is not None else alone
+        return self.item(view, upstream, sent, uri) if upstream is not None else None
 
-    def may_read(self, host: Host, link: Upstream, uri: str) -> bool:
+    def may_read(self, host: Host, upstream: Upstream, uri: str) -> bool:
         """Return whether a host may now read a resource, given by its server's own URI."""
         view = self._offers.view_of(host)
         try:
-            return decided(self.item(view, link, uri, uri), view).visible
+            return decided(self.item(view, upstream, uri, uri), view).visible
         except OddSpelling:
             return False
 
@@ -68,24 +68,26 @@ class ResourceLookup:
         except OddSpelling:
             return None
 
-    def item(self, view: View, link: Upstream, own: str, asked: str) -> ResolvedItem:
+    def item(self, view: View, upstream: Upstream, own: str, asked: str) -> ResolvedItem:
         """Return a resource by its server's own URI, with what the rulebook needs to know of it.
 
         Raises:
             OddSpelling: the URI could be taken for another one.
         """
-        server = link.config.id
+        server = upstream.config.id
         if self._offers.of(view).lists(server, own):
-            return ResolvedItem("resource", link, own, asked, listed=True)
+            return ResolvedItem("resource", upstream, own, asked, listed=True)
         if view.open:
-            return ResolvedItem("resource", link, own, asked)
+            return ResolvedItem("resource", upstream, own, asked)
         own = spelled(view, own, asked)
-        return ResolvedItem("resource", link, own, asked, also=self._offers.all.other_spellings(server, resolved(own)))
+        return ResolvedItem(
+            "resource", upstream, own, asked, also=self._offers.all.other_spellings(server, resolved(own))
+        )
 
     def _named(self, prefix: str) -> Upstream | None:
         """Return the server of a prefix; case is ignored, since hosts that normalise URIs write it in lower case."""
-        link, folded = self._by_prefix.get(prefix), prefix.lower()
-        return link or next((one for name, one in self._by_prefix.items() if name.lower() == folded), None)
+        upstream, folded = self._by_prefix.get(prefix), prefix.lower()
+        return upstream or next((one for name, one in self._by_prefix.items() if name.lower() == folded), None)
 
 
 def spelled(view: View, uri: str, asked: str | None = None) -> str:

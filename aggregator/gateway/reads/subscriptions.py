@@ -5,9 +5,9 @@ Law: a host is notified only of what it subscribed to, and only while it may rea
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, UpstreamError, UpstreamRpcError
 from aggregator.domain.uris.exposed import wrapped
@@ -27,20 +27,26 @@ _PATIENCE: Final = 1.0
 MOST: Final = 1_000
 
 
+class NotifyUpdated(Protocol):
+    """The notification that the resource of a URI was updated."""
+
+    def __call__(self, uri: str, /) -> None: ...
+
+
 @dataclass(slots=True, eq=False)
 class Subscriber:
     """A host, or one of its streams. `spelled` holds the subscribed URIs, by server and the server's own URI."""
 
     host: Host
-    tell: Callable[[str], None]
+    notify: NotifyUpdated
     spelled: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 class Subscriptions:
     """The subscriptions of all hosts."""
 
-    def __init__(self, links: Mapping[str, Upstream], lookup: ResourceLookup) -> None:
-        self._links = links
+    def __init__(self, upstreams: Mapping[str, Upstream], lookup: ResourceLookup) -> None:
+        self._upstreams = upstreams
         self._lookup = lookup
         self._of: dict[tuple[str, str], dict[Subscriber, None]] = {}
         self._hosts: dict[Host, Subscriber] = {}
@@ -48,7 +54,7 @@ class Subscriptions:
         self._due: dict[tuple[Subscriber, str], tuple[Upstream, str, set[str]]] = {}
         self._timer: asyncio.TimerHandle | None = None
         # The upstreams subscribed to. A server that is replaced loses its subscriptions.
-        self._heard: dict[str, Upstream] = dict(links)
+        self._subscribed: dict[str, Upstream] = dict(upstreams)
 
     def __len__(self) -> int:
         return len(self._of)
@@ -56,13 +62,13 @@ class Subscriptions:
     def reconfigure(self) -> None:
         """Move the subscriptions to the current upstreams."""
         for server, own in list(self._of):
-            link_now, subscribers = self._links.get(server), list(self._of[server, own])
+            link_now, subscribers = self._upstreams.get(server), list(self._of[server, own])
             for subscriber in subscribers:
                 if link_now is None:
                     self._drop(subscriber, (server, own))
-                elif link_now is not self._heard.get(server):
+                elif link_now is not self._subscribed.get(server):
                     link_now.subscriptions.want(own)
-        self._heard = dict(self._links)
+        self._subscribed = dict(self._upstreams)
 
     # -- handshake eras
 
@@ -74,14 +80,13 @@ class Subscriptions:
             UpstreamRpcError, UpstreamError: the server refuses, or is away.
         """
 
-        def tell(uri: str) -> None:
-            if host.notify is not None:
-                host.notify(UPDATED, {"uri": uri})
+        def notify(uri: str) -> None:
+            host.notify(UPDATED, {"uri": uri})
 
         about = {"uri": found.asked}
         if not can_tell(found.link):
             raise HostError(METHOD_NOT_FOUND, f"{found.link.config.id} tells of no changes of resources.", about)
-        subscriber = self._hosts.setdefault(host, Subscriber(host, tell))
+        subscriber = self._hosts.setdefault(host, Subscriber(host, notify))
         if not self.add(subscriber, found):
             raise HostError(INVALID_PARAMS, f"At most {MOST} resources can be subscribed to.", about)
         try:
@@ -148,8 +153,8 @@ class Subscriptions:
         if subscriber.spelled.pop(key, None) is None:
             return
         server, own = key
-        if server in self._links:
-            self._links[server].subscriptions.unwant(own)
+        if server in self._upstreams:
+            self._upstreams[server].subscriptions.unwant(own)
         subscribers = self._of[key]
         del subscribers[subscriber]
         if not subscribers:
@@ -157,32 +162,32 @@ class Subscriptions:
 
     # -- telling
 
-    def resource_updated(self, link: Upstream, watched: list[str], uri: str) -> None:
+    def resource_updated(self, upstream: Upstream, watched: list[str], uri: str) -> None:
         """Schedule notifications about `uri`, which the upstream reported for these subscribed URIs."""
-        server = link.config.id
-        if self._links.get(server) is not link:
+        server = upstream.config.id
+        if self._upstreams.get(server) is not upstream:
             return  # replaced meanwhile; its successor reports updates
         for own in watched:
             for subscriber in self._of.get((server, own), ()):
-                spelled = subscriber.spelled[server, own] if uri == own else wrapped(link.config.prefix, uri)
-                self._due.setdefault((subscriber, spelled), (link, uri, set()))[2].add(own)
+                spelled = subscriber.spelled[server, own] if uri == own else wrapped(upstream.config.prefix, uri)
+                self._due.setdefault((subscriber, spelled), (upstream, uri, set()))[2].add(own)
         if self._due and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(COALESCE, self._tell)
+            self._timer = asyncio.get_running_loop().call_later(COALESCE, self._notify)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         due, self._due, self._timer = self._due, {}, None
-        for (subscriber, spelled), (link, uri, about) in due.items():
-            host, server = subscriber.host, link.config.id
+        for (subscriber, spelled), (upstream, uri, about) in due.items():
+            host, server = subscriber.host, upstream.config.id
             wanted = any(
-                (server, own) in subscriber.spelled and self._lookup.may_read(host, link, own) for own in about
+                (server, own) in subscriber.spelled and self._lookup.may_read(host, upstream, own) for own in about
             )
-            if wanted and self._lookup.may_read(host, link, uri):
-                subscriber.tell(spelled)
+            if wanted and self._lookup.may_read(host, upstream, uri):
+                subscriber.notify(spelled)
 
 
-def can_tell(link: Upstream) -> bool:
+def can_tell(upstream: Upstream) -> bool:
     """Return whether a server supports subscriptions to resources, as far as is known."""
-    if link.greeting is None:
+    if upstream.greeting is None:
         return True
-    offered = link.greeting.capabilities.get("resources")
+    offered = upstream.greeting.capabilities.get("resources")
     return isinstance(offered, dict) and bool(offered.get("subscribe"))

@@ -18,8 +18,8 @@ _OURS_FOR_ONE: Final = replace(OURS, public=False)
 class CacheHints:
     """The cache hints of merged lists: the shortest of the servers' own and ours."""
 
-    def __init__(self, links: Mapping[str, Upstream]) -> None:
-        self._links = links
+    def __init__(self, upstreams: Mapping[str, Upstream]) -> None:
+        self._upstreams = upstreams
 
     def of(self, view: View, *kinds: Kind, alike: bool = True) -> dict[str, Any]:
         """Return the hints of a list that merges these lists of every server.
@@ -28,11 +28,11 @@ class CacheHints:
         """
         now = asyncio.get_running_loop().time()
         parts = [OURS if alike else _OURS_FOR_ONE]
-        for link in self._links.values():
+        for upstream in self._upstreams.values():
             for kind in kinds:
-                if link.lists[kind]:
-                    parts.append(link.lists.freshness(kind, now) or replace(OURS, public=False))
-                    link.lists.refresh_if_stale(kind, now)
+                if upstream.lists[kind]:
+                    parts.append(upstream.lists.freshness(kind, now) or replace(OURS, public=False))
+                    upstream.lists.refresh_if_stale(kind, now)
         return narrowed(least(parts), view).hints()
 
 

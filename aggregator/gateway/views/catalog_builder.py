@@ -73,53 +73,55 @@ class CatalogBuilder:
 
     def __init__(
         self,
-        links: Mapping[str, Upstream],
+        upstreams: Mapping[str, Upstream],
         prefixes: Iterable[str],
         name_limit: int,
         reserved: Collection[str] = (),
         failover: Coverage | None = None,
         slices: Slices | None = None,
     ) -> None:
-        self._links = links
+        self._upstreams = upstreams
         self._reserved = reserved
         self._failover = failover
         self._slices = slices or Slices()
         self._naming = _naming(prefixes, name_limit)
-        self._looked: dict[tuple[str, Kind], _CheckedList] = {}
-        self._ahead: dict[tuple[str, Kind], _CheckedList] = {}
-        self._told: dict[tuple[str, str], frozenset[str]] = {}
-        self._offered: tuple[tuple[Items, ...], ItemCatalog] = ((), ItemCatalog())
+        self._known: dict[tuple[str, Kind], _CheckedList] = {}
+        self._examined_ahead: dict[tuple[str, Kind], _CheckedList] = {}
+        self._warned: dict[tuple[str, str], frozenset[str]] = {}
+        self._built: tuple[tuple[Items, ...], ItemCatalog] = ((), ItemCatalog())
 
     # -- ahead of need
 
-    async def examine(self, link: Upstream, kind: Kind, definitions: list[Any]) -> None:
+    async def examine(self, upstream: Upstream, kind: Kind, definitions: list[Any]) -> None:
         """Examine, in slices, a list that an upstream is about to have."""
-        while not self._is_looked_over(link.config, kind, definitions, self._naming):
-            steps = self._steps(link.config, kind, definitions, self._naming)
-            self._ahead[link.config.id, kind] = await self._slices.run(steps)
+        while not self._is_examined(upstream.config, kind, definitions, self._naming):
+            steps = self._examine_steps(upstream.config, kind, definitions, self._naming)
+            self._examined_ahead[upstream.config.id, kind] = await self._slices.run(steps)
 
     async def prepare(self, servers: Iterable[ServerConfig], name_limit: int) -> None:
         """Examine the current lists, in slices, as they will be shown under another configuration."""
         servers = list(servers)
         naming = _naming((server.prefix for server in servers), name_limit)
         for server in servers:
-            link = self._links.get(server.id)
-            config = server if link is None or link.config != server else link.config
-            for kind, definitions in ((kind, link.lists[kind]) for kind in LIST_METHODS) if link is not None else ():
-                if not self._is_looked_over(config, kind, definitions, naming):
-                    steps = self._steps(config, kind, definitions, naming)
-                    self._ahead[server.id, kind] = await self._slices.run(steps)
+            upstream = self._upstreams.get(server.id)
+            config = server if upstream is None or upstream.config != server else upstream.config
+            for kind, definitions in (
+                ((kind, upstream.lists[kind]) for kind in LIST_METHODS) if upstream is not None else ()
+            ):
+                if not self._is_examined(config, kind, definitions, naming):
+                    steps = self._examine_steps(config, kind, definitions, naming)
+                    self._examined_ahead[server.id, kind] = await self._slices.run(steps)
 
-    def _is_looked_over(self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming) -> bool:
-        known = self._looked.get((config.id, kind)), self._ahead.get((config.id, kind))
+    def _is_examined(self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming) -> bool:
+        known = self._known.get((config.id, kind)), self._examined_ahead.get((config.id, kind))
         return any(one is not None and one.holds(definitions, config, naming) for one in known)
 
     def reconfigure(self, prefixes: Iterable[str], name_limit: int) -> None:
         """Take the servers and name settings of a new configuration."""
-        for known in (self._looked, self._ahead):
-            for key in [key for key in known if key[0] not in self._links]:
+        for known in (self._known, self._examined_ahead):
+            for key in [key for key in known if key[0] not in self._upstreams]:
                 del known[key]
-        self._told = {key: told for key, told in self._told.items() if key[0] in self._links}
+        self._warned = {key: warned for key, warned in self._warned.items() if key[0] in self._upstreams}
         # Whether a name reads as one of another server depends on all prefixes.
         self._naming = _naming(prefixes, name_limit)
 
@@ -127,11 +129,11 @@ class CatalogBuilder:
 
     def tools(self) -> Catalog:
         """Return the tools of every shown server, and those of other servers that failover covers."""
-        return Catalog(parts=[part for link in self._links.values() if (part := self._part(link)).tools])
+        return Catalog(parts=[part for upstream in self._upstreams.values() if (part := self._part(upstream)).tools])
 
-    def _part(self, link: Upstream) -> ServerTools:
-        part = self._look(link, "tool").part
-        if link.listed:
+    def _part(self, upstream: Upstream) -> ServerTools:
+        part = self._current(upstream, "tool").part
+        if upstream.listed:
             return part
         failover = self._failover
         covered = () if failover is None else (tool for tool in part.tools if failover.covers(tool))
@@ -142,46 +144,53 @@ class CatalogBuilder:
 
         None: there are many, and `build_resources` has not gone through them yet.
         """
-        before, offer = self._offered
+        before, offer = self._built
         parts = self._parts()
         if _same(parts, before):
             return offer
         if sum(map(len, parts)) > _AT_ONCE:
             return None
-        self._offered = parts, ItemCatalog(chain.from_iterable(parts))
-        return self._offered[1]
+        self._built = parts, ItemCatalog(chain.from_iterable(parts))
+        return self._built[1]
 
     async def build_resources(self) -> None:
         """Build the resources snapshot in slices, so that `resources` returns it."""
-        while not _same(parts := self._parts(), self._offered[0]):
-            self._offered = parts, await self._slices.run(item_catalog_steps(chain.from_iterable(parts)))
+        while not _same(parts := self._parts(), self._built[0]):
+            self._built = parts, await self._slices.run(item_catalog_steps(chain.from_iterable(parts)))
 
     def _parts(self) -> tuple[Items, ...]:
-        parts = (self.items_of(link, kind) for link in self._links.values() if link.listed for kind in NAMED_BY)
+        parts = (
+            self.items_of(upstream, kind)
+            for upstream in self._upstreams.values()
+            if upstream.listed
+            for kind in NAMED_BY
+        )
         return tuple(part for part in parts if part)
 
-    def tools_of(self, link: Upstream) -> tuple[ToolRecord, ...]:
+    def tools_of(self, upstream: Upstream) -> tuple[ToolRecord, ...]:
         """Return the valid tools of one server, whether or not it is shown."""
-        return self._look(link, "tool").part.tools
+        return self._current(upstream, "tool").part.tools
 
-    def items_of(self, link: Upstream, kind: ItemKind) -> Items:
+    def items_of(self, upstream: Upstream, kind: ItemKind) -> Items:
         """Return the valid resources, templates or prompts of one server, whether or not it is shown."""
-        return self._look(link, kind).found
+        return self._current(upstream, kind).found
 
-    def _look(self, link: Upstream, kind: Kind) -> _CheckedList:
-        key, asked = (link.config.id, kind), (link.lists[kind], link.config, self._naming)
-        known = self._looked.get(key)
+    def _current(self, upstream: Upstream, kind: Kind) -> _CheckedList:
+        key, asked = (upstream.config.id, kind), (upstream.lists[kind], upstream.config, self._naming)
+        known = self._known.get(key)
         if known is None or not known.holds(*asked):
-            ahead = self._ahead.get(key)
+            ahead = self._examined_ahead.get(key)
             if ahead is not None and ahead.holds(*asked):
-                known = self._ahead.pop(key)
+                known = self._examined_ahead.pop(key)
             else:
-                known = at_once(self._steps(link.config, kind, link.lists[kind], self._naming))
-            self._looked[key] = known
-            self._tell(link, kind, known.warnings)
+                known = at_once(self._examine_steps(upstream.config, kind, upstream.lists[kind], self._naming))
+            self._known[key] = known
+            self._log_warnings(upstream, kind, known.warnings)
         return known
 
-    def _steps(self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming) -> Steps[_CheckedList]:
+    def _examine_steps(
+        self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming
+    ) -> Steps[_CheckedList]:
         """Examine one list, one definition a step. Records that did not change stay the same objects."""
         ambiguous = config.prefix in naming.shadowed
         found: tuple[Any, ...]
@@ -193,9 +202,9 @@ class CatalogBuilder:
             found, warnings = yield from item_steps(
                 config, kind, definitions, ambiguous=ambiguous, name_limit=naming.limit
             )
-        looked = self._looked.get((config.id, kind))
+        before_it = self._known.get((config.id, kind))
         before: dict[str, Any] = {}
-        for record in looked.found if looked is not None else ():
+        for record in before_it.found if before_it is not None else ():
             yield
             before[record.own_name] = record
         kept: list[Any] = []
@@ -211,13 +220,13 @@ class CatalogBuilder:
         part = yield from server_tools_steps(kept if kind == "tool" else ())
         return _CheckedList(definitions, config, naming, tuple(kept), part, tuple(warnings))
 
-    def _tell(self, link: Upstream, kind: str, warnings: Collection[str]) -> None:
+    def _log_warnings(self, upstream: Upstream, kind: str, warnings: Collection[str]) -> None:
         """Log the warnings about a list that were not logged the last time."""
-        known = self._told.get((link.config.id, kind), ())
+        known = self._warned.get((upstream.config.id, kind), ())
         for warning in warnings:
             if warning not in known:
                 log.warning("%s", warning)
-        self._told[link.config.id, kind] = frozenset(warnings)
+        self._warned[upstream.config.id, kind] = frozenset(warnings)
 
     def _problems(self, kind: str, own: str, naming: _Naming) -> Iterator[str]:
         """Yield the reasons why a name without a prefix cannot be shown as it is."""

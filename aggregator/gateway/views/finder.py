@@ -1,6 +1,9 @@
 """Search in an agent's tools: by words, by name, by server or by the intent of a message. Nothing is called here.
 
 Law: every answer is made from the agent's own list, so that nothing can be found that may not be called.
+
+The engines of search and intent are imported where they are used: their tables take a while to load, and no start waits
+for them.
 """
 
 import asyncio
@@ -34,7 +37,7 @@ log = logging.getLogger(__name__)
 
 # Seconds that a search waits for the index of a changed catalog before it uses the older one.
 _INDEX_WAIT: Final = 5.0
-_SIGHTS_KEPT: Final = 64
+_VIEWS_KEPT: Final = 64
 # A server's tools are indexed in growing parts, the first of this size; each part is searchable at once.
 _FIRST_PART: Final = 250
 # Seconds to sleep after every few tools, so that the event loop gets the interpreter.
@@ -69,12 +72,12 @@ class ServerSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class _VisibleServer:
+class _SearchableView:
     """The part of the search index that one agent may see."""
 
     index: "SearchIndex"
     listing: Listing
-    sight: "VisibleTools"
+    searchable: "VisibleTools"
     by_name: Mapping[str, ToolRecord]
 
 
@@ -90,7 +93,7 @@ class Finder:
     def __init__(
         self,
         config: Config,
-        links: Mapping[str, Upstream],
+        upstreams: Mapping[str, Upstream],
         views: Views,
         current: CurrentCatalog,
         failover: FailoverStatus,
@@ -98,7 +101,7 @@ class Finder:
     ) -> None:
         self._config = config
         self._failover = failover
-        self._links = links
+        self._upstreams = upstreams
         self._views = views
         self._slices = slices
         self._current = current
@@ -106,7 +109,7 @@ class Finder:
         self._indexed: dict[str, tuple[str, tuple[ToolRecord, ...]]] = {}
         self._stale = asyncio.Event()
         self._fresh = asyncio.Event()
-        self._sights: LruCache[str, _VisibleServer] = LruCache(_SIGHTS_KEPT)
+        self._visible_of: LruCache[str, _SearchableView] = LruCache(_VIEWS_KEPT)
         self._intents: IntentMatcher | None = None
         self._meanings: SemanticIndex | None = None
         check_search(config)
@@ -142,34 +145,34 @@ class Finder:
 
     async def search(self, view: View, query: str, limit: int, server: str | None = None) -> list[ToolRecord]:
         """Return the best `limit` tools for a query, best first."""
-        sighted = await self._sighted(view)
-        if sighted is None:
+        visible = await self._visible(view)
+        if visible is None:
             return []
-        sight = sighted.sight
+        searchable = visible.searchable
         if server is not None:
             names = {tool.name for tool in self.of_server(view, server)}
-            sight = sighted.index.visible_to(names)
-            sighted = replace(sighted, by_name={name: sighted.by_name[name] for name in names})
+            searchable = visible.index.visible_to(names)
+            visible = replace(visible, by_name={name: visible.by_name[name] for name in names})
         if self._meanings is None:
-            return _ranked(sighted, sight, query, limit)
+            return _ranked(visible, searchable, query, limit)
         from aggregator.catalog.search.index import search
         from aggregator.catalog.search.semantic import merge_hits
 
-        hits = search(sight, query, len(sighted.by_name))
-        alike = self._meanings.similarities(query, sighted.by_name)
-        return [hit.tool for hit in merge_hits(hits, alike, sighted.by_name, limit)]
+        hits = search(searchable, query, len(visible.by_name))
+        alike = self._meanings.similarities(query, visible.by_name)
+        return [hit.tool for hit in merge_hits(hits, alike, visible.by_name, limit)]
 
     async def match(self, view: View, message: str, limit: int) -> "IntentMatch":
         """Return the tools that a chat message asks for (`catalog.intent`)."""
         if self._intents is None:
             self._intents = await asyncio.to_thread(self._read_intents)
-        sighted = await self._sighted(view)
+        visible = await self._visible(view)
 
         def rank(question: str, tools: tuple[ToolRecord, ...]) -> list[ToolRecord]:
-            if sighted is None:
+            if visible is None:
                 return list(tools)
-            sight = sighted.index.visible_to({tool.name for tool in tools})
-            best = _ranked(sighted, sight, question, len(tools))
+            searchable = visible.index.visible_to({tool.name for tool in tools})
+            best = _ranked(visible, searchable, question, len(tools))
             return [*best, *(tool for tool in tools if tool not in best)]
 
         return self._intents.match(message, self.tools(view), limit, rank=rank)
@@ -193,10 +196,10 @@ class Finder:
         pages = (self._views.listing(view, self._current.tools), offer.resources, offer.templates, offer.prompts)
         counts = [part.by_server for part in pages]
         known = {
-            server: _seen(link, *(part.get(server, 0) for part in counts))
-            for server, link in self._links.items()
+            server: _seen(upstream, *(part.get(server, 0) for part in counts))
+            for server, upstream in self._upstreams.items()
             if any(server in part for part in counts)
-            or (link.config.enabled and not link.listed and view.might_use(link.config))
+            or (upstream.config.enabled and not upstream.listed and view.might_use(upstream.config))
         }
         return [self._with_others(seen, known) for seen in known.values()]
 
@@ -216,7 +219,7 @@ class Finder:
         return source_of(self._config_of(tool).type)
 
     def _config_of(self, tool: ToolRecord) -> ServerConfig:
-        return self._links[tool.server].config
+        return self._upstreams[tool.server].config
 
     @property
     def not_indexed(self) -> int:
@@ -225,7 +228,7 @@ class Finder:
             return 0
         return max(0, len(self._current.tools) - (len(self._index) if self._index is not None else 0))
 
-    async def _sighted(self, view: View) -> _VisibleServer | None:
+    async def _visible(self, view: View) -> _SearchableView | None:
         """Return the agent's part of the index; None before the first part of the first index is there."""
         if not self._fresh.is_set():
             try:
@@ -238,10 +241,10 @@ class Finder:
         listing = await self._views.prepare_listing(view, self._current.tools, self._slices)
         by_name = await self._slices.run(listing.name_steps())
         agent = view.principal.agent_id
-        known = self._sights.get(agent)
+        known = self._visible_of.get(agent)
         if known is None or known.index is not self._index or known.listing is not listing:
-            known = _VisibleServer(self._index, listing, self._index.visible_to(by_name), by_name)
-            self._sights.put(agent, known)
+            known = _SearchableView(self._index, listing, self._index.visible_to(by_name), by_name)
+            self._visible_of.put(agent, known)
         return known
 
     def _reindex(self, catalog: Catalog) -> None:
@@ -252,6 +255,7 @@ class Finder:
         servers: dict[str, list[ToolRecord]] = {}
         for tool in catalog.tools:
             servers.setdefault(tool.server, []).append(tool)
+
         config = self._config
         texts = {one.id: " ".join((one.id, one.description, *one.trigger_keywords)) for one in config.servers}
         now = {server: (texts.get(server, server), tuple(tools)) for server, tools in servers.items()}
@@ -270,10 +274,10 @@ class Finder:
             index = index.without_server(server)
         for server, known in now.items():
             if self._indexed.get(server) != known:
-                index = self._grown(index, server, *known)
+                index = self._with_tools(index, server, *known)
         self._index, self._indexed = index, now
 
-    def _grown(self, index: "SearchIndex", server: str, text: str, tools: tuple[ToolRecord, ...]) -> "SearchIndex":
+    def _with_tools(self, index: "SearchIndex", server: str, text: str, tools: tuple[ToolRecord, ...]) -> "SearchIndex":
         """Return the index with these tools of a server; those of a new server become searchable part by part."""
         index, start = index.without_server(server), 0
         while start < len(tools):
@@ -309,27 +313,27 @@ def check_search(config: Config) -> None:
         vectors_folder()
 
 
-def _seen(link: Upstream, *counts: int) -> ServerSeen:
-    greeting = link.greeting
+def _seen(upstream: Upstream, *counts: int) -> ServerSeen:
+    greeting = upstream.greeting
     version, said = (greeting.version, greeting.instructions or "") if greeting is not None else (None, "")
     tools, resources, templates, prompts = counts
     return ServerSeen(
-        link.config,
-        link.state,
-        link.reason,
+        upstream.config,
+        upstream.state,
+        upstream.reason,
         tools,
-        link.health,
+        upstream.health,
         resources,
         templates,
         prompts,
         version,
         said,
-        link.since,
+        upstream.since,
     )
 
 
-def _ranked(sighted: _VisibleServer, sight: "VisibleTools", query: str, limit: int) -> list[ToolRecord]:
+def _ranked(visible: _SearchableView, searchable: "VisibleTools", query: str, limit: int) -> list[ToolRecord]:
     """Return the hits, with the schemas that the agent is held to."""
     from aggregator.catalog.search.index import search
 
-    return [sighted.by_name[hit.tool.name] for hit in search(sight, query, limit)]
+    return [visible.by_name[hit.tool.name] for hit in search(searchable, query, limit)]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
@@ -21,7 +21,7 @@ Seen = Mapping[ListKind, object]
 
 
 class ListSnapshot(Protocol):
-    """The lists of hosts. `seen_by` may take long unless `is_ready`; `prepare` makes it so."""
+    """The lists of hosts. `lists_of` may take long unless `is_ready`; `prepare` makes it so."""
 
     def is_ready(self, host: Host) -> bool: ...
     async def prepare(self, host: Host) -> None: ...
@@ -33,6 +33,12 @@ def notification(kind: ListKind) -> str:
     return f"notifications/{kind}/list_changed"
 
 
+class NotifyListChanged(Protocol):
+    """The notification that a list of one kind changed."""
+
+    def __call__(self, kind: ListKind, /) -> None: ...
+
+
 @dataclass(slots=True, eq=False)
 class _Listener:
     """A host or stream to be notified about `kinds`. `seen` holds each list as it was last notified or requested; a
@@ -40,18 +46,18 @@ class _Listener:
     """
 
     host: Host
-    tell: Callable[[ListKind], None]
+    notify: NotifyListChanged
     kinds: Collection[ListKind]
     seen: dict[ListKind, object] = field(default_factory=dict)
 
-    def look(self, now: Seen) -> None:
+    def compare(self, now: Seen) -> None:
         """Notify about each list that differs from the one seen before."""
         for kind in self.kinds:
             if kind in now:
                 before = self.seen.get(kind, now[kind])
                 self.seen[kind] = now[kind]
                 if now[kind] != before:
-                    self.tell(kind)
+                    self.notify(kind)
 
 
 class HostObserver(Protocol):
@@ -72,17 +78,17 @@ class ListChanges:
         self._closing = asyncio.Event()
         self._pending: asyncio.TimerHandle | None = None
         self._tasks = Tasks("the news of changes")
-        self._telling: asyncio.Task[None] | None = None
+        self._notifying: asyncio.Task[None] | None = None
 
     def attach(self, host: Host) -> None:
         """Notify `host` from now on, once it has finished its handshake."""
 
-        def tell(kind: ListKind) -> None:
-            if host.initialized and host.notify is not None:
+        def notify(kind: ListKind) -> None:
+            if host.initialized:
                 host.notify(notification(kind), {})
 
-        self._hosts[host] = _Listener(host, tell, LIST_KINDS)
-        self._see(self._hosts[host])
+        self._hosts[host] = _Listener(host, notify, LIST_KINDS)
+        self._note_lists(self._hosts[host])
 
     def detach(self, host: Host) -> None:
         self._hosts.pop(host, None)
@@ -100,7 +106,7 @@ class ListChanges:
         listener = self._hosts.get(host)
         if listener is not None:
             listener.seen.clear()
-            self._see(listener)
+            self._note_lists(listener)
 
     def sessions(self) -> dict[str, int]:
         """Return the number of attached hosts by frontend."""
@@ -109,56 +115,56 @@ class ListChanges:
     def announce(self) -> None:
         """Schedule a comparison of all lists: something they depend on has changed."""
         if self._pending is None and not self._closing.is_set():
-            self._pending = asyncio.get_running_loop().call_later(COALESCE, self._tell)
+            self._pending = asyncio.get_running_loop().call_later(COALESCE, self._notify)
 
     def close(self) -> None:
         """End every open stream gracefully."""
         self._closing.set()
         if self._pending is not None:
             self._pending.cancel()
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._notifying is not None:
+            self._notifying.cancel()
 
     async def wait_closed(self) -> None:
         """Wait until `close` is called."""
         await self._closing.wait()
 
     @contextmanager
-    def listen(self, host: Host, kinds: Iterable[ListKind], tell: Callable[[ListKind], None]) -> Iterator[None]:
-        """Notify `tell` about changes of these lists inside the context."""
-        listener = _Listener(host, tell, tuple(kinds))
-        self._see(listener)
+    def listen(self, host: Host, kinds: Iterable[ListKind], notify: NotifyListChanged) -> Iterator[None]:
+        """Call `notify` for changes of these lists inside the context."""
+        listener = _Listener(host, notify, tuple(kinds))
+        self._note_lists(listener)
         self._streams.add(listener)
         try:
             yield
         finally:
             self._streams.discard(listener)
 
-    def _see(self, listener: _Listener) -> None:
+    def _note_lists(self, listener: _Listener) -> None:
         """Note the lists of a listener now; where that takes long, with the next announcement."""
-        if not self._look(listener):
+        if not self._compare(listener):
             self.announce()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         """Notify all listeners: at once where the lists are ready, the others one after the other."""
         self._pending = None
-        if self._telling is not None and not self._telling.done():
+        if self._notifying is not None and not self._notifying.done():
             self.announce()
             return
-        late = [listener for listener in self._listeners() if not self._look(listener)]
+        late = [listener for listener in self._listeners() if not self._compare(listener)]
         if late:
-            self._telling = self._tasks.start(self._tell_late(late))
+            self._notifying = self._tasks.start(self._notify_late(late))
 
-    async def _tell_late(self, listeners: Iterable[_Listener]) -> None:
+    async def _notify_late(self, listeners: Iterable[_Listener]) -> None:
         for listener in listeners:
             await self._lists.prepare(listener.host)
             if listener in self._listeners():
-                self._look(listener)
+                self._compare(listener)
 
-    def _look(self, listener: _Listener) -> bool:
+    def _compare(self, listener: _Listener) -> bool:
         ready = self._lists.is_ready(listener.host)
         if ready:
-            listener.look(self._lists.lists_of(listener.host))
+            listener.compare(self._lists.lists_of(listener.host))
         return ready
 
     def _listeners(self) -> list[_Listener]:

@@ -60,9 +60,9 @@ class View:
         rules = self._rules
         return ConfirmRule(rules.confirm_by, rules.confirm_fallback) if rules is not None else ConfirmRule()
 
-    def style(self, door: Style) -> Style:
+    def style(self, frontend: Style) -> Style:
         """Return the spelling of names in this agent's lists, given that of the frontend."""
-        return self._rules.names or door if self._rules is not None else door
+        return self._rules.names or frontend if self._rules is not None else frontend
 
     def binding(self, name: str) -> str | None:
         """Return the id of the server whose tool a plain name means for this agent."""
@@ -120,9 +120,9 @@ class View:
             return claimed_annotations(tool.definition, trusted=self.trusted.get(tool.server, False)).read_only
         return self.ruling(tool).read_only
 
-    def expose(self, door: Expose) -> Expose:
+    def expose(self, frontend: Expose) -> Expose:
         """Return how much is listed for this agent, given the setting of the frontend."""
-        return self._rules.expose or door if self._rules is not None else door
+        return self._rules.expose or frontend if self._rules is not None else frontend
 
 
 class Views:

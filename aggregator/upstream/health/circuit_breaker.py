@@ -32,7 +32,7 @@ class CircuitBreaker:
     position: `closed`, `open` or `trying`.
     failures: counted since the last answer.
     trials: trials without an answer since the circuit opened.
-    heard: the time of the last message of the server.
+    last_message: the time of the last message of the server.
     unsteady: the time of the last doubt: a failure, a trial, or a new connection.
     opened, retry: the time at which the circuit opened, and at which the next trial is due.
     """
@@ -42,7 +42,7 @@ class CircuitBreaker:
         "_openings",
         "_trial",
         "failures",
-        "heard",
+        "last_message",
         "limit",
         "opened",
         "position",
@@ -57,20 +57,20 @@ class CircuitBreaker:
         self._closed = self._trial = -inf
         self.position: Position = "closed"
         self.failures = self.trials = 0
-        self.heard = self.unsteady = self.opened = self.retry = -inf
+        self.last_message = self.unsteady = self.opened = self.retry = -inf
 
     def __repr__(self) -> str:
-        return f"<Circuit {self.position}, {self.failures} of {self.limit} failures>"
+        return f"<CircuitBreaker {self.position}, {self.failures} of {self.limit} failures>"
 
-    def message(self, now: float) -> None:
+    def on_message(self, now: float) -> None:
         """Take note of a message that is no answer, such as progress or a changed list."""
-        self.heard = now
+        self.last_message = now
         if self.position == "closed":
             self.failures = 0
 
     def answer(self, now: float) -> bool:
         """Take note of an answer, an error included; return True if it closes the circuit."""
-        self.heard = now
+        self.last_message = now
         self.failures = 0
         if self.position == "closed":
             return False
@@ -81,12 +81,12 @@ class CircuitBreaker:
     def fail(self, began: float, now: float, chance: float) -> bool:
         """Take note of a request that will have no answer; return True if it opens a circuit that was closed."""
         if self.position == "trying" and began >= self._trial:
-            if self.heard <= began:
+            if self.last_message <= began:
                 self.trials += 1
             self._pause(now, chance)
             return False
         # A request sent before the last failure was known adds nothing to that one.
-        if self.position != "closed" or self.heard > began or began < self.unsteady:
+        if self.position != "closed" or self.last_message > began or began < self.unsteady:
             return False
         self.failures += 1
         self.unsteady = now
@@ -117,7 +117,7 @@ class CircuitBreaker:
         """Start over with a new connection."""
         self.position = "closed"
         self.failures = self.trials = 0
-        self._closed = self.heard = self.unsteady = now
+        self._closed = self.last_message = self.unsteady = now
 
     def _pause(self, now: float, chance: float) -> None:
         self._openings += 1

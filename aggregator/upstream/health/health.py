@@ -134,13 +134,13 @@ class Health:
 
     def on_message(self) -> None:
         """Take note of a notification or request of the server."""
-        self.circuit.message(monotonic())
+        self.circuit.on_message(monotonic())
 
     def watching(self, on_progress: OnProgress) -> OnProgress:
         """Return a progress handler that takes note of each message and calls `on_progress`."""
 
         def on_message(params: dict[str, Any]) -> None:
-            self.circuit.message(monotonic())
+            self.circuit.on_message(monotonic())
             on_progress(params)
 
         return on_message
@@ -196,7 +196,7 @@ class Health:
             return circuit.retry
         if circuit.failures:
             return circuit.unsteady + backoff.delay(circuit.failures, self._chance)
-        return circuit.heard + health.interval * (0.75 + self._chance / 2)
+        return circuit.last_message + health.interval * (0.75 + self._chance / 2)
 
     async def _ask(self, session: UpstreamSession) -> None:
         began, modern = monotonic(), session.greeting.era == "modern"

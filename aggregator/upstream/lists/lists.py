@@ -69,9 +69,8 @@ class UpstreamLists:
         self._all_read = asyncio.Event()
 
     def __repr__(self) -> str:
-        return (
-            f"<Lists of {self._config.value.id}: {', '.join(f'{len(i)} {kind}s' for kind, i in self._items.items())}>"
-        )
+        counts = ", ".join(f"{len(items)} {kind}s" for kind, items in self._items.items())
+        return f"<UpstreamLists of {self._config.value.id}: {counts}>"
 
     def __getitem__(self, kind: Kind) -> list[Any]:
         return self._items[kind]

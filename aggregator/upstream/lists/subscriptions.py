@@ -1,4 +1,4 @@
-"""The resource subscriptions at one upstream: what hosts want is compared with what was requested, and mended.
+"""The resource subscriptions at one upstream: what hosts want is compared with what was requested, and corrected.
 
 Law: a resource is subscribed to once, however many hosts want it, and again on every new connection.
 """
@@ -49,7 +49,7 @@ class UpstreamSubscriptions:
         self._missed = False
 
     def __repr__(self) -> str:
-        return f"<Watch {self._server}: {len(self._held)} of {len(self._wanted)}>"
+        return f"<UpstreamSubscriptions of {self._server}: {len(self._held)} of {len(self._wanted)}>"
 
     @property
     def wanted(self) -> bool:

@@ -188,7 +188,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
 
 
 class Reaper:
-    """Our end of the pipe to `warden.py`; started with the first child, POSIX only.
+    """The aggregator's end of the pipe to `reaper.py`, which is started with the first child; POSIX only.
 
     In a `hurry` nothing is waited for that is to end.
     """

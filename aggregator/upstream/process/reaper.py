@@ -1,6 +1,6 @@
 """The reaper: a small process that outlives the aggregator by a moment and ends the processes that it left.
 
-Run as `python -I -S warden.py MARK`. Reads `+PGID` and `-PGID` lines on stdin; when stdin ends, however the aggregator
+Run as `python -I -S reaper.py MARK`. Reads `+PGID` and `-PGID` lines on stdin; when stdin ends, however the aggregator
 died (`kill -9` included), every process group still listed is terminated, then killed, and so is every process that
 left its group but carries the mark in its environment, where the system shows that (Linux).
 """

@@ -94,7 +94,7 @@ class BackChannel:
         self._warned = False
 
     def __repr__(self) -> str:
-        return f"<Callers of {self._server}, {len(self._running)} running, {len(self._waiting)} questions>"
+        return f"<BackChannel of {self._server}, {len(self._running)} running, {len(self._waiting)} questions>"
 
     @property
     def busy(self) -> bool:

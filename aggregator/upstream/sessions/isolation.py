@@ -86,11 +86,11 @@ class IsolatedSessions:
         self._clients = clients
         self._sides: dict[Key, SideConnection] = {}
         self._tasks = Tasks(f"isolated sessions of {config.value.id}")
-        self._takes_no_more = False
+        self._one_session_only = False
         self._one_era_until = 0.0
 
     def __repr__(self) -> str:
-        return f"<Apart {self._config.value.id}: {len(self._sides)}>"
+        return f"<IsolatedSessions of {self._config.value.id}: {len(self._sides)}>"
 
     @property
     def busy(self) -> bool:
@@ -100,7 +100,7 @@ class IsolatedSessions:
     def begin(self, placed: ServerConfig) -> None:
         """Take the config with its port filled in: the server has been connected."""
         self._placed = placed
-        self._takes_no_more = False
+        self._one_session_only = False
         self._one_era_until = 0.0
         for side in self._sides.values():
             if side.lists:
@@ -121,17 +121,17 @@ class IsolatedSessions:
             # Every request declares the abilities of its host, and over HTTP there are no sessions to isolate.
             return base
         if not together:
-            return await self._opened(self._side(caller, base, own, together=together), limit, caller.identity)
-        if self._takes_no_more or base.fits(caller):
+            return await self._wait_open(self._side(caller, base, own, together=together), limit, caller.identity)
+        if self._one_session_only or base.fits(caller):
             return base
         try:
-            return await self._opened(self._side(caller, base, own, together=together), limit, caller.identity)
+            return await self._wait_open(self._side(caller, base, own, together=together), limit, caller.identity)
         except UpstreamError as error:
             # The server may allow one session only: then none of its hosts can be asked.
             log.info(
                 "%s gives hosts that can be asked something no session of their own: %s", self._config.value.id, error
             )
-            self._takes_no_more = True
+            self._one_session_only = True
             return base
 
     async def lister(self, base: UpstreamSession) -> UpstreamSession:
@@ -143,7 +143,7 @@ class IsolatedSessions:
         if self._clients.single or not base.cheap:
             last = self.list_changed.session if self.list_changed is not None and not self.list_changed.over else None
             return last or base
-        if base.greeting.era == "modern" or self._takes_no_more:
+        if base.greeting.era == "modern" or self._one_session_only:
             return base
         side: SideConnection | None = None
         try:
@@ -151,19 +151,19 @@ class IsolatedSessions:
             side = self._sides.get(key)
             if side is None or side.over:
                 side = self._open(key, base.transport, None, lists=True)
-            return await self._opened(side, LISTER_WAIT)
+            return await self._wait_open(side, LISTER_WAIT)
         except UpstreamError as error:
             log.info("%s is listed as for hosts that cannot be asked anything: %s", self._config.value.id, error)
-            self._takes_no_more = True
+            self._one_session_only = True
             return base
 
     def lose(self, session: UpstreamSession) -> None:
         """Close a session that the server no longer knows, and read the lists again over another one."""
-        side = self._of(session)
+        side = self._side_of(session)
         if side is not None:
             side.close()
             # A session that is forgotten at once would be opened again and again.
-            self._takes_no_more |= asyncio.get_running_loop().time() - side.began < SHORT_LIVED
+            self._one_session_only |= asyncio.get_running_loop().time() - side.began < SHORT_LIVED
             self._read_lists()
 
     def _on_side_notification(self, side: SideConnection, alike: bool, method: str, params: dict[str, Any]) -> None:
@@ -179,7 +179,7 @@ class IsolatedSessions:
         side: SideConnection | None = None
         try:
             side = self._side(caller, base, era, together=together)
-            return await self._opened(side, limit, caller.identity)
+            return await self._wait_open(side, limit, caller.identity)
         except UpstreamError as error:
             if side is not None and side.refused:
                 log.info("%s speaks 2026-07-28 only: hosts of the handshake eras are translated", self._config.value.id)
@@ -199,7 +199,7 @@ class IsolatedSessions:
             return base.greeting.era
         return "modern" if self._one_era_until > asyncio.get_running_loop().time() else "legacy"
 
-    async def _opened(self, side: SideConnection, limit: float, of: Hashable = None) -> UpstreamSession:
+    async def _wait_open(self, side: SideConnection, limit: float, of: Hashable = None) -> UpstreamSession:
         if side.session is not None:
             return side.session
         side.waiting.append(of)
@@ -232,13 +232,13 @@ class IsolatedSessions:
 
     def answered(self, session: UpstreamSession) -> None:
         """Take note of an answered call, if its session is isolated."""
-        side = self._of(session)
+        side = self._side_of(session)
         if side is not None:
             side.unanswered = 0
 
     def unanswered(self, session: UpstreamSession) -> None:
         """Take note of a call without an answer; close an idle connection with too many in a row."""
-        side = self._of(session)
+        side = self._side_of(session)
         if side is not None:
             side.unanswered += 1
             if side.unanswered >= SILENT_AT_MOST and side.idle:
@@ -249,7 +249,7 @@ class IsolatedSessions:
 
     def has(self, session: UpstreamSession) -> bool:
         """Return True if a session is isolated."""
-        return self._of(session) is not None
+        return self._side_of(session) is not None
 
     async def renew(self, session: UpstreamSession) -> UpstreamSession:
         """Return a new session on the connection of an isolated one.
@@ -257,7 +257,7 @@ class IsolatedSessions:
         Raises:
             UpstreamError: another server answers there now.
         """
-        side = self._of(session)
+        side = self._side_of(session)
         if side is None or side.session is None:
             raise UpstreamUnavailable(self._config.value.id, f"{self._config.value.id} closed that connection.")
         async with side.renewing:
@@ -294,7 +294,7 @@ class IsolatedSessions:
         """Close all isolated sessions."""
         await self._tasks.cancel()
 
-    def _of(self, session: UpstreamSession) -> SideConnection | None:
+    def _side_of(self, session: UpstreamSession) -> SideConnection | None:
         return next((s for s in self._sides.values() if s.session and s.session.callers is session.callers), None)
 
     def _scope(self, caller: Caller, base: UpstreamSession, *, together: bool) -> tuple[Hashable, Caller | None, bool]:
@@ -323,10 +323,10 @@ class IsolatedSessions:
                 )
             self._sides.pop(min(idle, key=lambda known: self._sides[known].used)).close()
         side = self._sides[key] = SideConnection(owner, lists)
-        self._tasks.start(self._live(key, side, transport))
+        self._tasks.start(self._run_side(key, side, transport))
         return side
 
-    async def _live(self, key: Key, side: SideConnection, transport: str) -> None:
+    async def _run_side(self, key: Key, side: SideConnection, transport: str) -> None:
         scope, era, abilities, _ = key
 
         async def declare(transport: str) -> HostCapabilities:
@@ -348,7 +348,7 @@ class IsolatedSessions:
                 self._one_era_until = 0.0
                 said = "server %s has one more connection (%s, isolation: %s)"
                 log.info(said, self._config.value.id, session.greeting.version, self._config.value.isolation)
-                await self._end_of(side, session)
+                await self._wait_for_end(side, session)
                 self._forget(key, side)
         except (TimeoutError, RpcError, PeerGone, SessionExpired, UpstreamError) as error:
             why = str(error) or f"no answer within {self._config.value.connect_timeout:g} s"
@@ -368,7 +368,7 @@ class IsolatedSessions:
             self.list_changed = None
             self._read_lists()
 
-    async def _end_of(self, side: SideConnection, session: UpstreamSession) -> None:
+    async def _wait_for_end(self, side: SideConnection, session: UpstreamSession) -> None:
         """Wait until the connection has ended, is to be closed, or was not used for long."""
         loop = asyncio.get_running_loop()
         ends: set[asyncio.Future[Any]] = {session.connection.ended, side.closing}
