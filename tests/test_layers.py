@@ -59,6 +59,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.policy.live", "aggregator.policy.files.checking"): "14 ms; only where there are policy files",
     ("aggregator.storage.database", "aggregator.storage.opening"): "SQLAlchemy, 180 ms; in a thread",
     ("aggregator.storage.opening", "aggregator.storage.engine.migrate"): "Alembic, 120 ms; only for a new schema",
+    ("aggregator.telemetry.spans", "aggregator.telemetry.otlp"): "an optional dependency: the OpenTelemetry SDK",
 }
 # Modules whose functions are commands: each imports what it runs, so that `--help` imports none of it.
 COMMANDS: Final = ("aggregator.cli.commands", "aggregator.cli.audit.commands")

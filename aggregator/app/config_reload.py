@@ -153,7 +153,7 @@ class ConfigReload:
             log.exception("the configuration could not be read in a way nobody foresaw")
             self._refuse(("an error of ours; the log says more",))
             return
-        self._redactor.learn(loaded.hidden)
+        self._redactor.add(loaded.hidden)
         if loaded.files != self._files:
             self._files = loaded.files
             # Files known before keep the signature from before the read: they may have been written to since.
@@ -176,7 +176,7 @@ class ConfigReload:
                 self._refuse((str(error),))
                 return
             self._source.applied(found_now.config)
-            self._redactor.follow(loaded.redactor)
+            self._redactor.update(loaded.redactor)
         before = self._problems
         self._config, self._problems, self._listed = found_now.config, loaded.problems, loaded.listed
         self.refused, self.kept_back = (), found_now.kept_back

@@ -118,7 +118,7 @@ class KeySync:
             self._check_set_aside(database.set_aside)
             if self._access.locked is not None:
                 log.warning("%s", self._access.locked)
-            database.engine.made_anew = self._replaced
+            database.engine.on_file_replaced(self._replaced)
             self.known = True
         self.use_policies()
         if self.known:

@@ -1,4 +1,4 @@
-"""What of arguments and results is kept: nothing, or their redacted JSON, cut to a bounded length.
+"""The part of arguments and results that is kept: nothing, or their redacted JSON, cut to a bounded length.
 
 Rule: nothing is cut before it is redacted where the cut would show half of a secret.
 """
@@ -23,7 +23,10 @@ _NAME: Final = 200
 
 
 class Capture:
-    """`redact` returns a JSON value without its secrets; `at_most` is what one value may take, in bytes."""
+    """The texts to keep of calls and events, without secrets.
+
+    `redact` returns a JSON value without its secrets; `at_most` is how many bytes one value may take.
+    """
 
     def __init__(self, mode: Mode, redact: Redact, at_most: int) -> None:
         self.mode = mode
@@ -33,23 +36,23 @@ class Capture:
         self._known_name = lru_cache(_NAMES)(self.message)
 
     def arguments(self, value: Any) -> str | None:
-        """The text to keep of a call's arguments."""
+        """Return the text to keep of a call's arguments; None where none is kept."""
         return self._text(value, self.at_most) if self.mode != "none" else None
 
     def result(self, value: Any) -> str | None:
-        """The text to keep of a call's result."""
+        """Return the text to keep of a call's result; None where none is kept."""
         return self._text(value, self.at_most) if self.mode == "full" else None
 
     def details(self, value: Any) -> str | None:
-        """The text to keep of what else is known of an event, in every mode."""
+        """Return the text to keep of an event's details, in every mode."""
         return self._text(value, _DETAILS)
 
     def name(self, text: str) -> str:
-        """What a host calls something, in every mode."""
+        """Return a name that a host made up without secrets, in every mode."""
         return self._known_name(text) if len(text) <= _NAME else self.message(text)
 
     def message(self, text: str) -> str:
-        """A sentence for people, in every mode; cut only where it is longer than any that is kept."""
+        """Return a sentence for people without secrets, in every mode; only a very long one is cut."""
         beginning = text[: _MESSAGE + _MARGIN]
         redacted = str(self.redact(beginning))
         return redacted if len(beginning) == len(text) else redacted[:-_MARGIN] + CUT
@@ -61,7 +64,7 @@ class Capture:
         text = encode(self.redact(beginning.of(value)))
         if beginning.whole and len(text) <= at_most:
             return text.decode()
-        # The last part of a beginning may be a part of a secret, which nobody could recognise.
+        # The last part of a beginning may be a part of a secret, which cannot be recognised.
         kept = len(text) if beginning.whole else max(0, len(text) - _MARGIN)
         return text[: min(kept, at_most)].decode("utf-8", "ignore") + CUT
 

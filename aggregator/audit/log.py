@@ -1,10 +1,10 @@
-"""The audit log of a running gateway: takes what happened at once, and writes it a moment later, many rows together."""
+"""The audit log of a running gateway: records are taken at once, and written a moment later, many rows together."""
 
 import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ from aggregator.audit.capture import Capture
 from aggregator.audit.process_mark import ProcessMark
 from aggregator.audit.rows import row
 from aggregator.audit.spill import Spill
-from aggregator.audit.writer import Writer
+from aggregator.audit.writer import Clock, OpenRows, Writer
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent, BegunCall, CallRecord
 from aggregator.domain.errors import NotRecorded
@@ -21,7 +21,7 @@ from aggregator.storage.audit.chain import ChainEntry, entry
 from aggregator.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from aggregator.storage.audit.log import AuditRows
+    pass
 
 log = logging.getLogger(__name__)
 
@@ -37,14 +37,15 @@ _What = CallRecord | BegunCall | AuditEvent
 
 
 class AuditLog:
-    """One per process. `open_rows` opens the database when there is something to write.
+    """The queue of records in front of the database; one per process.
 
+    `open_rows` opens the database when there is something to write.
     `strict`: a call is made once the database says that it begins, and answered once its row is in the database.
     """
 
     def __init__(
         self,
-        open_rows: "Callable[[], Awaitable[AuditRows]]",
+        open_rows: OpenRows,
         spill: Spill,
         capture: Capture,
         *,
@@ -52,7 +53,7 @@ class AuditLog:
         flush_interval: float = 0.1,
         keep_for: float | None = None,
         keep_bytes: int | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Clock = time.time,
     ) -> None:
         self._capture = capture
         self._strict = strict
@@ -77,7 +78,7 @@ class AuditLog:
 
     @property
     def problem(self) -> str | None:
-        """Why the database takes no rows now; None while it does."""
+        """The reason why the database takes no rows now; None while it does."""
         return self._writer.problem
 
     @property
@@ -86,7 +87,7 @@ class AuditLog:
         return self._writer.damage
 
     def report(self) -> dict[str, Any]:
-        """How the log is, for a health page: counts of rows, and what is wrong."""
+        """Return counts of rows, and what is wrong, for a health page."""
         return {
             "waiting": len(self._raw) + len(self._writer),
             "written": self._writer.written,
@@ -96,16 +97,16 @@ class AuditLog:
         }
 
     def record(self, call: CallRecord) -> None:
-        """Take a closed call. Nobody may change it, or what it refers to, from here on."""
+        """Take a closed call. Neither the record nor what it refers to may change from here on."""
         self._called.set()
         self._take(call)
 
     def event(self, event: AuditEvent) -> None:
-        """Take something else that happened."""
+        """Take an event that is no call."""
         self._take(event)
 
     async def room(self, tool: str) -> None:
-        """Wait, for a bounded time, while too many rows wait. To be called before a call is made.
+        """Wait, for a bounded time, while too many rows wait. Must be awaited before a call is made.
 
         Raises:
             NotRecorded: strict mode, and the call could not be recorded.
@@ -126,7 +127,7 @@ class AuditLog:
         """Wait, in strict mode, until the database holds that `call`, which must not change now, is about to be made.
 
         Raises:
-            NotRecorded: it does not, and the call must not be made.
+            NotRecorded: the database does not, and the call must not be made.
         """
         self._called.set()
         try:
@@ -139,10 +140,10 @@ class AuditLog:
             raise NotRecorded(tool, said) from error
 
     async def written(self, call: CallRecord) -> None:
-        """In strict mode: wait for the commit that holds the row of `call`, which was recorded before.
+        """Wait, in strict mode, for the commit that holds the row of `call`, which was recorded before.
 
         Raises:
-            NotRecorded: it is not in the database now; it will be once the database takes rows again.
+            NotRecorded: the row is not in the database now; it will be once the database takes rows again.
         """
         if not self._strict:
             return
@@ -157,7 +158,7 @@ class AuditLog:
         """Wait until all that was taken so far is in the database.
 
         Raises:
-            StorageError, TimeoutError: it is not.
+            StorageError, TimeoutError: not everything is.
         """
         if self.problem is not None:
             raise StorageError(self.problem)
@@ -192,7 +193,7 @@ class AuditLog:
                 await self._make()
                 while self._writer.unfinished:
                     await self._writer.step()
-        except Exception as error:  # whatever it is, what waits must not be lost
+        except Exception as error:  # of any kind: what waits must not be lost
             reason = str(error) or type(error).__name__
             log.error("the last rows of the audit log go into a file beside the database: %s", reason)
         finally:
@@ -202,7 +203,7 @@ class AuditLog:
             await self._writer.end()
 
     def done(self, count: int) -> None:
-        """Rows have left the queue."""
+        """Note that rows have left the queue."""
         self._ended += count
         self._eased.set()
         while self._waiters and self._waiters[0][0] <= self._ended:
@@ -211,12 +212,12 @@ class AuditLog:
                 future.set_result(None)
 
     def failed(self, reason: str) -> None:
-        """Nobody waits for a row any longer."""
+        """End every wait for a row with this error."""
         while self._waiters:
             _, future = self._waiters.popleft()
             if not future.done():
                 future.set_exception(StorageError(reason))
-                future.exception()  # whoever waited may have gone
+                future.exception()  # the call that waited may have ended
 
     @property
     def _full(self) -> bool:
@@ -263,7 +264,7 @@ class AuditLog:
                 time.sleep(_PAUSE)
             try:
                 rows.append(row(what, self._capture, self._mark.name))
-            except Exception as error:  # a bug in here costs its row, which is told, and no other
+            except Exception as error:  # a bug in here costs its own row, which is logged, and no other
                 log.exception("a row of the audit log could not be made")
                 summary = f"A row could not be made: {type(error).__name__}."
                 rows.append(entry("log_gap", {"at": round(self._clock(), 6), "summary": summary}))

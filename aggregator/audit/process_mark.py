@@ -1,4 +1,4 @@
-"""A file beside the database that is locked as long as this process lives: others see by it that its calls go on."""
+"""A file beside the database, locked as long as this process lives: other processes see by it that its calls go on."""
 
 import os
 import re
@@ -14,7 +14,10 @@ _NAME: Final = re.compile(r"[0-9a-f]{16}")
 
 
 class ProcessMark:
-    """`name` is that of this process in the database at `base`. The file is there between `put` and `take_away`."""
+    """The locked file of this process.
+
+    `name` is that of this process in the database at `base`. The file is there between `put` and `take_away`.
+    """
 
     def __init__(self, base: Path) -> None:
         self.name = secrets.token_hex(8)

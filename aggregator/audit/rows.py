@@ -20,7 +20,7 @@ _MESSAGE: Final = 1000
 
 
 def row(what: CallRecord | AuditEvent | BegunCall, capture: Capture, owner: str = "") -> ChainEntry:
-    """The row of what was recorded. It never fails: what cannot be digested or kept is left out.
+    """Return the row of a record. Nothing is raised: what cannot be digested or kept is left out.
 
     `owner` names the process that makes the calls.
     """
@@ -30,7 +30,7 @@ def row(what: CallRecord | AuditEvent | BegunCall, capture: Capture, owner: str 
 
 
 def call_row(call: CallRecord, capture: Capture) -> ChainEntry:
-    """The columns of `mcp_tool_call_log`. Times are rounded to the microsecond, which survives being printed."""
+    """Return a row of `mcp_tool_call_log`. Times are rounded to the microsecond, which survives being printed."""
     trace = call.trace
     started, duration = round(float(call.started), 6), round(float(call.duration), 6)
     arguments, result = call.arguments, call.result
@@ -81,7 +81,7 @@ def call_row(call: CallRecord, capture: Capture) -> ChainEntry:
 
 
 def begun_row(call: CallRecord, capture: Capture, owner: str) -> ChainEntry:
-    """The event of a call that is about to be made; its details are the columns of the call, as far as known."""
+    """Return the event of a call that is about to be made; its details are the columns of the call, as far as known."""
     known = call_row(call, capture).values
     return entry(
         BEGUN,
@@ -96,7 +96,7 @@ def begun_row(call: CallRecord, capture: Capture, owner: str) -> ChainEntry:
 
 
 def event_row(event: AuditEvent, capture: Capture) -> ChainEntry:
-    """The columns of `audit_events`."""
+    """Return a row of `audit_events`."""
     return entry(
         event.kind,
         {
@@ -110,7 +110,7 @@ def event_row(event: AuditEvent, capture: Capture) -> ChainEntry:
 
 
 def _arguments(value: Any) -> tuple[int | None, str | None]:
-    """The digest is the one that approvals have too."""
+    """Return the size and the digest of arguments; approvals have the same digest."""
     try:
         text = canonical_json(value)
     except (ValueError, TypeError, RecursionError):
@@ -126,7 +126,7 @@ def _measured(value: Any) -> tuple[int | None, str | None]:
 
 
 def _kept(keep: Callable[[Any], str | None], value: Any) -> str | None:
-    """What cannot be redacted is not kept."""
+    """Return what is kept of a value; None where it cannot be redacted."""
     try:
         return keep(value)
     except Exception:
@@ -135,22 +135,22 @@ def _kept(keep: Callable[[Any], str | None], value: Any) -> str | None:
 
 
 def _redacted(text: str | None, capture: Capture) -> str | None:
-    return _told(capture.message, text, _MESSAGE)
+    return _short(capture.message, text, _MESSAGE)
 
 
 def _named(text: str | None, capture: Capture) -> str | None:
-    """What a host calls something: it may be anything."""
-    return _told(capture.name, text, _NAME)
+    """Return a name that a host made up, which may hold anything, without secrets."""
+    return _short(capture.name, text, _NAME)
 
 
-def _told(keep: Callable[[Any], str | None], text: str | None, most: int) -> str | None:
-    """What is empty stays so; what cannot be redacted is not told."""
+def _short(keep: Callable[[Any], str | None], text: str | None, most: int) -> str | None:
+    """Return a text without secrets; empty stays empty, and a mark stands for what cannot be redacted."""
     kept = _kept(keep, text) if text else text
     return _text(CUT if text and kept is None else kept, most)
 
 
 def _text(text: str | None, most: int = _NAME) -> str | None:
-    """What every database takes: of a bounded length, without NUL and half characters."""
+    """Return a text that every database takes: of a bounded length, without NUL and half characters."""
     if text is None or (len(text) <= most and text.isprintable()):
         return text
     cut = text if len(text) <= most else text[: most - 1] + CUT

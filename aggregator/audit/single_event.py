@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 async def note(rows: "AuditRows", event: AuditEvent) -> None:
-    """Write it now.
+    """Write an event into the log now.
 
     Raises:
-        StorageError: the database does not take it.
+        StorageError: the database does not take the event.
     """
     await rows.append(ChainBatch([event_row(event, Capture("none", Redactor().value, 0))]))

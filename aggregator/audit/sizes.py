@@ -7,10 +7,10 @@ from aggregator.wire.pieces import pieces
 
 
 def measure(value: Any) -> tuple[int, str]:
-    """How many bytes the value takes as JSON, and their SHA-256 in hexadecimal.
+    """Return how many bytes the value takes as JSON, and their SHA-256 in hexadecimal.
 
     Raises:
-        ValueError, TypeError, RecursionError: it is nested too deeply, or nothing that JSON has.
+        ValueError, TypeError, RecursionError: the value is nested too deeply, or nothing that JSON has.
     """
     size, digest = 0, sha256()
     for piece in pieces(value):

@@ -35,7 +35,7 @@ class Spill:
         return f"<Spill {self.base}{_MARK}*{_ENDING}>"
 
     def files(self) -> list[Path]:
-        """What waits to be written into the database, oldest first."""
+        """Return the files that wait to be written into the database, oldest first."""
         return waiting_beside(self.base)
 
     def keep(self, entries: Sequence[ChainEntry], tried: Head | None, now: float) -> Path:
@@ -64,7 +64,7 @@ class Spill:
         return target
 
     def read(self, file: Path) -> ChainBatch | None:
-        """The rows of a file; None when another process has taken it, or when it is none of ours and was set aside."""
+        """Return the rows of a file; None when another process took it, or it holds no rows and was set aside."""
         try:
             first, *lines = file.read_bytes().splitlines()
             head = json.loads(first)
@@ -85,12 +85,12 @@ class Spill:
         return target
 
     def done(self, file: Path) -> None:
-        """The rows of this file are in the database."""
+        """Remove a file whose rows are in the database."""
         file.unlink(missing_ok=True)
 
 
 def waiting_beside(base: Path) -> list[Path]:
-    """The files that hold rows which are not in the database `base` yet, oldest first."""
+    """Return the files that hold rows which are not in the database `base` yet, oldest first."""
     try:
         found = [one for one in base.parent.iterdir() if one.name.startswith(base.name + _MARK)]
     except OSError:

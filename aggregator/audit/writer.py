@@ -1,6 +1,6 @@
 """Rows on their way into the database: in their order, in one transaction after another.
 
-Law: a row leaves the queue when it is in the database or in a file beside it; where neither can be, an event tells.
+Law: a row leaves the queue when it is in the database or in a file beside it; where neither can be, an event says so.
 """
 
 import asyncio
@@ -42,30 +42,43 @@ ASIDE_EVERY: Final = 1.0
 
 
 class Owner(Protocol):
-    """Who is told how it goes."""
+    """The queue in front of a writer, which is told what becomes of its rows."""
 
     def done(self, count: int) -> None:
-        """So many more rows, in their order, need no more care."""
+        """Count so many more rows, in their order, as dealt with."""
 
     def failed(self, reason: str) -> None:
-        """The database did not take a row; it is tried again."""
+        """Note that the database did not take a row, which is tried again."""
 
     def event(self, event: AuditEvent) -> None:
-        """Something to record."""
+        """Record an event of the log itself."""
+
+
+class OpenRows(Protocol):
+    """A function that opens the database of the log, which may take seconds."""
+
+    def __call__(self) -> "Awaitable[AuditRows]": ...
+
+
+class Clock(Protocol):
+    """A function that returns the time in seconds since 1970."""
+
+    def __call__(self) -> float: ...
 
 
 class Writer:
-    """`problem` is why the database takes no rows now, and `damage` what is broken in it, for people.
+    """The way of rows from the queue into the database, or into files beside it.
 
-    `lost` counts rows that are nowhere.
+    `problem` is why the database takes no rows now, and `damage` what is broken in it, for people. `written`, `spilled`
+    and `lost` count rows that are in the database, in files beside it, and nowhere.
     """
 
     def __init__(
         self,
-        open_rows: "Callable[[], Awaitable[AuditRows]]",
+        open_rows: OpenRows,
         spill: Spill,
         owner: Owner,
-        clock: Callable[[], float],
+        clock: Clock,
         keep_for: float | None,
         keep_bytes: int | None,
         mark: ProcessMark,
@@ -82,7 +95,7 @@ class Writer:
         self._keep_for = keep_for
         self._keep_bytes = keep_bytes
         self._mark = mark
-        # Nobody has been answered whose row waits in strict mode.
+        # In strict mode no call is answered while its row waits.
         self._strict = strict
         self._rows: AuditRows | None = None
         self._open = asyncio.Event()
@@ -91,14 +104,14 @@ class Writer:
         self._bytes = 0
         self._batch: ChainBatch | None = None
         self._ready = asyncio.Event()
-        # One step at a time; and whoever takes rows from the queue finishes before another does.
+        # One step at a time; and rows are taken from the queue by one task at a time.
         self._turn = asyncio.Lock()
         self._taking = asyncio.Lock()
         self._pause = FIRST_PAUSE
         self._recover = True
         self._trim_at: float | None = None
         self._gap = 0
-        # Its own: rows are made and put aside however much is done in other threads.
+        # A thread of its own: rows are made and put aside however much is done in other threads.
         self._thread = ThreadPoolExecutor(1, "audit")
 
     def in_thread(self, work: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
@@ -106,24 +119,24 @@ class Writer:
         return asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
 
     async def end(self) -> None:
-        """Let the thread go, and open the database no more."""
+        """End the thread, and open the database no more."""
         self._thread.shutdown(wait=False)
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait([self._opening])
             if not self._opening.cancelled():
-                self._opening.exception()  # nobody is left whom it concerns
+                self._opening.exception()  # read, or asyncio would log it
 
     def __len__(self) -> int:
         return len(self._queue) + (len(self._batch.entries) if self._batch is not None else 0)
 
     def full(self, besides: int = 0) -> bool:
-        """Whether no more rows should come, where `besides` wait elsewhere."""
+        """Return whether no more rows should come, where `besides` wait elsewhere."""
         return len(self) + besides >= ROWS_AT_MOST or self._bytes >= BYTES_AT_MOST
 
     @property
     def unfinished(self) -> bool:
-        """Whether rows wait here, or in files because the database was not open yet."""
+        """Return whether rows wait here, or in files because the database was not open yet."""
         return bool(len(self)) or (self._recover and self.spilled > 0 and self.problem is None)
 
     def add(self, entries: Iterable[ChainEntry]) -> None:
@@ -134,7 +147,7 @@ class Writer:
         self._ready.set()
 
     async def run(self) -> None:
-        """Write what is queued, for ever."""
+        """Write what is queued, until cancelled."""
         while True:
             if not len(self):
                 self._ready.clear()
@@ -150,7 +163,7 @@ class Writer:
                 self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     async def look(self) -> None:
-        """Once the database is open: see whether what it holds can be read."""
+        """Note, once the database is open, whether what it holds can be read."""
         await self._open.wait()
         assert self._rows is not None
         self.damage = await self._rows.damage()
@@ -161,7 +174,7 @@ class Writer:
         """Write one batch, and do what else is due.
 
         Raises:
-            StorageError: the database does not take it.
+            StorageError: the database does not take the batch.
         """
         async with self._turn:
             if self._rows is None:
@@ -186,7 +199,7 @@ class Writer:
             await self._trim(self._rows, size)
 
     async def ease(self) -> None:
-        """While the database fails: put rows into files beside it, as soon as they are too many."""
+        """Put rows into files beside the database while that fails, as soon as they are too many."""
         if self.problem is not None:
             await self._queue_aside(self.full)
 
@@ -205,7 +218,7 @@ class Writer:
                     self._forget(entries)
 
     def put_rest_aside(self) -> None:
-        """At the end: what is left goes into files. It keeps the event loop waiting."""
+        """Put what is left at the end into files. The event loop waits for it."""
         if self._batch is not None:
             self._put_aside(self._batch.entries, self._batch.tried)
             self._forget(self._batch.entries)
@@ -247,11 +260,11 @@ class Writer:
             self._owner.event(AuditEvent("log_gap", self._clock(), summary))
 
     async def _opened(self) -> "AuditRows":
-        """Open the database, which takes seconds where it has to be made: what is answered meanwhile is in files."""
+        """Open the database, which takes seconds where it has to be made: rows of the meantime go into files."""
         async with Tasks("the opening of the audit log") as tasks:
             if not self._strict:
                 tasks.start(self._keep_aside())
-            # An end in the middle of it does not throw away what was done.
+            # Cancelling the wait does not throw away what was done.
             opening = self._opening = self._opening or asyncio.ensure_future(self._open_rows())
             try:
                 return await asyncio.shield(opening)

@@ -1,4 +1,7 @@
-"""What a host can be asked while its call runs, and what each question needs. This file decides; nothing waits here."""
+"""The requests a host takes while its call runs, and what each of them needs.
+
+This file decides; it awaits nothing.
+"""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -17,9 +20,9 @@ _URLS_SINCE: Final = "2025-11-25"
 
 
 class HostCapabilities(NamedTuple):
-    """As far as they can be passed on: what a host can do beyond this is not declared to anybody.
+    """The client capabilities of a host that can be passed on to an upstream; no other is declared.
 
-    `urls` are pages that a person is sent to; `roots_change` is that the host tells when its roots are others.
+    `urls` are pages that a person is sent to; `roots_change` is that the host notifies when its roots change.
     """
 
     forms: bool = False
@@ -31,12 +34,12 @@ class HostCapabilities(NamedTuple):
 
 
 NOTHING: Final = HostCapabilities()
-# What is declared where it is not known who will be asked.
+# What is declared where it is not known which host will be asked.
 EVERYTHING: Final = HostCapabilities(forms=True, urls=True, sampling=True, sampling_tools=True, roots=True)
 
 
 def abilities_of(version: str, capabilities: Any) -> HostCapabilities:
-    """What a host declared: a client's `capabilities` in the given revision."""
+    """Return what a host declared: a client's `capabilities` in the given revision."""
     if not capabilities or not isinstance(capabilities, Mapping):
         return NOTHING
     sampling, roots = capabilities.get("sampling"), capabilities.get("roots")
@@ -57,7 +60,7 @@ def abilities_of(version: str, capabilities: Any) -> HostCapabilities:
 
 @lru_cache(maxsize=64)
 def declared(abilities: HostCapabilities, *, alone: bool = False) -> Mapping[str, Any]:
-    """The `capabilities` of a client that can be asked so much; `alone`: nobody else is behind the connection.
+    """Return the `capabilities` of a client that can be asked so much; `alone`: no other host uses the connection.
 
     Only then a change of roots can be told: with several hosts there is no saying whose they are.
     """

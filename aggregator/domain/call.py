@@ -15,7 +15,7 @@ class ToolCall(NamedTuple):
     """`tools/call` as it came: `params` untouched, hop-local `_meta` in it.
 
     `version` is the revision it speaks, `style` how the host sees names, `conversation` what it belongs to,
-    `via` the meta tool or door that it came by if not by itself.
+    `via` the meta tool or frontend that it came by if not by itself.
     """
 
     principal: Principal
@@ -27,7 +27,7 @@ class ToolCall(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The called name, in whatever spelling.
+        """Return the called name, as the host wrote it.
 
         Raises:
             HostError: there is none.
@@ -39,7 +39,7 @@ class ToolCall(NamedTuple):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments; none are an empty object.
+        """Return the arguments; none are an empty object.
 
         Raises:
             HostError: they are no object.
@@ -53,7 +53,7 @@ class ToolCall(NamedTuple):
 
 
 class ResolvedCall(NamedTuple):
-    """It is known which tool of which upstream is meant."""
+    """A call of which it is known which tool of which upstream is meant."""
 
     asked: ToolCall
     tool: ToolRecord

@@ -1,4 +1,4 @@
-"""What is known of one call when it is over: the record behind its audit row, its span and its metrics."""
+"""The record of one call: what its audit row, its span and its metrics are made of when it is over."""
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ RowStatus = Literal[Status, "interrupted"]
 
 
 class TraceContext(NamedTuple):
-    """Where a call stands in its trace (W3C Trace Context): ids in lower-case hex, 32 and 16 digits.
+    """The place of a call in its trace (W3C Trace Context): ids in lower-case hex, 32 and 16 digits.
 
     `parent_id` is the caller's span, None at the root. `sampled` is the caller's flag; without one, True.
     """
@@ -40,7 +40,7 @@ class MemoryHold(Protocol):
 
 @dataclass(slots=True)
 class LogContext:
-    """What a log line says of the call in whose task it is written.
+    """The facts that a log line states of the call in whose task it is written.
 
     Kept small, and apart from the call's record: timers and tasks that outlive the call keep this alive with them.
     """
@@ -52,12 +52,12 @@ class LogContext:
     holding: "MemoryHold | None" = None
 
 
-# The same, where more is known of the call than its trace.
+# What log lines say of that call, where more is known of it than its trace.
 current_call: ContextVar[LogContext | None] = ContextVar("current_call", default=None)
 
 
 class Stage(NamedTuple):
-    """A part of the road, for a child span: `policy`, `check`, `confirm`, `upstream`, `output`; in seconds."""
+    """A part of the pipeline, for a child span: `policy`, `check`, `confirm`, `upstream`, `output`; in seconds."""
 
     name: str
     began: float
@@ -66,7 +66,9 @@ class Stage(NamedTuple):
 
 @dataclass(slots=True)
 class CallRecord:
-    """Filled on the way, closed once. `started` is wall-clock time in seconds since 1970, `began` the same on the
+    """The record of one call: filled while it runs, closed once.
+
+    `started` is wall-clock time in seconds since 1970, `began` that moment on the
     clock of durations; every duration is in seconds.
 
     `asked_name` is the name as it was called; `server`, `tool` (canonical), `own_name` and `schema_version` are None as
@@ -74,7 +76,7 @@ class CallRecord:
     `approved_by` is who agreed, where a person had to: `host:NAME`, or who granted the approval.
     `frontend` is `stdio`, `sse`, `http`, `v1`, `inprocess` or `cli`; `via` the meta tool that the call came by, if any.
     What is no call of a tool has another `method`, which is its `tool` as well, and no `schema_version`.
-    `arguments` and `result` are references to what was sent and answered; nobody may change them. `error` is what was
+    `arguments` and `result` are references to what was sent and answered; they may not be changed. `error` is what was
     raised, when there is no result.
     """
 
@@ -113,16 +115,16 @@ class CallRecord:
 
     @property
     def upstream_seconds(self) -> float:
-        """The time spent in upstreams, all attempts together."""
+        """Return the time spent in upstreams, all attempts together, in seconds."""
         return self.split()[0]
 
     @property
     def own_seconds(self) -> float:
-        """The time that was ours: neither an upstream's nor a person's."""
+        """Return the time that was neither an upstream's nor a person's, in seconds."""
         return self.split()[1]
 
     def split(self) -> tuple[float, float]:
-        """Both of them."""
+        """Return `upstream_seconds` and `own_seconds`."""
         upstream = person = 0.0
         for name, _, seconds in self.steps:
             if name == "upstream":
@@ -133,7 +135,7 @@ class CallRecord:
 
 
 class BegunCall(NamedTuple):
-    """A call that is about to be sent to its upstream; `call` is a copy of its record that nobody changes."""
+    """A call that is about to be sent to its upstream; `call` is a copy of its record that does not change."""
 
     call: CallRecord
 
@@ -158,7 +160,7 @@ EventKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class AuditEvent:
-    """Something besides calls that an admin wants to find later. `details` are short JSON values without secrets."""
+    """An event that is no call. `details` are short JSON values without secrets."""
 
     kind: EventKind
     at: float  # wall clock, seconds since 1970

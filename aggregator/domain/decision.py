@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Verdict = Literal["allow", "deny", "confirm"]
-# Who has to say yes to a call that waits for a person: the host that makes it, or somebody at the queue of approvals.
+# Who has to agree to a call that waits for a person: the host that makes it, or an approver at the queue.
 ConfirmBy = Literal["host", "queue"]
-# How the name of one who agreed begins where the host said so; others answered in the queue.
+# The beginning of an approver's name where the host said so; other approvers answered in the queue.
 HOST_AGREED: Final = "host:"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether something is allowed, and why.
+    """A decision whether something is allowed, with its reason.
 
     `rule` names what decided, `reason` says it to a person, `source` is its `file:line` where there is one. `confirm`
     allows it once a person has agreed. A `hidden` denial is answered as if the thing did not exist.
@@ -26,12 +26,12 @@ class Decision:
 
     @property
     def visible(self) -> bool:
-        """Whether the agent may see the thing at all."""
+        """Return whether the agent may see the thing at all."""
         return self.verdict != "deny"
 
 
 def may_agree(agreed_by: str | None, confirm_by: ConfirmBy) -> bool:
-    """Return whether the yes of `agreed_by`, None for nobody, is one that `confirm_by` takes."""
+    """Return whether the agreement of `agreed_by`, None where no one agreed, is one that `confirm_by` takes."""
     if agreed_by is None:
         return False
     return confirm_by == "host" or not agreed_by.startswith(HOST_AGREED)

@@ -1,4 +1,4 @@
-"""Everything that can go wrong, sorted by whose fault it is, and the one place that puts it on the wire."""
+"""The errors of the program, sorted by whose fault they are, and the one place that puts them on the wire."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -64,8 +64,7 @@ class HostError(RpcError):
 
 
 class NotServed(HostError):
-    """There is none, or none for this agent: then `blame` is the rule that says so. `word` and `outcome` are for the
-    audit."""
+    """The thing asked for does not exist, or not for this agent (then by the rule `blame`). `word` is for the audit."""
 
     word = "not_served"
 
@@ -76,7 +75,7 @@ class NotServed(HostError):
 
 
 class UnknownTool(NotServed):
-    """No tool goes by that name (S/server/tools: -32602). `blame` is the rule that hides `meant`, if there is one."""
+    """The name is that of no tool (S/server/tools: -32602). `blame` is the rule that hides `meant`, if there is one."""
 
     word = "unknown_tool"
 
@@ -126,7 +125,7 @@ class CallRefused(AggregatorError):
         self.details = details
 
     def to_result(self) -> dict[str, Any]:
-        """The `tools/call` result: text, `isError`, and the object under our `_meta` key."""
+        """Return the `tools/call` result: text, `isError`, and the object under our `_meta` key."""
         error = {"code": self.code, "status": self.status, "tool": self.tool, "message": self.message}
         error = {**error, "retryable": self.retryable, **self.details}
         return {
@@ -137,13 +136,13 @@ class CallRefused(AggregatorError):
 
 
 class NotAllowed(CallRefused):
-    """The policy does not allow it."""
+    """The policy does not allow the call."""
 
     code = "tool_not_allowed"
 
 
 class BadArguments(CallRefused):
-    """What was given makes no call."""
+    """The arguments make no call."""
 
     code = "invalid_arguments"
     status = 400
@@ -202,7 +201,7 @@ class NotAnswered(CallRefused):
 
 
 class StaleState(HostError):
-    """What came back with an answer is not, or no longer, good for this request; nothing was run."""
+    """The `requestState` of an answer is not, or no longer, good for this request; nothing was run."""
 
     def __init__(self, why: str) -> None:
         super().__init__(INVALID_PARAMS, f"`requestState` is not good for this request: {why}. Nothing was run.")
@@ -238,7 +237,7 @@ class CheckCut(Unverifiable):
 
 
 class OperatorError(AggregatorError):
-    """Something the person who runs the aggregator has to mend: a file, a flag, a port."""
+    """The operator has to mend something: a file, a flag, a port."""
 
 
 class UpstreamError(AggregatorError):
@@ -269,7 +268,7 @@ class UpstreamError(AggregatorError):
             self.retryable, self.advice = False, "The call had begun: do not simply repeat it."
 
     def to_object(self) -> dict[str, Any]:
-        """The machine-readable form: code, server, message, retryable and what else is known."""
+        """Return the machine-readable form: code, server, message, retryable and what else is known."""
         return {
             "code": self.code,
             "server": self.server,
@@ -280,7 +279,7 @@ class UpstreamError(AggregatorError):
 
 
 class UpstreamUnavailable(UpstreamError):
-    """It is not connected: nothing was sent."""
+    """The server is not connected: nothing was sent."""
 
     code = "upstream_unavailable"
     outcome: Status = "unavailable"
@@ -296,7 +295,7 @@ class UpstreamUnavailable(UpstreamError):
 
 
 class UpstreamBusy(UpstreamUnavailable):
-    """As many calls wait for it as may: this one was not sent. `limit` is `max_pending` of its config."""
+    """The server has as many waiting calls as it may have (`max_pending`): this one was not sent."""
 
     code = "upstream_busy"
 
@@ -306,7 +305,7 @@ class UpstreamBusy(UpstreamUnavailable):
 
 
 class UpstreamTimeout(UpstreamError):
-    """It did not answer in time; the request was cancelled."""
+    """The server did not answer in time; the request was cancelled."""
 
     code = "upstream_timeout"
     outcome: Status = "timeout"
@@ -322,7 +321,7 @@ class UpstreamLost(UpstreamError):
 
 
 class UpstreamBadAnswer(UpstreamError):
-    """It answered something that is not MCP, or more than we take."""
+    """The server answered something that is not MCP, or more than is taken."""
 
     code = "upstream_bad_answer"
 
@@ -339,7 +338,7 @@ class ResultsFull(UpstreamError):
 
 
 class UpstreamHttpStatus(UpstreamError):
-    """It answered with an HTTP status that is no MCP answer; `details["status"]` is the number."""
+    """The server answered with an HTTP status that is no MCP answer; `details["status"]` is the number."""
 
     code = "upstream_http_error"
 
@@ -354,7 +353,7 @@ class UpstreamHttpStatus(UpstreamError):
 
 
 class UpstreamRefused(UpstreamError):
-    """It will not let us in (401, 403) or is not there (404): trying again soon is no use."""
+    """The server refuses the connection (401, 403) or is not there (404): trying again soon is no use."""
 
     code = "upstream_refused"
     outcome: Status = "unavailable"
@@ -380,7 +379,7 @@ class UpstreamRpcError(RpcError):
 
 
 def to_wire(error: BaseException) -> dict[str, Any]:
-    """The JSON-RPC error object for whatever was raised; a bug of ours says nothing of its insides."""
+    """Return the JSON-RPC error object for any exception; a bug of the aggregator says nothing of its insides."""
     if isinstance(error, RpcError):
         return error.to_wire()
     if isinstance(error, UpstreamError):
@@ -389,7 +388,7 @@ def to_wire(error: BaseException) -> dict[str, Any]:
 
 
 def to_tool_result(error: UpstreamError) -> dict[str, Any]:
-    """The `tools/call` result a model can act on (SEP-1303): text, `isError`, and the object under our `_meta` key."""
+    """Return the `tools/call` result a model can act on (SEP-1303): text, `isError`, our object in `_meta`."""
     return {
         "content": [{"type": "text", "text": f"{error.message} {error.advice}"}],
         "isError": True,

@@ -1,4 +1,4 @@
-"""How long a result may be kept, and by whom (S/server/utilities/caching). Pure: ages are given, not read.
+"""The time that a result may be cached, and by which hosts (S/server/utilities/caching). Ages are given, not read.
 
 Law: of several parts the shortest time and the narrowest circle count; what an upstream does not say is private.
 """
@@ -15,22 +15,22 @@ _LONGEST_MS: Final = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """`ttl` is in milliseconds; `public` says that any host may be given the same."""
+    """The time that a result may be cached: `ttl` in milliseconds; `public`: any host may be given the same."""
 
     ttl: int
     public: bool = False
 
     def after(self, seconds: float) -> "Freshness":
-        """What is left of it."""
+        """Return what is left after so many seconds."""
         return Freshness(max(0, self.ttl - int(seconds * 1000)), self.public)
 
     def hints(self) -> dict[str, Any]:
-        """As the fields of a result."""
+        """Return the fields of a result that say it."""
         return {_TTL: self.ttl, _SCOPE: "public" if self.public else "private"}
 
 
 def said(result: Mapping[str, Any]) -> Freshness | None:
-    """What a result says of itself; None where it says nothing, as before 2026-07-28."""
+    """Return what a result says of itself; None where it says nothing, as before 2026-07-28."""
     if _TTL not in result and _SCOPE not in result:
         return None
     ttl = result.get(_TTL)
@@ -40,7 +40,7 @@ def said(result: Mapping[str, Any]) -> Freshness | None:
 
 
 def least(parts: Iterable[Freshness]) -> Freshness:
-    """What can be said of all of them together; of nothing, nothing."""
+    """Return what holds for all parts together; nothing may be cached of no parts."""
     known = list(parts)
     if not known:
         return Freshness(0)

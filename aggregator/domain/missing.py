@@ -1,4 +1,4 @@
-"""Why a resource or a prompt is not handed out. Hosts get these as JSON-RPC errors: a read has no other way to fail."""
+"""The errors for a resource or a prompt that is not given to a host: a read can only fail as a JSON-RPC error."""
 
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ RESOURCE_NOT_FOUND: Final = -32002
 
 
 class UnknownResource(NotServed):
-    """No resource of that URI, as far as this agent may know. `code` is that of 2026-07-28."""
+    """The URI is that of no resource, as far as this agent may know. `code` is that of 2026-07-28."""
 
     word = "unknown_resource"
 
@@ -18,7 +18,7 @@ class UnknownResource(NotServed):
         super().__init__(message or f"Resource not found: {uri!r:.500}.", data or {"uri": uri}, blame)
 
     def before_2026(self) -> HostError:
-        """The same in the handshake eras."""
+        """Return the error as hosts of the handshake era get it."""
         return HostError(RESOURCE_NOT_FOUND, self.message, self.data)
 
 
@@ -35,7 +35,7 @@ class OddSpelling(NotServed):
 
 
 class UnknownPrompt(NotServed):
-    """No prompt goes by that name (S/server/prompts: -32602)."""
+    """The name is that of no prompt (S/server/prompts: -32602)."""
 
     word = "unknown_prompt"
 
@@ -45,7 +45,7 @@ class UnknownPrompt(NotServed):
 
 
 class ItemRefused(NotServed):
-    """The policy, or a person, does not allow it; `details` hold the `code`."""
+    """The policy, or a person, does not allow the read; `details` hold the `code`."""
 
     def __init__(
         self, message: str, details: dict[str, Any], blame: Blame | None = None, outcome: Status = "denied"
@@ -55,6 +55,6 @@ class ItemRefused(NotServed):
 
     @classmethod
     def by(cls, refused: CallRefused) -> "ItemRefused":
-        """What refuses a call refuses a read."""
+        """Return the error of a read that is refused for what refuses a call."""
         details = {"code": refused.code, "status": refused.status, "retryable": refused.retryable, **refused.details}
         return cls(f"{refused.message} {refused.advice}".rstrip(), details, refused.blame, refused.outcome)

@@ -30,17 +30,17 @@ _SEPARATORS: Final = (".", "__", "/", ":")
 
 
 def canonical(prefix: str, tool: str) -> str:
-    """`server.tool`: the id used in policies, meta tools, logs and the audit. Any tool name, any length."""
+    """Return `server.tool`: the id used in policies, meta tools, logs and the audit. Any tool name, any length."""
     return f"{prefix}.{tool}" if prefix else tool
 
 
 def folded(name: str) -> str:
-    """The name as hosts see it that read `.` as `_` (Claude Code, Codex, VS Code)."""
+    """Return the name as hosts see it that read `.` as `_` (Claude Code, Codex, VS Code)."""
     return name.replace(".", "_")
 
 
 def listed_canonical(prefix: str, tool: str, *, ambiguous: bool = False) -> str:
-    """`server.tool` as listed on the HTTP and SSE doors; a digest marks what cannot be listed as it is.
+    """Return `server.tool` as listed on the HTTP and SSE frontends; a digest marks what cannot be listed as it is.
 
     `ambiguous` says that another configured name reads the same once `.` becomes `_`.
     """
@@ -52,7 +52,7 @@ def listed_canonical(prefix: str, tool: str, *, ambiguous: bool = False) -> str:
 
 
 def listed_compatible(prefix: str, tool: str, limit: int = DEFAULT_NAME_LIMIT) -> str:
-    """`server__tool` in `[A-Za-z0-9_-]`, at most `limit` characters; a digest where the plain form could be another's.
+    """Return `server__tool` in `[A-Za-z0-9_-]`, at most `limit` characters; a digest tells apart what would be alike.
 
     The plain form is used only when its first `__` is surely ours: then it reads back in one way.
     """
@@ -71,14 +71,14 @@ def shadowed(prefixes: Iterable[str]) -> frozenset[str]:
 
 
 def reads_as_anothers(name: str, prefixes: Iterable[str]) -> bool:
-    """Whether a name without a prefix could be taken for one of a server that has one of these."""
+    """Return whether a name without a prefix could be taken for one of a server that has one of these."""
     known = {prefix for prefix in prefixes if prefix}
     plain = folded(name)
     return any(prefix in known for prefix, _ in spellings(name)) or any(plain.startswith(f"{p}_") for p in known)
 
 
 def spellings(name: str) -> list[tuple[str, str]]:
-    """The (prefix, tool) pairs a called name may stand for, likeliest first."""
+    """Return the (prefix, tool) pairs a called name may stand for, likeliest first."""
     pairs = []
     for separator in _SEPARATORS:
         prefix, found, tool = name.partition(separator)

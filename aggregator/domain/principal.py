@@ -1,9 +1,9 @@
-"""Who is asking. Never taken from `clientInfo`, which is display only (S/basic/index)."""
+"""The agent behind a request. Never taken from `clientInfo`, which is display only (S/basic/index)."""
 
 from dataclasses import dataclass
 from typing import Final
 
-# The role that opens the metrics, whatever else its agent may do.
+# The role that opens the metrics; it gives no other right.
 METRICS_ROLE: Final = "metrics"
 
 
@@ -17,9 +17,9 @@ class Principal:
     key_id: str | None = None
 
     def is_same_caller(self, other: "Principal") -> bool:
-        """Whether both are one agent with one key; tenant and roles may have changed with the policies meanwhile."""
+        """Return whether both are one agent with one key; tenant and roles may have changed with the policies."""
         return (self.agent_id, self.key_id) == (other.agent_id, other.key_id)
 
 
-# Without policy files there is one agent, and it is whoever reaches the loopback door.
+# Without policy files there is one agent: every program that reaches the frontend on the loopback.
 LOCAL: Final = Principal(agent_id="local")

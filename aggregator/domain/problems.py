@@ -1,4 +1,4 @@
-"""What is wrong with something an operator wrote: where it stands, what is the matter, how to mend it."""
+"""A problem with something an operator wrote: where it stands, what is wrong, how to mend it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,11 +16,11 @@ class Problem:
     server: str | None = None  # the id of the server it costs or concerns
 
     def __str__(self) -> str:
-        """One line a tired operator can read."""
+        """Return one line a tired operator can read."""
         place = f"{self.file}: {self.where}" if self.where else self.file
         return _one_line(f"{self.severity}: {place}: {self.message} {self.fix}".rstrip())
 
 
 def _one_line(text: str) -> str:
-    """Without line breaks, terminal escapes or lone surrogates: keys come from a file that anyone may have written."""
+    """Return a text without line breaks, terminal escapes or lone surrogates: any file may hold them."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,4 +1,4 @@
-"""What the catalog knows: one record per tool, made once when the upstream lists it."""
+"""The records of the catalog: one per tool, made once when the upstream lists it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class ToolRecord:
 
     @property
     def only_for_apps(self) -> bool:
-        """Whether its server keeps it from models (ext-apps, `_meta.ui.visibility`): it is called, not shown."""
+        """Return whether the tool is for apps, not for models (ext-apps, `_meta.ui.visibility`): called, not listed."""
         meta = self.definition.get("_meta")
         ui = meta.get("ui") if isinstance(meta, Mapping) else None
         visibility = ui.get("visibility") if isinstance(ui, Mapping) else None

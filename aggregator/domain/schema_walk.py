@@ -15,7 +15,7 @@ _SCHEMA_MAP: Final = frozenset({"patternProperties", "dependentSchemas", "$defs"
 
 
 def positions(schema: object) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
-    """Every schema position, with the path of `properties` keys to it; None once anything else was crossed."""
+    """Yield every schema position, with the path of `properties` keys to it; None once anything else was crossed."""
     stack: list[tuple[Path | None, object]] = [((), schema)]
     while stack:
         path, node = stack.pop()
@@ -34,7 +34,7 @@ def positions(schema: object) -> Iterator[tuple[Path | None, Mapping[str, Any]]]
 
 
 def deeper_than(value: object, limit: int) -> bool:
-    """Whether any JSON value nests more than `limit` levels."""
+    """Return whether any JSON value nests more than `limit` levels."""
     level: list[object] = [value]
     for _ in range(limit + 1):
         if not level:

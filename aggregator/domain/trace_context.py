@@ -44,14 +44,14 @@ if hasattr(os, "register_at_fork"):
 
 
 def as_caller(trace_id: str, caller: bool | None) -> bool:
-    """The sampling of who records nothing itself: the caller's word, and without one, yes."""
+    """Return whether a trace is sampled where nothing is recorded here: the caller's flag, and without one, yes."""
     return caller is not False
 
 
 def begin(
     meta: Any = None, headers: Mapping[str, Sequence[str]] | None = None, sample: Sample = as_caller
 ) -> TraceContext:
-    """The place of a call that has just come in: below its caller's span, or at the root of a new trace.
+    """Return the place of a call that has just come in: below its caller's span, or at the root of a new trace.
 
     `_meta` counts before the HTTP headers, which speak of the request that brought the message (SEP-414). `headers`
     are all values by name in lower case.
@@ -72,12 +72,12 @@ def begin(
 
 
 def new_span_id() -> str:
-    """One that no other span has."""
+    """Return an id that no other span has."""
     return f"{_random.getrandbits(64):016x}"
 
 
 def onward(trace: TraceContext, attempt: int = 0, *, recorded: bool) -> dict[str, str]:
-    """What the `attempt`-th request to an upstream carries, in its `_meta` or as headers.
+    """Return what the `attempt`-th request to an upstream carries, in its `_meta` or as headers.
 
     `recorded` says that our own spans are exported. If they are not, the upstream hangs below our caller's span, as if
     we were not there (section 4.1), so that no trace has a hole.
@@ -95,12 +95,12 @@ def upstream_span_id(trace: TraceContext, attempt: int = 0) -> str:
 
 
 def step_span_id(trace: TraceContext, index: int) -> str:
-    """The id of the span of any other step; `index` is its place among the steps."""
+    """Return the id of the span of any other step; `index` is its place among the steps."""
     return _child(trace, 2 * index + 2)
 
 
 def parse_tracestate(lines: Sequence[Any]) -> str:
-    """The members of all `tracestate` lines as one; empty if any is malformed (section 3.3)."""
+    """Return the members of all `tracestate` lines as one; empty if any is malformed (section 3.3)."""
     if not all(isinstance(line, str) for line in lines) or sum(map(len, lines)) > _READ_AT_MOST:
         return ""
     members = [member for line in lines for part in line.split(",") if (member := part.strip(" \t"))]

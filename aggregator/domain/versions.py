@@ -23,5 +23,5 @@ HOP_LOCAL_META_PREFIX: Final = "io.modelcontextprotocol/"
 
 
 def era_of(version: str) -> Era:
-    """`modern` for a revision without a handshake, else `legacy`."""
+    """Return `modern` for a revision without a handshake, else `legacy`."""
     return "modern" if version in MODERN_VERSIONS else "legacy"

@@ -1,4 +1,4 @@
-"""What somebody else says of a call, without what was given to it: arguments are kept where the config says so only.
+"""Texts of others about a call, without its arguments, which are kept only where the config says so.
 
 Rule: only values that stand there as they are; half of every sentence consists of short ones, so these stay.
 """
@@ -15,7 +15,7 @@ _DIGITS: Final = 1 << 256
 
 
 def unsaid(text: str, arguments: Any) -> str:
-    """The text without the texts and numbers that `arguments`, any JSON value, consist of."""
+    """Return the text without the texts and numbers that `arguments`, any JSON value, consist of."""
     said = text[:_LONGEST]
     for value in sorted(set(_values(arguments, len(said))), key=len, reverse=True):
         said = said.replace(value, _INSTEAD)

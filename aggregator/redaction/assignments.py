@@ -1,4 +1,4 @@
-"""Finds secrets in text by the names they are given there: `password=...`, `"api_key": "..."`, `Authorization: ...`."""
+"""Secrets in text, found by the names they are given there: `password=...`, `"key": "..."`, `Authorization: ...`."""
 
 import re
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ _HEADERS: Final = re.compile(
 
 
 def assigned_spans(text: str, names: SecretNames) -> Iterator[Span]:
-    """Where values stand whose names tell that they are secret; unordered."""
+    """Yield where values stand whose names say that they are secret; unordered."""
     if "Headers(" in text or "MultiDict" in text:
         yield from (found.span(1) for found in _HEADERS.finditer(text))
     lowered = text.lower()
@@ -66,24 +66,25 @@ def _spans(text: str, names: SecretNames, named: re.Pattern[str]) -> Iterator[Sp
     found = named.search(text)
     while found is not None:
         end = found.end()
-        if (tells := names.tell(found["name"])) is not NameVerdict.NOTHING and (span := _value(text, found, tells)):
+        verdict = names.verdict(found["name"])
+        if verdict is not NameVerdict.NOTHING and (span := _value(text, found, verdict)):
             yield span
             # What is hidden need not be looked through for more.
             end = max(end, span[1])
         found = named.search(text, end)
 
 
-def _value(text: str, named: re.Match[str], tells: NameVerdict) -> Span | None:
-    """The value behind a name that tells so much, if it is to be hidden."""
+def _value(text: str, named: re.Match[str], verdict: NameVerdict) -> Span | None:
+    """Return where the value behind a name stands, if it is to be hidden; `verdict` is what the name says."""
     start, quote, name = named.end(), named["quote"], named["name"]
     name_is_quoted = named.re is _NAMED and named["name_quote"] is not None
     if quote is not None:
         end = _closing(text, start, quote)
         value = text[start:end]
         # In quotes on both sides it is data; else it may be code or prose.
-        if is_secret(tells, value) if name_is_quoted else is_opaque(value):
+        if is_secret(verdict, value) if name_is_quoted else is_opaque(value):
             return start, end
-        scheme = _SCHEME.match(value) if tells is NameVerdict.SURELY and not name_is_quoted else None
+        scheme = _SCHEME.match(value) if verdict is NameVerdict.SURELY and not name_is_quoted else None
         scheme = scheme or (_SCHEME_OF_PARAMETERS.match(value) if folded(name).endswith(_CREDENTIALS) else None)
         return (start + scheme.end(), end) if scheme is not None else None
     header = folded(name)
@@ -96,19 +97,19 @@ def _value(text: str, named: re.Match[str], tells: NameVerdict) -> Span | None:
         return token.span() if token is not None and is_secret(NameVerdict.SURELY, token[0]) else None
     if header in _COOKIES and (found := _COOKIE.match(text, start)) is not None:
         return found.span()
-    if tells is NameVerdict.SURELY and name_is_quoted and (found := _NUMBER.match(text, start)) is not None:
+    if verdict is NameVerdict.SURELY and name_is_quoted and (found := _NUMBER.match(text, start)) is not None:
         return found.span()
     found = _UNQUOTED.match(text, start, start + _LOOKED_AT)
     if found is None or text.startswith(_OPENING, found.end()):
         return None
-    if is_opaque(found[0]) or (tells is NameVerdict.SURELY and _is_setting(text, found, name)):
+    if is_opaque(found[0]) or (verdict is NameVerdict.SURELY and _is_setting(text, found, name)):
         whole = _UNQUOTED.match(text, start)
         return whole.span() if whole is not None else None
     return None
 
 
 def _is_setting(text: str, value: re.Match[str], name: str) -> bool:
-    """Whether it is written like a variable or an option, `NAME=value`; code goes on with a comma or a bracket."""
+    """Return whether a value is that of a variable or option, `NAME=value`; code goes on with a comma or a bracket."""
     after = text[value.end() : value.end() + 1]
     is_bare = text.startswith(f"{name}=", value.start() - len(name) - 1) and (
         not after or after.isspace() or after in ";&"
@@ -119,7 +120,7 @@ def _is_setting(text: str, value: re.Match[str], name: str) -> bool:
 
 
 def _closing(text: str, start: int, quote: str) -> int:
-    """Where a quoted text ends; where its line does, if the quote is never closed.
+    """Return where a quoted text ends; where its line does, if the quote is never closed.
 
     `quote` has the backslashes it has inside texts in texts (JSON in JSON): 0, 1, 3 ... A quote with fewer ends what is
     around this text.
@@ -135,7 +136,7 @@ def _closing(text: str, start: int, quote: str) -> int:
 
 
 def _end_of_parameters(text: str, start: int) -> int:
-    """Where a list of `name=value` and `name="value"` ends, as RFC 9110 (section 11.2) has it."""
+    """Return where a list of `name=value` and `name="value"` ends, as RFC 9110 (section 11.2) has it."""
     end = start
     while (found := _PARAMETER.match(text, end)) is not None:
         if found["quote"] is None:

@@ -2,7 +2,8 @@
 
 A character is written as it is, escaped for JSON, Python or a shell, percent-encoded, or as an entity, in any mixture
 and any number of times over. Base64 is looked for at all three alignments, so that a secret is found inside a longer
-text that was encoded whole, such as `user:secret`.
+text that was encoded whole, such as `user:secret`. Forms are patterns, not lists of texts: one alternation of all texts
+that two encodings in a row make of a secret takes a tenth of a second to compile for each secret.
 """
 
 import json
@@ -37,7 +38,7 @@ class SecretForm(NamedTuple):
 
 
 def forms(secret: str) -> list[SecretForm]:
-    """Return every way in which a secret may be written; characters, not bytes, are what is searched."""
+    """Return every form of a secret; characters, not bytes, are what is searched."""
     found = [_written(secret)]
     for text in {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}:
         data = text.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Which names of fields, headers and variables say that their value is a secret.
+"""Names of fields, headers and variables that say that their value is a secret.
 
 Law: it is the last word of a name that says what the value is: `db_password` is one, `password_policy` is none.
 """
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 
 class NameVerdict(IntEnum):
-    """What a name says of its value."""
+    """The verdict of a name on its value."""
 
     NOTHING = 0
     LIKELY = 1  # a secret if it looks like one: a token may be a word, a session a number
@@ -88,20 +88,20 @@ _REMEMBERED: Final = 4096
 
 
 class SecretNames:
-    """The names this house knows (without `house`, none) and those an operator adds; answers are remembered."""
+    """The built-in names (without `built_in`, none) and those an operator adds; answers are cached."""
 
-    def __init__(self, more: Sequence[str] = (), *, house: bool = True) -> None:
-        self._house = house
+    def __init__(self, more: Sequence[str] = (), *, built_in: bool = True) -> None:
+        self._built_in = built_in
         self._more = frozenset(folded(name) for name in more)
         # In small letters: a text that holds none of them names no secret.
         self.hints = (
-            *(_HINTS if house else ()),
+            *(_HINTS if built_in else ()),
             *(max(re.findall(r"[^\W_]+", name.lower()), key=len, default=name) for name in more),
         )
         self._known: dict[str, NameVerdict] = {}
 
-    def tell(self, name: str) -> NameVerdict:
-        """What the name says; how it is capitalised and joined (`apiKey`, `API-KEY`) does not matter."""
+    def verdict(self, name: str) -> NameVerdict:
+        """Return what a name says; how it is capitalised and joined (`apiKey`, `API-KEY`) does not matter."""
         told = self._known.get(name)
         if told is None:
             told = self._work_out(name)
@@ -114,7 +114,7 @@ class SecretNames:
         whole = folded(name)
         if whole in self._more:
             return NameVerdict.SURELY
-        if not self._house:
+        if not self._built_in:
             return NameVerdict.NOTHING
         words = [word.lower() for word in _WORDS.findall(name)]
         while words:
@@ -132,23 +132,23 @@ class SecretNames:
 
 
 def folded(name: str) -> str:
-    """A name without its capitals and whatever joins its words."""
+    """Return a name without capitals and without the signs that join its words."""
     return "".join(character for character in name.lower() if character.isalnum())
 
 
-def is_secret(tells: NameVerdict, value: str) -> bool:
-    """Whether a text under a name that tells so much is to be hidden."""
-    if tells is NameVerdict.SURELY:
+def is_secret(verdict: NameVerdict, value: str) -> bool:
+    """Return whether a text under a name with this verdict is to be hidden."""
+    if verdict is NameVerdict.SURELY:
         return bool(value) and value.lower() not in _NOTHING_IN_IT and _TEMPLATE.fullmatch(value) is None
-    return tells is NameVerdict.LIKELY and is_opaque(value)
+    return verdict is NameVerdict.LIKELY and is_opaque(value)
 
 
 def is_opaque(value: str) -> bool:
-    """Whether a text looks like made by a machine or meant to be hard to guess: no word, path, address or template."""
+    """Return whether a text looks made by a machine or hard to guess: no word, path, address or template."""
     return _OPAQUE.fullmatch(value) is not None and not _NOT_OPAQUE.match(value) and not _TEMPLATE.fullmatch(value)
 
 
 def is_schema(value: Mapping[str, Any]) -> bool:
-    """Whether an object says what a value must be like, instead of holding one."""
+    """Return whether an object says what a value must be like, instead of holding one."""
     kind = value.get("type")
     return "$ref" in value or "anyOf" in value or (isinstance(kind, str) and kind in _SCHEMA_TYPES)

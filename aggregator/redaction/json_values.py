@@ -1,4 +1,4 @@
-"""Taking secrets out of JSON values, by what their texts hold and by the names of their fields.
+"""Secrets in JSON values, by what their texts hold and by the names of their fields.
 
 Law: a value is looked through once, all of its texts as one; only one that holds a secret is made anew.
 """
@@ -17,7 +17,7 @@ _BETWEEN: Final = "\n\0\n"
 
 
 def redact_json(value: Any, redact: Callable[[str], str], names: SecretNames | None, *, together: bool = True) -> Any:
-    """The value without what `redact` takes out of texts, and without what stands under names that tell; else itself.
+    """Return the value without what `redact` takes out of texts and what stands under secret names; itself without any.
 
     `together`: whether `redact` finds in texts with lines between them what it finds in each.
     """
@@ -33,7 +33,7 @@ def redact_json(value: Any, redact: Callable[[str], str], names: SecretNames | N
 
 
 def _look(value: Any, names: SecretNames | None) -> tuple[list[str], bool]:
-    """Every text and every name of a field; and whether there is a name whose value may have to go."""
+    """Return every text and every name of a field; and whether there is a name whose value may have to go."""
     texts: list[str] = []
     is_named = False
     stack = [value]
@@ -42,7 +42,7 @@ def _look(value: Any, names: SecretNames | None) -> tuple[list[str], bool]:
         if isinstance(part, str):
             texts.append(part)
         elif isinstance(part, dict):
-            is_named = is_named or (names is not None and any(map(names.tell, part)))
+            is_named = is_named or (names is not None and any(map(names.verdict, part)))
             texts += part
             stack += part.values()
         elif isinstance(part, list):
@@ -51,24 +51,24 @@ def _look(value: Any, names: SecretNames | None) -> tuple[list[str], bool]:
 
 
 def _made_anew(
-    value: Any, redact: Callable[[str], str], names: SecretNames | None, tells: NameVerdict, depth: int
+    value: Any, redact: Callable[[str], str], names: SecretNames | None, verdict: NameVerdict, depth: int
 ) -> Any:
-    """The value itself where nothing is to be hidden. `tells` is what the name above it said."""
+    """Return a value without secrets, itself where it has none. `verdict` is what the name above it said."""
     if isinstance(value, str):
-        return REDACTED if is_secret(tells, value) else redact(value)
+        return REDACTED if is_secret(verdict, value) else redact(value)
     if isinstance(value, dict | list) and depth == _DEEPEST:
         return REDACTED
     if isinstance(value, dict):
-        # A name that surely tells counts for all that is under it.
-        under = tells if tells is NameVerdict.SURELY and not is_schema(value) else NameVerdict.NOTHING
+        # A name that is surely secret counts for all that is under it.
+        under = verdict if verdict is NameVerdict.SURELY and not is_schema(value) else NameVerdict.NOTHING
         fields = {}
         for name, item in value.items():
-            own = names.tell(name) if names is not None else NameVerdict.NOTHING
+            own = names.verdict(name) if names is not None else NameVerdict.NOTHING
             fields[redact(name)] = _made_anew(item, redact, names, max(under, own), depth + 1)
         same = fields.keys() == value.keys() and all(map(is_, fields.values(), value.values()))
         return value if same else fields
     if isinstance(value, list):
-        items = [_made_anew(item, redact, names, tells, depth + 1) for item in value]
+        items = [_made_anew(item, redact, names, verdict, depth + 1) for item in value]
         return value if all(map(is_, items, value)) else items
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return REDACTED if is_number and tells is NameVerdict.SURELY else value
+    return REDACTED if is_number and verdict is NameVerdict.SURELY else value

@@ -1,4 +1,4 @@
-"""Keys that are known by their form alone: whoever issues them begins them with a word of his own.
+"""Keys that are known by their form alone: their issuer begins them with a word of its own.
 
 Law: linear time. A form is looked for where its head begins a run of characters, and only repeats one class of them;
 what has no head is looked for only in a text that holds a rare sign of it.
@@ -71,7 +71,7 @@ _OURS: Final = len("agk_0123456789_")  # the key's id may be shown
 
 
 def _by_head() -> dict[str, str]:
-    """The first characters of heads, three at most, and the forms that begin with them."""
+    """Return the first characters of heads, three at most, and the forms that begin with them."""
     grouped: dict[str, list[str]] = {}
     for heads, rest in _FORMS:
         for head in heads.split():
@@ -121,7 +121,7 @@ _STANDARD: Final = str.maketrans("-_", "+/")
 
 
 def key_spans(text: str) -> Iterator[Span]:
-    """Where keys of a known form stand; unordered."""
+    """Yield where keys of a known form stand; unordered."""
     data = text.encode("ascii", "replace")
     runs = data.translate(_RUNS)
     if (start := runs.find(_IN_A_ROW)) >= 0:
@@ -139,7 +139,7 @@ def key_spans(text: str) -> Iterator[Span]:
 
 
 def _forms(text: str, runs: bytes, start: int) -> Iterator[Span]:
-    """The keys that begin where a long run does, the first of which begins at `start`."""
+    """Yield the keys that begin where a long run does, the first of which begins at `start`."""
     beside_an_aws_id = False
     while start >= 0:
         before = text[start - 1] if start else ""
@@ -173,7 +173,7 @@ def _compiled(form: str) -> re.Pattern[str]:
 
 
 def _is_login(text: str) -> bool:
-    """`user:password` in base64 (RFC 7617)."""
+    """Return whether a text is `user:password` in base64 (RFC 7617)."""
     try:
         return b":" in b64decode(text.translate(_STANDARD) + "==")
     except ValueError:

@@ -1,7 +1,7 @@
-"""Finds known secrets in text, however they are written.
+"""Known secrets in text, in every form of writing.
 
-Law: a text without any costs one pass over it. All spellings are looked for at once, by short pieces of them; only
-where such a piece stands is the whole spelling compared.
+Law: a text without any costs one pass over it. All forms are looked for at once, by short pieces of them, the anchors;
+only in a text that holds an anchor is the whole form looked for.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Final
 from aggregator.redaction.encodings import forms
 from aggregator.redaction.spans import Span
 
-# Not even one who asks for it gets every `a` hidden.
+# No configuration has every `a` hidden.
 _SHORTEST: Final = 3
 # A secret above the first length is cut into pieces of the second, each of which is known for itself.
 _LONG: Final = 400
@@ -24,7 +24,7 @@ _LONGEST: Final = 16 * 1024
 _WORD: Final = re.compile(r"[^\s\\\"',;]{16,}")
 _LINE_BREAK: Final = re.compile(r"\\+[nrt]")
 # A text is searched so many characters at a time, so that other threads get the interpreter in between; each time with
-# so many of the next, more than any spelling of a piece has.
+# so many of the next, more than any form of a piece has.
 _BLOCK: Final = 64 * 1024
 _OVERLAP: Final = 8 * 1024
 # A text with more places than this that look like a secret is searched for each of them instead.
@@ -32,14 +32,14 @@ _PLACES: Final = 64
 
 
 class KnownSecrets:
-    """Secrets of `shortest` characters or more. Nothing is made of them before the first text comes."""
+    """Secrets of `shortest` characters or more. Patterns are compiled when the first text comes."""
 
     def __init__(self, secrets: Iterable[str], shortest: int) -> None:
         least = max(shortest, _SHORTEST)
         self._pieces = {piece for secret in secrets for piece in _pieces(secret.strip()) if len(piece) >= least}
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Where secrets stand, unordered; spans may overlap."""
+        """Yield where secrets stand, unordered; spans may overlap."""
         return self._index.spans(text) if self._pieces else iter(())
 
     @cached_property
@@ -85,7 +85,7 @@ class _Index:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Where to search, from and to; all of a short text at once."""
+    """Yield where to search, from and to; all of a short text at once."""
     for start in range(0, max(len(text), 1), _BLOCK):
         yield start, start + _BLOCK + _OVERLAP
 
@@ -101,7 +101,7 @@ def _pieces(secret: str) -> Iterator[str]:
 
 
 def _any_of(words: list[str]) -> str:
-    """A pattern for any of these words, none of which begins another: what they share at the start is compared once."""
+    """Return a pattern for any of these words, none of which begins another: a common beginning is compared once."""
     by_first: dict[str, list[str]] = {}
     for word in words:
         by_first.setdefault(word[0], []).append(word[1:])

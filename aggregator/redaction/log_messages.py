@@ -12,7 +12,7 @@ _LOOKED_AT: Final = 16 * 1024
 
 
 def message_of(record: logging.LogRecord, redact: Redactor) -> str:
-    """As it may be written, but for what only shows in the whole of it.
+    """Return the message as it may be written, but for secrets that only show in the whole of it.
 
     Raises:
         TypeError, ValueError: its arguments do not fit its format.

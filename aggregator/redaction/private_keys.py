@@ -1,4 +1,4 @@
-"""Finds private keys in text (RFC 7468), whole, cut off, or line by line."""
+"""Private keys in text (RFC 7468), whole, cut off, or line by line."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _DIGIT: Final = re.compile(r"[0-9]")
 
 
 def private_key_spans(text: str) -> Iterator[Span]:
-    """Where private keys stand, and lines that look like lines of one; unordered."""
+    """Yield where private keys stand, and lines that look like lines of one; unordered."""
     if (len(text) == 64 or "\n" in text) and _IN_A_ROW in text.encode("ascii", "replace").translate(_RUNS):
         yield from (found.span() for found in _LINE.finditer(text) if is_random(found[0]))
     if "-----BEGIN " not in text:
@@ -40,5 +40,5 @@ def private_key_spans(text: str) -> Iterator[Span]:
 
 
 def is_random(text: str) -> bool:
-    """Whether base64 looks like random bytes, as opposed to a number, a hexadecimal digest or a word."""
+    """Return whether base64 looks like random bytes, as opposed to a number, a hexadecimal digest or a word."""
     return _DIGIT.search(text) is not None and not text.isupper() and not text.islower()

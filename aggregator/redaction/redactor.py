@@ -17,16 +17,16 @@ from aggregator.redaction.urls import address_spans, secret_address_spans
 
 __all__ = ["REDACTED", "SHORTEST", "Redactor"]
 
-# Shorter values would take half of every line with them.
+# Shorter values would hide half of every line.
 SHORTEST: Final = 6
 
 
 class Redactor:
-    """Knows every value that must not be shown, and by what others are recognised.
+    """The known secrets, and the rules by which others are recognised.
 
     Of `secrets`, what has fewer than `shortest` characters is let through. `patterns`: whether the forms of keys, the
     names of fields and addresses are looked for. `fields` are further names, `also` further regular expressions, which
-    count whatever `patterns` says; of an expression with groups, what the groups matched is hidden, else all of it.
+    count in either case; of an expression with groups, what the groups matched is hidden, else all of it.
     """
 
     def __init__(
@@ -42,35 +42,35 @@ class Redactor:
         self._secrets = frozenset(secrets)
         self._known = KnownSecrets(self._secrets, shortest)
         self._patterns = patterns
-        self._names = SecretNames(fields, house=patterns)
+        self._names = SecretNames(fields, built_in=patterns)
         self._named = patterns or bool(fields)
         self._also = tuple(re.compile(pattern) for pattern in also)
 
-    def learn(self, secrets: Iterable[str]) -> None:
-        """From now on these are known, too."""
+    def add(self, secrets: Iterable[str]) -> None:
+        """Add known secrets."""
         more = self._secrets.union(secrets)
         if more != self._secrets:
             self._secrets, self._known = more, KnownSecrets(more, self._shortest)
 
-    def follow(self, other: "Redactor") -> None:
-        """From now on what `other` hides is hidden; what was secret before may still turn up, and stays so."""
-        self.learn(other._secrets)
+    def update(self, other: "Redactor") -> None:
+        """Hide what `other` hides, from now on; what was secret before may still turn up, and stays hidden."""
+        self.add(other._secrets)
         self._patterns, self._also = other._patterns, other._also
         self._names, self._named = other._names, other._named
 
     def __call__(self, text: str) -> str:
-        """A text for people (log lines, reasons): also without the query strings of addresses."""
+        """Return a text for people (log lines, reasons) without secrets and without the query strings of addresses."""
         spans = self._spans(text)
         if self._patterns:
             spans += address_spans(text)
         return without(text, spans) if spans else text
 
     def known(self, value: Any) -> Any:
-        """A text or any JSON value without the known secrets; all else stays, for it is passed on."""
+        """Return a text or any JSON value that is passed on without the known secrets; all else stays."""
         return redact_json(value, self._without_known, None)
 
     def value(self, value: Any) -> Any:
-        """A text or any JSON value (arguments, results) as it may be kept: what only looks like an address stays whole.
+        """Return a text or any JSON value (arguments, results) as it may be kept: an address without secrets stays.
 
         The value itself is never changed; without a secret in it, it is what comes back.
         """

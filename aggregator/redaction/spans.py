@@ -10,7 +10,7 @@ Span = tuple[int, int]
 
 
 def without(text: str, spans: Iterable[Span]) -> str:
-    """The text with `[redacted]` for every span; spans that touch or overlap are one."""
+    """Return the text with `[redacted]` for every span; spans that touch or overlap are one."""
     parts: list[str] = []
     shown_to, hidden_to = 0, -1
     for start, end in sorted(spans):

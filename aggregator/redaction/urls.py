@@ -1,4 +1,4 @@
-"""Finds what addresses carry besides the way: user names and passwords, query strings, fragments (RFC 3986)."""
+"""Secrets in addresses: user names and passwords, query strings, fragments (RFC 3986)."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _SIGNATURES: Final = frozenset(
 
 
 def address_spans(text: str) -> Iterator[Span]:
-    """Every query, fragment with values, and user info; for texts that people read."""
+    """Yield every query, fragment with values, and user info; for texts that people read."""
     for hosts, end in _addresses(text):
         yield from ((start, user) for start, host_end in hosts if (user := text.rfind("@", start, host_end)) >= 0)
         first = hosts[0][1]
@@ -42,7 +42,7 @@ def address_spans(text: str) -> Iterator[Span]:
 
 
 def secret_address_spans(text: str, names: SecretNames) -> Iterator[Span]:
-    """Passwords, and parameters whose names say that they are secret; for values that are kept as they are."""
+    """Yield passwords, and parameters whose names say that they are secret; for values that are kept as they are."""
     for hosts, end in _addresses(text):
         for start, host_end in hosts:
             if (user := text.rfind("@", start, host_end)) >= 0:
@@ -52,13 +52,13 @@ def secret_address_spans(text: str, names: SecretNames) -> Iterator[Span]:
                 elif is_opaque(text[start:user]):
                     yield start, user
         for found in _PARAMETER.finditer(text, hosts[0][1], end):
-            tells = NameVerdict.LIKELY if folded(found[1]) in _SIGNATURES else names.tell(found[1])
-            if tells is NameVerdict.SURELY or (tells is NameVerdict.LIKELY and is_opaque(found[2])):
+            verdict = NameVerdict.LIKELY if folded(found[1]) in _SIGNATURES else names.verdict(found[1])
+            if verdict is NameVerdict.SURELY or (verdict is NameVerdict.LIKELY and is_opaque(found[2])):
                 yield found.span(2)
 
 
 def _addresses(text: str) -> Iterator[tuple[list[Span], int]]:
-    """For every address: where its host (and what is before that) begins and ends, and where all of it ends.
+    """Yield of every address where its host (and what is before that) begins and ends, and where all of it ends.
 
     An address may hold others; then it has several hosts.
     """

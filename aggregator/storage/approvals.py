@@ -17,7 +17,7 @@ from aggregator.storage.tables import approvals
 SUBJECT: Final = "approvals"
 # More unanswered questions than a person reads: from there on an agent is refused.
 PENDING_AT_MOST: Final = 100
-# How long a no counts: until then the same call is refused, and nobody is asked about it.
+# How long a refusal counts: until then the same call is refused, and no person is asked about it.
 DENIED_FOR: Final = 3600.0
 # How long an answered or expired one can still be looked at.
 KEPT: Final = 30 * 86400.0
@@ -32,7 +32,7 @@ class Approvals:
         self._engine = engine
 
     async def version(self) -> Version:
-        """Differs as soon as any process has asked or answered."""
+        """Return a value that differs as soon as any process has asked or answered."""
         return await self._engine.version(SUBJECT)
 
     async def ask(
@@ -110,14 +110,14 @@ class Approvals:
         return await self._answer(id, values, _OPEN, now)
 
     async def list(self, status: ApprovalStatus | None = None, *, now: float) -> list[Approval]:
-        """All of them, or those of one status; oldest first."""
+        """Return all approvals, or those of one status; oldest first."""
         async with self._engine.read() as connection:
             rows = await connection.execute(select(approvals).order_by(approvals.c.created, approvals.c.id))
             found = [_record(row, now) for row in rows.mappings()]
         return [approval for approval in found if status in (None, approval.status)]
 
     async def get(self, id: str, *, now: float) -> Approval:
-        """One of them.
+        """Return one approval.
 
         Raises:
             NoSuchRow: there is none such.

@@ -1,6 +1,6 @@
-"""What the servers had when they were last connected, and every definition that a tool of theirs ever had.
+"""The catalogs of servers as they were last connected, and every definition that a tool of theirs ever had.
 
-Rule: a catalog changes in one transaction, so that whoever reads finds an old list or a new one, never a mixture.
+Rule: a catalog changes in one transaction, so that a reader finds an old list or a new one, never a mixture.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ class Catalogs:
         self._engine = engine
 
     async def fitting(self, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
-        """The lists that were kept under these fingerprints, by fingerprint; one that is missing was not kept.
+        """Return the lists that were kept under these fingerprints, by fingerprint; one that is missing was not kept.
 
         Raises:
             StorageError: the database cannot be read.
@@ -86,7 +86,7 @@ class Catalogs:
         await self._engine.write_apart(work)
 
     async def versions(self, server: str, name: str) -> list[ToolVersion]:
-        """Every definition that a tool has or had, by the server's id and the tool's own name, the newest first.
+        """Return every definition that a tool has or had, by the server's id and the tool's own name, the newest first.
 
         Raises:
             StorageError: the database cannot be read.
@@ -118,7 +118,7 @@ def _note_server(connection: Connection, catalog: ServerCatalog, now: float) -> 
 
 
 def _add_versions(connection: Connection, catalog: ServerCatalog, now: float) -> None:
-    """Those that were never seen before."""
+    """Return the definitions that were never seen before."""
     columns = mcp_tool_versions.c
     new = {tool.digest: tool for tool in reversed(catalog.tools)}
     for some in _by(_ROWS, list(new)):
@@ -171,7 +171,7 @@ def _seen_again(catalog: ServerCatalog, now: float) -> Update:
 
 
 def _forget(connection: Connection, server: str, now: float) -> None:
-    """Lists of configurations that are gone, then definitions that nobody has any more, where they are too many."""
+    """Remove lists of configurations that are gone, then definitions in no list, where they are too many."""
     own = mcp_servers.c.id == server
     newest = select(mcp_servers.c.fingerprint).where(own).order_by(mcp_servers.c.connected.desc()).limit(CONFIGURATIONS)
     connection.execute(
@@ -194,12 +194,12 @@ def _size(catalog: ServerCatalog) -> int:
 
 
 def _name(name: str) -> str:
-    """A tool's own name as it is looked for; the definition has it whole."""
+    """Return a tool's own name as it is looked for; the definition has it whole."""
     return _plain(name[:_NAME_LENGTH])
 
 
 def _plain(text: str) -> str:
-    """The text as every database takes it."""
+    """Return the text as every database takes it."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\u0000")
 
 

@@ -17,7 +17,7 @@ class OpenDatabase(Protocol):
 
 @asynccontextmanager
 async def open_database(url: str, chain_key: str | None = None) -> "AsyncIterator[Database]":
-    """The database behind `url` (`sqlite+aiosqlite:///PATH`), checked and migrated; closed on the way out.
+    """Give the database behind `url` (`sqlite+aiosqlite:///PATH`), checked and migrated; closed on the way out.
 
     `chain_key` is the secret that the chain of the audit is made with, if it is (`audit.chain_key`).
 

@@ -17,7 +17,7 @@ _encoder: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separato
 
 
 def argument_digest(arguments: Mapping[str, Any] | None) -> str:
-    """SHA-256 of the canonical JSON, in hexadecimal. No arguments are the same as an empty object.
+    """Return the SHA-256 of the canonical JSON, in hexadecimal. No arguments are the same as an empty object.
 
     Raises:
         ValueError: the arguments are not JSON, or nested too deeply.
@@ -26,7 +26,7 @@ def argument_digest(arguments: Mapping[str, Any] | None) -> str:
 
 
 def canonical_json(value: Any) -> bytes:
-    """JSON with sorted names, no spaces and one spelling per number.
+    """Return JSON with sorted names, no spaces and one spelling per number.
 
     Raises:
         ValueError: the value is not JSON, or nested too deeply.

@@ -1,4 +1,4 @@
-"""What goes wrong with a database, by what the operator can do about it. No message holds a value from a row."""
+"""The errors of the database, by what the operator can do about them. No message holds a value from a row."""
 
 from aggregator.domain.errors import AggregatorError, OperatorError
 
@@ -8,7 +8,7 @@ class StorageError(OperatorError):
 
 
 class StorageBusy(StorageError):
-    """Another process kept it locked for longer than we wait."""
+    """Another process kept the database locked for longer than the wait."""
 
 
 class StorageReadOnly(StorageError):
@@ -16,7 +16,7 @@ class StorageReadOnly(StorageError):
 
 
 class StorageFull(StorageError):
-    """There is no room left on the disk."""
+    """The disk has no room left."""
 
 
 class StorageDamaged(StorageError):
@@ -28,7 +28,7 @@ class StorageTooNew(StorageError):
 
 
 class NoSuchRow(OperatorError):
-    """What was named is not in the database, or no longer in a state that allows what was asked."""
+    """The row that was named is not in the database, or no longer in a state that allows what was asked."""
 
 
 class QueueFull(AggregatorError):

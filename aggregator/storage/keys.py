@@ -1,4 +1,4 @@
-"""The table of API keys. Whoever changes a key here is noticed by every process that watches."""
+"""The table of API keys. A change is noticed by every process that watches."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -21,11 +21,11 @@ class ApiKeys:
         self._engine = engine
 
     async def version(self) -> Version:
-        """Differs as soon as a key was made, revoked or changed by any process."""
+        """Return a value that differs as soon as a key was made, revoked or changed by any process."""
         return await self._engine.version(SUBJECT)
 
     async def all(self) -> list[KeyRecord]:
-        """Every key, the revoked and expired ones included, oldest first."""
+        """Return every key, the revoked and expired ones included, oldest first."""
         async with self._engine.read() as connection:
             rows = await connection.execute(select(api_keys).order_by(api_keys.c.created, api_keys.c.key_id))
             return [_record(row) for row in rows.mappings()]
@@ -61,7 +61,7 @@ class ApiKeys:
         return await self._change(key_id, {"expires": when})
 
     async def touch(self, used: Mapping[str, float]) -> None:
-        """Note when keys were used. This changes nobody's rights, so nobody is told."""
+        """Note when keys were used. No right changes, so no process is told."""
         async with self._engine.write() as connection:
             for key_id, at in used.items():
                 earlier = api_keys.c.last_used.is_(None) | (api_keys.c.last_used < at)

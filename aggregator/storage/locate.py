@@ -1,4 +1,4 @@
-"""Where the database is: the platform's data folder, or what a URL says."""
+"""The place of the database: the platform's data folder, or what a URL says."""
 
 import os
 import sys
@@ -15,12 +15,12 @@ _SHORT: Final = {"sqlite:///": SQLITE, "postgresql://": "postgresql+asyncpg://",
 
 
 def default_url(environ: Mapping[str, str]) -> str:
-    """The SQLite file in the platform's folder for data."""
+    """Return the SQLite file in the platform's folder for data."""
     return f"{SQLITE}{data_folder(environ) / 'aggregator' / FILE}"
 
 
 def data_folder(environ: Mapping[str, str]) -> Path:
-    """Where programs of this platform keep their data.
+    """Return the folder in which programs of this platform keep their data.
 
     Raises:
         StorageError: this user has no home, so that the folder would be one in the working folder.
@@ -39,7 +39,7 @@ def data_folder(environ: Mapping[str, str]) -> Path:
 
 
 def full_url(url: str) -> str:
-    """The URL with the asynchronous driver that we use."""
+    """Return the URL with the asynchronous driver that we use."""
     for short, full in _SHORT.items():
         if url.startswith(short):
             return full + url.removeprefix(short)
@@ -47,7 +47,7 @@ def full_url(url: str) -> str:
 
 
 def sqlite_path(url: str) -> Path | None:
-    """The absolute path of the file a full SQLite URL names; None for other databases.
+    """Return the absolute path of the file a full SQLite URL names; None for other databases.
 
     Raises:
         StorageError: it names no file.

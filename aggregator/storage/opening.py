@@ -1,4 +1,4 @@
-"""Opens the one database: checks it, sets a damaged file aside, brings the schema up to date."""
+"""Opening of the one database: checks it, sets a damaged file aside, brings the schema up to date."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from aggregator.storage.audit.chain import ChainKey
 from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.catalogs import Catalogs
 from aggregator.storage.engine import sqlite
-from aggregator.storage.engine.engine import Engine
+from aggregator.storage.engine.engine import Engine, RemakeFile
 from aggregator.storage.engine.files import is_empty, make_file, make_folder, set_aside, set_aside_before, unmake
 from aggregator.storage.engine.lockfile import locked
 from aggregator.storage.errors import StorageDamaged, StorageError
@@ -54,7 +54,7 @@ class Database:
 
 
 async def open_here(url: str, chain_key: str | None = None) -> Database:
-    """The database behind `url`, ready for use; `chain_key` is that of the audit.
+    """Return the database behind `url`, ready for use; `chain_key` is that of the audit.
 
     Raises:
         StorageError: it cannot be used; the message says what to do.
@@ -66,9 +66,8 @@ async def open_here(url: str, chain_key: str | None = None) -> Database:
         return _around(engine, chain_key)
     await asyncio.to_thread(make_file, path)
     async with locked(Path(f"{path}.lock"), _PATIENCE):
-        engine = await _made_ready(url, path)
+        engine = await _made_ready(url, path, partial(_make_anew, url, path))
         lost = await asyncio.to_thread(set_aside_before, path)
-    engine.make = partial(_make_anew, url, path)
     return _around(engine, chain_key, lost)
 
 
@@ -96,12 +95,12 @@ def _around(engine: Engine, chain_key: str | None, lost: tuple[Path, ...] = ()) 
     return Database(engine, ApiKeys(engine), Approvals(engine), Catalogs(engine), audit, lost)
 
 
-async def _made_ready(url: str, path: Path) -> Engine:
-    # Whoever held the lock before us may have taken the file away.
+async def _made_ready(url: str, path: Path, remake: RemakeFile | None = None) -> Engine:
+    # The process that held the lock before may have taken the file away.
     await asyncio.to_thread(make_file, path)
     empty = await asyncio.to_thread(is_empty, path)
     try:
-        return await _mended(url, path)
+        return await _mended(url, path, remake)
     except StorageError:
         if empty:
             # What holds nothing must not look as if keys might be in it.
@@ -109,19 +108,19 @@ async def _made_ready(url: str, path: Path) -> Engine:
         raise
 
 
-async def _mended(url: str, path: Path) -> Engine:
+async def _mended(url: str, path: Path, remake: RemakeFile | None) -> Engine:
     try:
-        return await _ready(url, path)
+        return await _ready(url, path, remake)
     except StorageDamaged as error:
         target = await asyncio.to_thread(set_aside, path)
         log.error("%s It is now %s, and a new one was made: keys and approvals have to be made again.", error, target)
         await asyncio.to_thread(make_file, path)
-        return await _ready(url, path)
+        return await _ready(url, path, remake)
 
 
-async def _ready(url: str, path: Path | None) -> Engine:
-    """The engine, once the file is sound and its schema is ours."""
-    engine = Engine(url, path)
+async def _ready(url: str, path: Path | None, remake: RemakeFile | None = None) -> Engine:
+    """Return the engine, once the file is sound and its schema is ours."""
+    engine = Engine(url, path, remake)
     try:
         if path is not None:
             await sqlite.check(engine.raw, _CHECKED)

@@ -1,6 +1,6 @@
 """The lists of tools that were kept, straight from the SQLite file: a start has no time to load the machinery.
 
-Rule: it only reads, and waits for nobody. What is wrong with the file is told by whoever opens it for good.
+Rule: this file only reads, and waits for no lock. What is wrong with the database shows when it is opened.
 """
 
 import sqlite3
@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from aggregator.storage.records import Definition, KeptTools
 
-# Readers wait only for who has the file for himself alone.
+# Readers wait only for a process that has locked the whole file.
 _PATIENCE: Final = 0.1
 _KEPT: Final = """
 SELECT s.connected, t.name, t.digest, v.definition
@@ -25,7 +25,7 @@ ORDER BY t.position
 
 
 def glance(path: Path, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
-    """The same as `Catalogs.fitting`, or nothing where the file has it not. It reads the disk: call it in a thread."""
+    """Return what `Catalogs.fitting` does, or nothing where the file has none. Reads the disk: call it in a thread."""
     found = {}
     try:
         with closing(_opened(path)) as connection:

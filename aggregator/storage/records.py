@@ -1,4 +1,4 @@
-"""What is kept, as plain values. Times are seconds since 1970 (UTC), as `time.time()` gives them."""
+"""The rows of the database as plain values. Times are seconds since 1970 (UTC), as `time.time()` gives them."""
 
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -58,7 +58,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class ServerCatalog:
-    """What a server had when it was last connected, in its own order. `server_info` and `capabilities` are JSON.
+    """The catalog of a server as it was last connected, in its own order. `server_info` and `capabilities` are JSON.
 
     `fingerprint` stands for the configuration of the server: with another one the catalog is another.
     """

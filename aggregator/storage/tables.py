@@ -123,7 +123,7 @@ _NUMBER: Final = BigInteger().with_variant(Integer, "sqlite")
 
 
 def _place() -> tuple[Column[Any], ...]:
-    """Where a row stands in the chain: its length as it was digested, the digest before it and its own."""
+    """Return the columns for a row's place in the chain: length as digested, the digest before it, and its own."""
     return (
         Column("bytes", Integer, nullable=False),
         Column("previous", String(64), nullable=False),

@@ -1,10 +1,10 @@
-"""What Prometheus is told: calls counted as they end, the state of things read when it asks.
+"""The metrics for Prometheus: calls counted as they end, the state of upstreams and queues read at each scrape.
 
 Counted by hand rather than with `prometheus_client`, whose locks and label look-ups cost each call about four times as
 much, and its page some ten times. A sink and its page are used by one event loop, so nothing is locked.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -12,7 +12,7 @@ from aggregator import __version__
 from aggregator.domain.call_record import CallRecord
 from aggregator.telemetry.prometheus_text import Family, Labels, exposed
 from aggregator.telemetry.series import CALL_BOUNDS, OWN_BOUNDS, Histogram, Key, Series
-from aggregator.telemetry.snapshot import Snapshot
+from aggregator.telemetry.snapshot import Snapshot, TakeSnapshot
 
 # Rows of one metric. Those of a histogram are some twenty lines each.
 CALLS_AT_MOST: Final = 2_000
@@ -35,7 +35,7 @@ class _Count:
 
 
 class _ServerSeries:
-    """What is counted for one server, whatever the tool."""
+    """The counters of one server, all tools together."""
 
     __slots__ = ("own", "queued", "retries", "upstream")
 
@@ -46,7 +46,7 @@ class _ServerSeries:
 
 
 class _Gauges:
-    """Where the calls of one server, tool, agent and status are counted."""
+    """The counters of the calls of one server, tool, agent and status."""
 
     __slots__ = ("count", "own", "server", "total", "upstream")
 
@@ -58,7 +58,7 @@ class _Gauges:
 class Metrics:
     """A sink for call records, and the page. `snapshot` is asked once a scrape."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+    def __init__(self, snapshot: TakeSnapshot) -> None:
         self._snapshot = snapshot
         self._calls = Series(lambda key: _Count(), CALLS_AT_MOST, lambda key: (key[0], OTHER, OTHER, key[3]))
         self._tools = Series(lambda key: Histogram(CALL_BOUNDS), TOOLS_AT_MOST, lambda key: (key[0], OTHER))
@@ -84,7 +84,7 @@ class Metrics:
             self._others.at((record.server or UNKNOWN, record.answered_by)).value += 1
 
     def page(self) -> Iterator[bytes]:
-        """The text of the page, in pieces between which other work may run."""
+        """Yield the text of the page, in pieces between which other work may run."""
         return exposed([*self._counted_families(), *_state_families(self._snapshot())])
 
     def _find(self, record: CallRecord) -> _Gauges:

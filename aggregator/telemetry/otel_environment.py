@@ -1,4 +1,4 @@
-"""Whether and how spans leave, by the standard `OTEL_*` variables. Those of the exporter itself, its SDK reads.
+"""The standard `OTEL_*` variables that say whether and how spans are sent. Those of the exporter, the SDK reads.
 
 Source: OpenTelemetry, "Environment Variable Specification" and "OTLP Exporter Configuration".
 """
@@ -20,7 +20,7 @@ DISABLED: Final = "OTEL_SDK_DISABLED"
 
 @dataclass(frozen=True, slots=True)
 class OtelSettings:
-    """`queue` and `batch` count spans; `delay` is in seconds."""
+    """The settings of the batch processor: `queue` and `batch` count spans; `delay` is in seconds."""
 
     protocol: Protocol = "http/protobuf"
     queue: int = 2_048
@@ -29,7 +29,7 @@ class OtelSettings:
 
 
 def settings(environ: Mapping[str, str]) -> OtelSettings | None:
-    """None while nobody wants spans: no endpoint is given, or something says no. What cannot be done is logged."""
+    """Return the settings; None where no endpoint is given, or a variable says no. What cannot be done is logged."""
     wanted = {name.strip() for name in environ.get(EXPORTER, "").lower().split(",")} - {""}
     asked = "otlp" in wanted or (not wanted and any(environ.get(name, "").strip() for name in ENDPOINTS))
     if environ.get(DISABLED, "").strip().lower() == "true" or "none" in wanted:

@@ -63,8 +63,7 @@ class Otlp:
         self._taken = self._dropped = 0
         self._full = self._closed = False
 
-    def make(self, trace: TraceContext, span: Span) -> ReadableSpan:
-        """Return the SDK's form of a span."""
+    def _made(self, trace: TraceContext, span: Span) -> ReadableSpan:
         trace_id = int(trace.trace_id, 16)
         state = TraceState.from_header([trace.tracestate]) if trace.tracestate else None
         parent = None
@@ -84,14 +83,14 @@ class Otlp:
             instrumentation_scope=self._scope,
         )
 
-    def put(self, spans: Sequence[ReadableSpan]) -> None:
-        """Queue as many spans as there is room for."""
+    def put(self, trace: TraceContext, spans: Sequence[Span]) -> None:
+        """Queue as many spans of a trace as there is room for."""
         waiting = self.counts().waiting
         room = 0 if self._closed else self._size - waiting
         self._full = self._full and waiting > 0
-        for span in spans[:room]:
+        for made in [self._made(trace, span) for span in spans[:room]]:
             self._taken += 1
-            self._processor.on_end(span)
+            self._processor.on_end(made)
         if len(spans) > room:
             self._dropped += len(spans) - room
             if not self._full and not self._closed:
@@ -120,7 +119,7 @@ class Otlp:
 
 
 class _Sender(SpanExporter):
-    """Sends batches by another exporter and counts what arrives. That it fails is logged once, and once that it works.
+    """An exporter that counts what another one delivers. A failure is logged once, and once that it is over.
 
     Passing failures are tried again by that exporter, for `OTEL_EXPORTER_OTLP_TIMEOUT`.
     """
@@ -172,7 +171,7 @@ class _Paced(list[ReadableSpan]):
 
 
 class ExportErrors(logging.Handler):
-    """Keeps what the exporters log to itself: they would log every attempt."""
+    """A log handler that keeps the last message of the exporters from the log: they log every attempt."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -13,7 +13,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 Kind = Literal["counter", "gauge", "histogram"]
 Labels = Mapping[str, str]
 Value = float | Histogram
-# Lines to write before somebody else may have a turn.
+# Lines to write before the event loop gets a turn.
 _PIECE: Final = 200
 
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
@@ -27,7 +27,7 @@ class Family:
         self._samples = samples
 
     def lines(self) -> Iterator[list[str]]:
-        """The header, then the lines of each sample."""
+        """Yield the header, then the lines of each sample."""
         yield [f"# HELP {self.name} {self.help}", f"# TYPE {self.name} {self.kind}"]
         for labels, value in self._samples:
             written = ",".join(f'{key}="{text.translate(_ESCAPED)}"' for key, text in labels.items())
@@ -38,7 +38,7 @@ class Family:
 
 
 def exposed(families: Iterable[Family]) -> Iterator[bytes]:
-    """The whole page in pieces of a few hundred lines."""
+    """Yield the whole page in pieces of a few hundred lines."""
     piece: list[str] = []
     for family in families:
         for lines in family.lines():

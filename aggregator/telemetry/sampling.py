@@ -1,4 +1,4 @@
-"""Which traces are recorded, by the standard variable `OTEL_TRACES_SAMPLER`.
+"""The choice of traces to record, by the standard variable `OTEL_TRACES_SAMPLER`.
 
 A call is sampled or not when it comes in, because the flag sent on to the upstream must tell the truth. The SDK's own
 samplers take 4 to 11 microseconds of the event loop for that, this one less than 1.

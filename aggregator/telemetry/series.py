@@ -34,7 +34,7 @@ OWN_BOUNDS: Final = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01,
 
 
 class Histogram:
-    """How many observations fell between which bounds; the last bucket is for those above all."""
+    """Observations, counted by the bounds they fall between; the last bucket is for those above all."""
 
     __slots__ = ("bounds", "buckets", "sum")
 
@@ -57,7 +57,7 @@ class Series(Generic[Row]):
         self._make, self._limit, self._fold = make, limit, fold
 
     def at(self, key: Key) -> Row:
-        """The row of these values, or the one they share with others."""
+        """Return the row of these values, or the one they share with others."""
         row = self.rows.get(key)
         if row is None:
             if len(self.rows) >= self._limit:

@@ -1,8 +1,8 @@
-"""What is read at the moment of a scrape: the state of things, as the one who knows them hands it over."""
+"""The values that are read at the moment of a scrape."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class UpstreamSnapshot:
     """One server: its state by name, its tools in the catalog, connections made after the first, calls it works on.
 
     `refused` are the calls that were one too many for it; `since` is when it came into its state, as Unix time.
-    `answers` is False while it is given up for its silence.
+    `answers` is False while calls are refused because it does not answer.
     """
 
     state: str
@@ -46,7 +46,7 @@ class UpstreamSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ListTokens:
-    """What a list costs a model: with every tool the agent may call, and as it is shown to it."""
+    """The tokens a list costs a model: with every tool the agent may call, and as it is listed."""
 
     whole: int
     shown: int
@@ -54,7 +54,9 @@ class ListTokens:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """`upstreams` by server id, `sessions` by frontend, `lists` by agent. `queues` and `lost` by what waits in them.
+    """The state of everything that is scraped.
+
+    `upstreams` by server id, `sessions` by frontend, `lists` by agent. `queues` and `lost` by what waits in them.
 
     `open` is what hosts have now and `refused` what they were refused, by limit. A queue is anything work waits in
     (`audit`, `approvals`); what it had no room for is counted in `lost`. `spans` is None while tracing is off.
@@ -68,3 +70,9 @@ class Snapshot:
     lost: Mapping[str, int] = field(default_factory=dict)
     lists: Mapping[str, ListTokens] = field(default_factory=dict)
     spans: SpanCounts | None = None
+
+
+class TakeSnapshot(Protocol):
+    """A function that measures everything that is scraped."""
+
+    def __call__(self) -> Snapshot: ...

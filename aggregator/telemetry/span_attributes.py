@@ -1,4 +1,4 @@
-"""The spans of one call that is over: a server span for the host's hop, below it one for every step of the road.
+"""The spans of one call that is over: a server span for the host's hop, below it one for every step.
 
 Law: decides only; every span of a call lies within the call's own, and each has its end.
 
@@ -7,9 +7,9 @@ the attributes that Langfuse reads (its OpenTelemetry property mapping).
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from aggregator.domain.call_record import TOOL_CALL, CallRecord, Stage, Status
 from aggregator.domain.trace_context import step_span_id, upstream_span_id
@@ -25,7 +25,7 @@ _ASKED_FOR: Final[Mapping[str, tuple[str, bool]]] = {
     "resources/read": ("mcp.resource.uri", False),
     "completion/complete": ("aggregator.completion.ref", False),
 }
-# What went wrong if the record has no code of its own. With None, nothing did: nobody is to be woken for it.
+# What went wrong if the record has no code of its own. With None, nothing did: no one is to be alerted.
 FAILURES: Final[Mapping[Status, str | None]] = {
     "ok": None,
     "pending": None,
@@ -56,6 +56,12 @@ _RPC_CODE: Final = re.compile(r"-?[0-9]{1,10}")
 _NANO: Final = 1_000_000_000
 
 
+class TextRedactor(Protocol):
+    """A function that takes secrets out of a text."""
+
+    def __call__(self, text: str, /) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Times in nanoseconds since 1970. `error` is what went wrong, in few words, for a span that failed."""
@@ -71,8 +77,8 @@ class Span:
     message: str | None = None
 
 
-def spans_of(record: CallRecord, redact: Callable[[str], str], captured: Captured = (None, None)) -> list[Span]:
-    """The call's span, then its steps' in their order. `redact` takes secrets out of what others wrote."""
+def spans_of(record: CallRecord, redact: TextRedactor, captured: Captured = (None, None)) -> list[Span]:
+    """Return the call's span, then its steps' in their order. `redact` takes secrets out of what others wrote."""
     began = round(record.started * _NANO)
     ended = began + max(round(record.duration * _NANO), 0)
     failure = _failure(record)
@@ -103,9 +109,7 @@ def spans_of(record: CallRecord, redact: Callable[[str], str], captured: Capture
     return spans
 
 
-def _upstream(
-    record: CallRecord, step: Stage, attempt: int, whole: Span, redact: Callable[[str], str], *, last: bool
-) -> Span:
+def _upstream(record: CallRecord, step: Stage, attempt: int, whole: Span, redact: TextRedactor, *, last: bool) -> Span:
     failure = (whole.error if record.status in _OF_UPSTREAM else None) if last else _SOME_FAILURE
     attributes: dict[str, Value | None] = {
         "mcp.method.name": record.method,
@@ -126,7 +130,7 @@ def _upstream(
     )
 
 
-def _of_call(record: CallRecord, redact: Callable[[str], str]) -> dict[str, Value | None]:
+def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None]:
     transport, protocol = _NETWORK.get(record.frontend, ("tcp", "http"))
     session = _named(record.session_id, redact)
     return {
@@ -147,7 +151,7 @@ def _of_call(record: CallRecord, redact: Callable[[str], str]) -> dict[str, Valu
         "aggregator.server.id": record.server,
         "aggregator.answered_by": record.answered_by,
         "aggregator.tool.version": record.schema_version,
-        # Whatever was called, if it was a tool: never a span's name, which has to stay one of few.
+        # The name that was called, if it is that of no tool. It is no span's name: those have to stay few.
         "aggregator.tool.asked": redact(record.asked_name)[:_SHORT] if record.tool is None else None,
         "aggregator.status": record.status,
         "aggregator.rule": record.rule,
@@ -157,8 +161,8 @@ def _of_call(record: CallRecord, redact: Callable[[str], str]) -> dict[str, Valu
     }
 
 
-def _for_langfuse(record: CallRecord, captured: Captured, redact: Callable[[str], str]) -> dict[str, Value | None]:
-    """A trace of the caller's has its own session and tags; we only say what is known of the conversation."""
+def _for_langfuse(record: CallRecord, captured: Captured, redact: TextRedactor) -> dict[str, Value | None]:
+    """Return the attributes that Langfuse reads. A trace of the host's has a session and tags of its own."""
     arguments, result = captured
     at_root = record.trace.parent_id is None
     return {
@@ -190,24 +194,22 @@ def _present(attributes: Mapping[str, Value | None]) -> dict[str, Value]:
     return {key: value for key, value in attributes.items() if value is not None}
 
 
-def _what(
-    record: CallRecord, tool: str | None, asked: str | None, redact: Callable[[str], str]
-) -> dict[str, Value | None]:
-    """What is asked for, as it is called on one hop."""
+def _what(record: CallRecord, tool: str | None, asked: str | None, redact: TextRedactor) -> dict[str, Value | None]:
+    """Return the attributes that say what is asked for, by its name on one hop."""
     if record.method == TOOL_CALL:
         return {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
     return {_ASKED_FOR[record.method][0]: _named(asked, redact)}
 
 
 def _name(record: CallRecord, method: str, tool: str | None) -> str:
-    """Never after what a caller made up: names of spans have to stay few."""
+    """Return the name of a span, never with what a host made up: names of spans have to stay few."""
     if record.method == TOOL_CALL:
         return f"{method} {tool}" if tool else method
     return f"{method} {record.own_name}" if record.own_name and _ASKED_FOR[record.method][1] else method
 
 
-def _named(text: str | None, redact: Callable[[str], str]) -> str | None:
-    """What a host calls something: it may be anything."""
+def _named(text: str | None, redact: TextRedactor) -> str | None:
+    """Return a name that a host made up, which may hold anything, without secrets."""
     return redact(text)[:_SHORT] if text else None
 
 
@@ -216,6 +218,6 @@ def _short(text: str | None) -> str | None:
 
 
 def _times(step: Stage, whole: Span) -> tuple[int, int]:
-    """On the wall clock, and within the call's own whatever the other clock said."""
+    """Return begin and end of a step on the wall clock, always within the call's own."""
     began = min(max(whole.began + round(step.began * _NANO), whole.began), whole.ended)
     return began, min(max(began + round(step.seconds * _NANO), began), whole.ended)

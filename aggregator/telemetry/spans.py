@@ -1,27 +1,31 @@
-"""Calls that are over become spans: the loop only puts the record down, a thread makes and another sends the spans.
+"""Spans of calls that are over: the event loop queues the record, a thread makes the spans, another sends them.
 
-Law: nothing here ever waits on the loop, and nothing grows: whatever finds no room is counted and gone.
+The event loop hands over a whole record in less than a microsecond. Making the spans of a call takes about 100, and the
+SDK's queue more than one for each span.
+
+Law: nothing here ever waits on the loop, and nothing grows: what finds no room is counted and dropped.
 """
 
 import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from pkgutil import resolve_name
+from collections.abc import Callable, Mapping
 from threading import Event, Thread
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from aggregator.domain.call_record import CallRecord, TraceContext
+from aggregator.domain.call_record import CallRecord
 from aggregator.domain.trace_context import Sample
 from aggregator.telemetry.otel_environment import settings
 from aggregator.telemetry.sampling import sampler
 from aggregator.telemetry.snapshot import SpanCounts
-from aggregator.telemetry.span_attributes import Captured, Span, spans_of
+from aggregator.telemetry.span_attributes import Captured, TextRedactor, spans_of
+
+if TYPE_CHECKING:
+    from aggregator.telemetry.otlp import Otlp
 
 log = logging.getLogger(__name__)
 
-EXPORTER: Final = "aggregator.telemetry.otlp:open_exporter"
 EXTRAS: Final[Mapping[str, str]] = {"http/protobuf": "otel", "grpc": "otel-grpc"}
 
 # Records that wait for the thread: as many as make it wake at once, and as many as it may fall behind. Their results
@@ -38,36 +42,17 @@ Capture = Callable[[CallRecord], Captured]
 """Arguments and result of a call as text, secrets taken out. Called in a thread; must only read the record."""
 
 
-class Exporter(Protocol):
-    """Where spans go. `text_limit` is the length of an attribute, None without a bound."""
-
-    text_limit: int | None
-
-    def make(self, trace: TraceContext, span: Span) -> Any:
-        """The span as `send` takes it."""
-
-    def put(self, spans: Sequence[Any]) -> None:
-        """Queue spans to be sent, as many as there is room for."""
-
-    def counts(self) -> SpanCounts:
-        """Return what became of all that was put."""
-
-    def flush(self, seconds: float) -> bool:
-        """Send all there is; return whether that was done within the time."""
-
-    def close(self, seconds: float) -> None:
-        """Send all there is, for so long; end what is being sent then, and drop the rest."""
-
-
 class Spans:
-    """A sink for call records. `sample` is what decides for new calls whether they are recorded, `captures` whether
-    what was sent and answered is in their spans."""
+    """A sink for call records.
+
+    `sample` decides for new calls whether they are recorded. `captures`: whether spans hold arguments and results.
+    """
 
     def __init__(
         self,
-        exporter: Exporter,
+        exporter: "Otlp",
         sample: Sample,
-        redact: Callable[[str], str],
+        redact: TextRedactor,
         capture: Capture | None = None,
     ) -> None:
         self.sample = sample
@@ -75,7 +60,7 @@ class Spans:
         self._redact, self._capture = redact, capture
         self.captures = capture is not None
         self._limit = min(_CAPTURED, exporter.text_limit or _CAPTURED)
-        # An event among the records is set when its turn comes: whatever was put down before it is made by then.
+        # An event among the records is set when its turn comes: what was queued before it is made by then.
         self._waiting: deque[CallRecord | Event] = deque()
         self._dropped = 0
         self._awake = Event()
@@ -87,14 +72,14 @@ class Spans:
         return f"<Spans, {self.counts()}>"
 
     def __call__(self, record: CallRecord) -> None:
-        """Take one call that is over. It may not be changed any more."""
+        """Take the record of a call that is over. It may not change any more."""
         if not record.trace.sampled:
             return
         waiting = len(self._waiting)
         if waiting >= (_BEHIND_CAPTURING if self.captures else _BEHIND) or self._closing:
             self._dropped += 1 + len(record.steps)
             if not self._late and not self._closing:
-                # Told once, until they have been caught up with.
+                # Logged once, until no record waits.
                 self._late = True
                 log.warning("calls end faster than they can be made into spans: some have none")
             return
@@ -103,12 +88,12 @@ class Spans:
             self._awake.set()
 
     def counts(self) -> SpanCounts:
-        """What became of the spans so far; calls that are not made into spans yet count as one each."""
+        """Return what became of the spans so far; calls that are not made into spans yet count as one each."""
         sent = self._exporter.counts()
         return SpanCounts(sent.exported, sent.failed, sent.dropped + self._dropped, sent.waiting + len(self._waiting))
 
     async def flush(self, seconds: float = 5.0) -> bool:
-        """Send all there is; whether that was done within the time."""
+        """Send all there is; return whether that was done within the time."""
         return await asyncio.to_thread(self._flush, seconds)
 
     async def close(self, seconds: float = 5.0) -> None:
@@ -152,7 +137,7 @@ class Spans:
         try:
             captured = self._captured(record)
             spans = spans_of(record, self._redact, captured)
-            self._exporter.put([self._exporter.make(record.trace, span) for span in spans])
+            self._exporter.put(record.trace, spans)
         except Exception:
             self._dropped += 1 + len(record.steps)
             log.exception("a call could not be made into spans")
@@ -164,16 +149,16 @@ class Spans:
         return arguments and arguments[: self._limit], result and result[: self._limit]
 
 
-def open_spans(
-    environ: Mapping[str, str], redact: Callable[[str], str], capture: Capture | None = None
-) -> Spans | None:
-    """The sink that the standard variables ask for. None if they do not, or if it cannot be had: the log says why."""
+def open_spans(environ: Mapping[str, str], redact: TextRedactor, capture: Capture | None = None) -> Spans | None:
+    """Return the sink that the standard variables ask for; None if they ask for none, or it fails: the log says why."""
     wanted = settings(environ)
     if wanted is None:
         return None
     extra = EXTRAS[wanted.protocol]
     try:
-        exporter: Exporter = resolve_name(EXPORTER)(wanted)
+        from aggregator.telemetry.otlp import open_exporter  # the SDK is an extra, and slow to load
+
+        exporter = open_exporter(wanted)
     except ImportError as error:
         log.error('tracing is off, %s is missing: pip install "aggregator[%s]"', error.name or "a package", extra)
         return None

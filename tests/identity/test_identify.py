@@ -138,8 +138,8 @@ def test_open(facts: dict[str, Any], expected: int | Claim) -> None:
 
 @pytest.mark.parametrize("mode", ["open", "keys"])
 def test_a_process_that_was_started(mode: Mode) -> None:
-    assert ask(mode, door="stdio", peer=None) == LOCAL
-    assert ask(mode, door="stdio", peer=None, launch_agent="bot") == Claim("bot")
+    assert ask(mode, frontend="stdio", peer=None) == LOCAL
+    assert ask(mode, frontend="stdio", peer=None, launch_agent="bot") == Claim("bot")
 
 
 def test_what_is_told_of_a_wrong_key() -> None:

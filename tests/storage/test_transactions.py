@@ -124,7 +124,7 @@ async def test_a_file_that_is_deleted_is_made_anew(
 ) -> None:
     """Once, whoever notices it first, with its folder; and it is told, since its keys are lost."""
     told: list[bool] = []
-    database.engine.made_anew = lambda: told.append(path.exists())
+    database.engine.on_file_replaced(lambda: told.append(path.exists()))
     await database.keys.add(key("k"))
     before = await database.keys.version()
     for file in list(path.parent.iterdir()):

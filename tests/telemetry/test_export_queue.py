@@ -44,8 +44,7 @@ def queue(receiver: FakeReceiver, size: int, batch: int, delay: float) -> Otlp:
 def put(otlp: Otlp, *numbers: int) -> None:
     """Queue spans of these names."""
     trace = begin()
-    spans = [Span(str(number), "server", trace.span_id, None, 0, 1, {}) for number in numbers]
-    otlp.put([otlp.make(trace, span) for span in spans])
+    otlp.put(trace, [Span(str(number), "server", trace.span_id, None, 0, 1, {}) for number in numbers])
 
 
 def test_all_that_is_put_arrives_in_order_and_batches() -> None:

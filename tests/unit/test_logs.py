@@ -162,7 +162,7 @@ def test_what_looks_like_a_secret_is_not_shown_either(as_json: bool) -> None:
 def test_a_redactor_can_be_shared() -> None:
     redact = Redactor(patterns=False)
     lines = Lines(redact, as_json=False)
-    redact.learn([SECRET])
+    redact.add([SECRET])
     assert lines.format(_record("%s https://e.com/?q=1", SECRET)).endswith(f": {REDACTED} https://e.com/?q=1")
 
 

@@ -229,5 +229,5 @@ def test_no_depth_breaks_it(kind: str, depth: int) -> None:
 def test_names_are_remembered_and_not_for_ever() -> None:
     names = SecretNames()
     for number in range(10_000):
-        assert names.tell(f"password{number}") is NameVerdict.SURELY
+        assert names.verdict(f"password{number}") is NameVerdict.SURELY
     assert len(names._known) < 5000

@@ -117,7 +117,7 @@ def test_white_space_around_a_secret_is_none_of_it() -> None:
 def test_secrets_that_come_later_are_learnt() -> None:
     redact = Redactor([KEY])
     assert redact(f"{KEY} {LOGIN}") == f"{REDACTED} {LOGIN}"
-    redact.learn([LOGIN])
+    redact.add([LOGIN])
     assert redact(f"{KEY} {LOGIN}") == f"{REDACTED} {REDACTED}"
 
 

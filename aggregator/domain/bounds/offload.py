@@ -15,7 +15,7 @@ CHARACTERS: Final = 2**18
 
 
 def is_long(items: Any) -> bool:
-    """Whether it is a list that is not gone through at once."""
+    """Return whether a value is a list that is not gone through at once."""
     return type(items) is list and len(items) > _MANY
 
 
@@ -34,7 +34,10 @@ async def going_through(value: Any, work: Callable[P, T], *args: P.args, **kwarg
 
 
 def is_small(value: Any, values: int = VALUES, characters: int = CHARACTERS) -> bool:
-    """Whether it has so many values at most, and no text of more characters; looks at a bounded part of it."""
+    """Return whether a value holds so many values at most, and no text of more characters.
+
+    A bounded part of it is looked at.
+    """
     seen, waiting = 0, [value]
     while waiting:
         one = waiting.pop()

@@ -1,4 +1,4 @@
-"""How much memory the results of all calls that are under way take, and who has it."""
+"""The memory that the results of all calls under way take, by agent and by server."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class ResultMemory:
         return f"<Results: {self.held} of {self.most} bytes>"
 
     def take(self, size: int, parts: tuple[tuple[str, str], ...]) -> bool:
-        """Count what one more result takes for those whose it is; False where there is no room."""
+        """Count what one more result takes for its agent and its server; return False where there is no room."""
         if self.held + size > self.most or any(self._parts[part] + size > self.most // 2 for part in parts):
             return False
         self.held += size
@@ -42,7 +42,7 @@ class ResultMemory:
 
 
 class HeldMemory:
-    """What one call holds until it is answered."""
+    """The memory that one call holds until it is answered."""
 
     __slots__ = ("_results", "_taken")
 
@@ -61,7 +61,7 @@ class HeldMemory:
         return True
 
     def end(self) -> None:
-        """The call is answered."""
+        """Release what the call holds: it is answered."""
         if self._results is not None:
             for size, parts in self._taken:
                 self._results.give(size, parts)
@@ -70,7 +70,7 @@ class HeldMemory:
 
 
 class MemoryTotal:
-    """How much has come, so far as it is not small."""
+    """The bytes that have come for one task, small results apart."""
 
     __slots__ = ("size",)
 
@@ -83,7 +83,7 @@ _summed: Final[ContextVar[MemoryTotal | None]] = ContextVar("summed", default=No
 
 @contextmanager
 def summed() -> Iterator[MemoryTotal]:
-    """Sum up what comes for this task: for what is no call."""
+    """Sum up what comes for this task, which is no call."""
     total = MemoryTotal()
     token = _summed.set(total)
     try:
@@ -96,7 +96,7 @@ def hold(size: int) -> None:
     """Count what has come for the call in whose task this runs.
 
     Raises:
-        ResultsFull: there is no room for it.
+        ResultsFull: there is no room for so many bytes.
     """
     if size <= SMALL:
         return

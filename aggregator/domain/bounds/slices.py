@@ -24,7 +24,7 @@ def at_once(steps: Steps[T]) -> T:
 
 
 class Slices:
-    """Runs work in pieces of `SLICE` seconds: one piece per turn of the loop, however much work there is to do."""
+    """A queue of work, run in pieces of `SLICE` seconds, one per turn of the loop, however much there is to do."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()

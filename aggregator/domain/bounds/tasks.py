@@ -1,4 +1,4 @@
-"""A home for tasks: whoever opens it sees every task in it end. Nothing runs outside of one."""
+"""A home for tasks: when it is left, every task in it has ended. Nothing runs outside of one."""
 
 import asyncio
 import logging
@@ -10,7 +10,10 @@ log = logging.getLogger(__name__)
 
 
 class Tasks:
-    """Unlike in `asyncio.TaskGroup`, a failure is logged and harms no other task, and leaving cancels what is left."""
+    """The tasks of one owner: a failure is logged and harms no other task, and leaving cancels what is left.
+
+    In `asyncio.TaskGroup` one failure ends all, and leaving waits.
+    """
 
     def __init__(self, owner: str) -> None:
         self._owner = owner

@@ -2,7 +2,7 @@
 
 
 class TokenBucket:
-    """So much a second in the long run, and `burst` at once."""
+    """A rate: `rate` a second in the long run, and `burst` at once."""
 
     __slots__ = ("_burst", "_held", "_rate", "_since")
 
@@ -12,7 +12,7 @@ class TokenBucket:
         self._since: float | None = None
 
     def allows(self, cost: float, now: float) -> bool:
-        """Whether there is room for this much now; then it is charged."""
+        """Charge this much if there is room for it now; return whether there was."""
         self._fill(now)
         if self._held < cost:
             return False

@@ -1,4 +1,4 @@
-"""Characters that nobody sees and that change what somebody reads: which they are, and taking them out of texts.
+"""Characters that cannot be seen and change what a person reads: which they are, and taking them out of texts.
 
 Rule: what a script needs stays. A joiner (ZWNJ, ZWJ) counts behind a letter of a script that joins or an emoji, and a
 variation selector behind what has variants.
@@ -33,12 +33,12 @@ _ESCAPES: Final = re.compile(rb"\\[rbfu]|\x7f")
 _FORMAT: Final = re.compile(f"[{_FORMATS}]")
 _IN_NAMES: Final = re.compile(f"[{_CONTROLS}\\t\\n{_FORMATS}{_JOINERS}{_SELECTORS}]")
 
-# Their values name something or are compared with what somebody sends: not one character of them may be another.
+# Their values name something or are compared with what a peer sends: not one character of them may be another.
 EXACT: Final = frozenset(
     {"name", "uri", "uriTemplate", "resourceUri", "mimeType", "type", "format", "pattern", "enum", "const", "required"}
     | {"$ref", "$dynamicRef", "$anchor", "$dynamicAnchor", "$id", "id", "$schema", "x-mcp-header", "src", "url"}
 )
-# The same of values that somebody may send as they are.
+# Values that must not change, and those that a peer may send as they are.
 SENT: Final = EXACT | {"default", "examples"}
 _DATA: Final = frozenset({"default", "examples"})
 # Where a schema has names of its own in place of keywords.
@@ -48,7 +48,7 @@ _DEEPEST: Final = 250
 
 
 def cleaned(text: str) -> str:
-    """Return the text without what nobody sees; the same object where there is nothing of that kind."""
+    """Return the text without what cannot be seen; the same object where there is nothing of that kind."""
     if text.isascii() and text.isprintable():
         return text
     if _ANY.search(text) is not None:

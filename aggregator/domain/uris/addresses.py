@@ -1,4 +1,4 @@
-"""IP addresses, networks and the names in `Host` headers, read from text that anybody may have written."""
+"""IP addresses, networks and the names in `Host` headers, read from text of unknown origin."""
 
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -11,12 +11,12 @@ _LONGEST = 255
 
 
 def parse_address(text: str) -> Address | None:
-    """An IP address without its zone, an IPv4 address in IPv6 form as what it is; None for anything else."""
+    """Return an IP address without its zone, an IPv4 address in IPv6 form as what it is; None for anything else."""
     return _parsed(text) if len(text) <= _LONGEST else None
 
 
 def parse_network(text: str) -> Network:
-    """An address, or a network such as `10.0.0.0/8`.
+    """Return an address, or a network such as `10.0.0.0/8`.
 
     Raises:
         ValueError: it is neither.
@@ -32,7 +32,7 @@ def parse_network(text: str) -> Network:
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether an address, or `localhost`, can only be reached from this machine."""
+    """Return whether an address, or `localhost`, can only be reached from this machine."""
     if host == "localhost":
         return True
     address = parse_address((host or "").removeprefix("[").removesuffix("]"))
@@ -40,18 +40,18 @@ def is_loopback(host: str | None) -> bool:
 
 
 def without_port(host: str) -> str:
-    """The name or the bracketed address of `host` or `host:port`."""
+    """Return the name or the bracketed address of `host` or `host:port`."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdigit() and not name.endswith(":") else host
 
 
 def bracketed(host: str) -> str:
-    """An address as URLs and `Host` headers have it."""
+    """Return an address as URLs and `Host` headers have it."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def address_in(host: str) -> Address | None:
-    """The address that a `Host` header names; None if it names anything else."""
+    """Return the address that a `Host` header names; None if it names anything else."""
     name = without_port(host)
     if name.startswith("["):
         return parse_address(name[1:-1]) if name.endswith("]") else None

@@ -19,7 +19,7 @@ NETWORK: Final = frozenset({"http", "https", "ws", "wss", "ftp", "sftp", "ssh"})
 
 
 def wrapped(prefix: str, uri: str) -> str:
-    """The URI or template as hosts see it: `scheme://prefix/rest`, or `mcp://prefix/uri`."""
+    """Return the URI or template as hosts see it: `scheme://prefix/rest`, or `mcp://prefix/uri`."""
     if not prefix or _UNTOUCHED.match(uri):
         return uri
     found = _HIERARCHICAL.match(uri)
@@ -30,12 +30,12 @@ def wrapped(prefix: str, uri: str) -> str:
 
 
 def aliased(prefix: str, uri: str) -> str:
-    """The spelling that leads to this server whatever the URI: for what is not wrapped and another server has too."""
+    """Return the spelling that always leads to this server: for what is not wrapped and another server has too."""
     return f"{_OWN}{prefix}/{uri}"
 
 
 def unwrapped(uri: str) -> tuple[str, str] | None:
-    """The (prefix, own URI) that an exposed one stands for; None for what was never wrapped.
+    """Return the (prefix, own URI) that an exposed one stands for; None for what was never wrapped.
 
     Hosts may have normalised it: the prefix may come in lower case.
     """

@@ -30,7 +30,7 @@ def nowhere_else(uri: str) -> bool:
 
 
 def in_result(prefix: str, result: dict[str, Any], elsewhere: Elsewhere = nowhere_else) -> dict[str, Any]:
-    """A `tools/call` result."""
+    """Return a `tools/call` result with its URIs as hosts see them."""
     if not prefix:
         return result
     content = result.get("content")
@@ -42,7 +42,7 @@ def in_result(prefix: str, result: dict[str, Any], elsewhere: Elsewhere = nowher
 
 
 def in_prompt(prefix: str, result: dict[str, Any], elsewhere: Elsewhere = nowhere_else) -> dict[str, Any]:
-    """A `prompts/get` result."""
+    """Return a `prompts/get` result with its URIs as hosts see them."""
     messages = result.get("messages")
     if not prefix or type(messages) is not list:
         return result
@@ -54,7 +54,7 @@ def in_prompt(prefix: str, result: dict[str, Any], elsewhere: Elsewhere = nowher
 def in_contents(
     prefix: str, result: dict[str, Any], own: str, asked: str, elsewhere: Elsewhere = nowhere_else
 ) -> dict[str, Any]:
-    """A `resources/read` result: what was read under `own` comes back under the URI that was `asked` for."""
+    """Return a `resources/read` result: what was read under `own` comes back under the URI that was `asked` for."""
     contents = result.get("contents")
     if type(contents) is not list:
         return result
@@ -66,7 +66,7 @@ def in_contents(
 
 
 def in_meta(prefix: str, holder: M) -> M:
-    """A definition or a result whose `_meta` may name the resource of a UI."""
+    """Return a definition or a result with the resource of a UI in its `_meta` as hosts see it."""
     meta = holder.get("_meta")
     if not prefix or type(meta) is not dict:
         return holder

@@ -31,7 +31,7 @@ _SPECIAL: Final = frozenset({"http", "https", "ws", "wss", "ftp", "file"})
 _PLAIN: Final = re.compile(
     r"(?!(?:https?|wss?|ftp):)[a-z][a-z0-9+.-]*://[a-z0-9_-]*(?:/[A-Za-z0-9_~-]+(?:\.[A-Za-z0-9_~-]+)*)+", re.ASCII
 )
-# Longer URIs have no other spelling: nobody may ask for one that is not listed, and to look at one takes too long.
+# Longer URIs have no other spelling: one that is not listed is refused, and to look at one takes too long.
 LONGEST: Final = 8_192
 # What is remembered is no longer than this, so that it is not much.
 _SHORT: Final = 1_000
@@ -47,7 +47,7 @@ class Spellings(NamedTuple):
 
 
 def is_plain(uri: str) -> bool:
-    """Whether a URI has one spelling only; a few that have one only are not recognised."""
+    """Return whether a URI has one spelling only; a few that have one only are not recognised."""
     return _PLAIN.fullmatch(uri) is not None and _FILE_WITH_HOST.match(uri) is None
 
 
@@ -132,7 +132,7 @@ def resolved(uri: str) -> str:
 
 
 def _shortened(whole: str) -> Iterable[str]:
-    """Yield the resolved form without what many servers never look at: the fragment, and whoever is to log in."""
+    """Yield the resolved form without what many servers never look at: the fragment, and the user name."""
     bare = whole.partition("#")[0].removesuffix("?")
     yield bare
     yield re.sub(r"://[^/?]*@", "://", bare, count=1)

@@ -11,12 +11,12 @@ _LINE: Final = re.compile(r"\S+ ([1-9][0-9]{0,17}) ([0-9a-f]{64})", re.ASCII)
 
 
 def anchor_line(head: Head, now: float) -> str:
-    """A line about the newest row: when it was noted, its number and its digest."""
+    """Return a line about the newest row: when it was noted, its number and its digest."""
     return f"{datetime.fromtimestamp(now, UTC).isoformat(timespec='seconds')} {head.seq} {head.digest}"
 
 
 def anchors_in(lines: Iterable[str]) -> list[Head]:
-    """The rows that these lines note. Empty lines and those that begin with `#` say nothing.
+    """Return the rows that these lines note. Empty lines and those that begin with `#` say nothing.
 
     Raises:
         ValueError: a line is none of ours, or there is none at all.

@@ -27,9 +27,9 @@ def under_way(connection: Connection, seq: int, entries: Iterable[ChainEntry], b
     begun: dict[tuple[str, str], dict[str, Any]] = {}
     ended: list[tuple[str, str]] = []
     for number, one in enumerate(entries, seq):
-        if one.kind == BEGUN and (told := _told(one.values.get("details"))) is not None:
-            place = told["call"]["trace_id"], told["call"]["span_id"]
-            begun[place] = {**dict(zip(_PLACE, place, strict=True)), "seq": number, "owner": told["owner"]}
+        if one.kind == BEGUN and (details := _details(one.values.get("details"))) is not None:
+            place = details["call"]["trace_id"], details["call"]["span_id"]
+            begun[place] = {**dict(zip(_PLACE, place, strict=True)), "seq": number, "owner": details["owner"]}
         elif one.kind == CALL and (begins or begun):
             ended.append((one.values["trace_id"], one.values["span_id"]))
     places = [*begun, *ended]
@@ -43,7 +43,7 @@ def under_way(connection: Connection, seq: int, entries: Iterable[ChainEntry], b
 
 
 def settle(connection: Connection, gone: Callable[[str], bool]) -> list[ChainEntry]:
-    """The rows that close the calls of processes which ended; what is closed already is only forgotten."""
+    """Return the rows that close the calls of processes which ended; what is closed already is only forgotten."""
     entries = []
     for row in connection.execute(select(audit_under_way).order_by(audit_under_way.c.seq)).all():
         if not gone(row.owner):
@@ -61,24 +61,23 @@ def _is_closed(connection: Connection, row: Any) -> bool:
 
 
 def _interrupted(connection: Connection, seq: int) -> ChainEntry | None:
-    """The row of a call whose end is not known; None where its beginning was removed, or changed."""
+    """Return the row of a call whose end is not known; None where its beginning was removed, or changed."""
     events = audit_events.c
-    details = connection.scalar(select(events.details).where(events.seq == seq, events.kind == BEGUN))
-    told = _told(details)
-    if told is None:
+    details = _details(connection.scalar(select(events.details).where(events.seq == seq, events.kind == BEGUN)))
+    if details is None:
         log.error("the audit log does not say which call began in its row %d, so that has no row of its own", seq)
         return None
-    known = {name: value for name, value in with_present_names(told["call"]).items() if name in _CALLS}
+    known = {name: value for name, value in with_present_names(details["call"]).items() if name in _CALLS}
     return entry(CALL, {**known, "status": INTERRUPTED, "error_code": INTERRUPTED, "error_message": _SAID})
 
 
-def _told(details: str | None) -> dict[str, Any] | None:
-    """What an event tells of a call that began; None where it was not written by us."""
+def _details(text: str | None) -> dict[str, Any] | None:
+    """Return what an event says of a call that began; None where the gateway did not write it."""
     try:
-        told = json.loads(details or "")
-        call, owner = told["call"], told["owner"]
+        details = json.loads(text or "")
+        call, owner = details["call"], details["owner"]
         good = all(isinstance(text, str) for text in (owner, *(call[name] for name in _PLACE)))
         plain = all(isinstance(value, str | int | float) for value in call.values())
-        return told if good and plain else None
+        return details if good and plain else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -49,11 +49,11 @@ class ChainKey:
         return f"<ChainKey {self.id}>"
 
     def sign(self, text: str) -> str:
-        """The HMAC-SHA256 of `text`, in hexadecimal."""
+        """Return the HMAC-SHA256 of `text`, in hexadecimal."""
         return hmac.digest(self._secret, text.encode(), "sha256").hex()
 
     def sign_ends(self, head: Head, trimmed: Head) -> str:
-        """The proof that the log ends with `head`, and that its rows up to `trimmed` were removed for their age."""
+        """Return the proof that the log ends with `head`, and that rows up to `trimmed` were removed for their age."""
         return self.sign(f"ends\n{head.seq}\n{head.digest}\n{trimmed.seq}\n{trimmed.digest}")
 
 
@@ -82,7 +82,7 @@ class ChainBatch:
 
 
 def entry(kind: str, values: Mapping[str, Any]) -> ChainEntry:
-    """The row of these columns. Times are floats, all else texts and whole numbers.
+    """Return the row of these columns. Times are floats, all else texts and whole numbers.
 
     Raises:
         TypeError, ValueError, OverflowError: something else.
@@ -93,7 +93,7 @@ def entry(kind: str, values: Mapping[str, Any]) -> ChainEntry:
 
 
 def digested(kind: str, values: Mapping[str, Any]) -> tuple[str, int]:
-    """SHA-256 and length of the row's JSON: names sorted, no spaces, times in whole microseconds.
+    """Return SHA-256 and length of the row's JSON: names sorted, no spaces, times in whole microseconds.
 
     Raises:
         TypeError, ValueError, OverflowError: something that no row of ours holds.
@@ -118,20 +118,20 @@ def with_first_names(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def link(previous: str, seq: int, content: str, key: ChainKey | None = None) -> str:
-    """The digest of row `seq`, of which `content` is the digest of its columns; with a key, an HMAC."""
+    """Return the digest of row `seq`, of which `content` is the digest of its columns; with a key, an HMAC."""
     text = f"{previous}\n{seq}\n{content}"
     return sha256(text.encode()).hexdigest() if key is None else key.sign(text)
 
 
 def trim_entry(removed: int, last: Head, now: float) -> ChainEntry:
-    """The event that proves a trim: `removed` rows, the newest of which was `last`."""
+    """Return the event that proves a trim: `removed` rows, the newest of which was `last`."""
     summary = f"{removed} rows were removed for their age or the size of the log, up to number {last.seq}."
     details = json.dumps({"seq": last.seq, "digest": last.digest})
     return entry(TRIMMED, {"at": round(now, 6), "summary": summary, "details": details})
 
 
-def trim_told(values: Mapping[str, Any]) -> Head | None:
-    """The newest row that was removed, by the columns of a `log_trimmed` event; None if they do not say."""
+def trimmed_by(values: Mapping[str, Any]) -> Head | None:
+    """Return the newest row that was removed, by the columns of a `log_trimmed` event; None if they do not say."""
     try:
         told = json.loads(values["details"])
         # Events of the first versions have the number in their sentence only.

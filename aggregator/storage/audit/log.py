@@ -29,7 +29,7 @@ from aggregator.storage.audit.chain import (
     entry,
     link,
     trim_entry,
-    trim_told,
+    trimmed_by,
 )
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.files import identity
@@ -63,7 +63,7 @@ class _FileGone(Exception):
 
 
 class AuditRows:
-    """Adds rows at one end of the log and removes them at the other. With `key`, only its holders can do that."""
+    """The rows of the log: added at one end, removed at the other. With `key`, only its holders can do that."""
 
     def __init__(self, engine: Engine, key: ChainKey | None = None) -> None:
         self._engine = engine
@@ -79,11 +79,11 @@ class AuditRows:
 
     @property
     def is_file(self) -> bool:
-        """Whether all who use this database are on this machine."""
+        """Return whether all processes that use this database are on this machine."""
         return self._engine.path is not None
 
     def fits(self, entries: Iterable[ChainEntry]) -> bool:
-        """Whether the tables have every column of these rows, which may come from another version of the program."""
+        """Return whether the tables have every column of these rows, which another version may have written."""
         calls, events = set(_CALLS), set(_EVENTS)
         return all(one.values.keys() <= (calls if one.kind == CALL else events) for one in entries)
 
@@ -149,7 +149,7 @@ class AuditRows:
         return written
 
     async def damage(self) -> str | None:
-        """What is wrong with the file in the tables that are not read when it is opened; it takes seconds."""
+        """Return what is wrong with the file in the tables that are not read when it is opened; it takes seconds."""
         path = self._engine.path
         if path is None:
             return None
@@ -175,7 +175,7 @@ class AuditRows:
         return head, size
 
     def _end(self, connection: Connection, *, by_rows: bool = False) -> "_End":
-        """Where the log ends, and what has to be written of that first: somebody may have cut rows off behind our back.
+        """Return where the log ends, and what has to be written of that first: rows may have been cut off.
 
         `by_rows`: as the rows say, and not their record.
 
@@ -187,7 +187,7 @@ class AuditRows:
             end = _end_of_rows(connection)
             if state is None:
                 connection.execute(insert(audit_heads).values(name=NAME, **_columns(end)))
-            return end._replace(told=(_told_of_mend(end.head),)) if end.head.seq else end
+            return end._replace(events=(_mend_event(end.head),)) if end.head.seq else end
         key, last = self._key, self._last
         if state.key_id is not None and (key is None or key.id != state.key_id):
             raise StorageError(_OTHER_KEY)
@@ -195,11 +195,11 @@ class AuditRows:
         cut = last is not None and (end.head.seq < last.seq or (end.head.seq == last.seq and end.head != last))
         if state.key_id is not None and key is not None:
             cut = cut or not hmac.compare_digest(str(state.mac), key.sign_ends(end.head, end.trimmed))
-        return end._replace(told=(_told_of_mend(end.head),)) if cut else end
+        return end._replace(events=(_mend_event(end.head),)) if cut else end
 
     def _write(self, connection: Connection, end: "_End", entries: Sequence[ChainEntry]) -> tuple[Head, int]:
         """Add rows behind the end of the log; returns the new one and the size of the log."""
-        entries = (*end.told, *entries)
+        entries = (*end.events, *entries)
         calls, events, head = _placed(end.head, entries, self._key)
         if calls:
             connection.exec_driver_sql(self._insert_call, calls)
@@ -239,7 +239,7 @@ class _End(NamedTuple):
     head: Head
     size: int
     trimmed: Head
-    told: tuple[ChainEntry, ...] = ()
+    events: tuple[ChainEntry, ...] = ()
 
 
 _Rows = list[tuple[Any, ...]]
@@ -256,7 +256,7 @@ def _columns(end: _End) -> dict[str, Any]:
 
 
 def _placed(head: Head, entries: Iterable[ChainEntry], key: ChainKey | None) -> tuple[_Rows, _Rows, Head]:
-    """The rows of both tables in their places behind `head`, and the head after them."""
+    """Return the rows of both tables in their places behind `head`, and the head after them."""
     calls: _Rows = []
     events: _Rows = []
     seq, previous = head
@@ -273,7 +273,7 @@ def _placed(head: Head, entries: Iterable[ChainEntry], key: ChainKey | None) -> 
 
 
 def _state(connection: Connection) -> Row[Any] | None:
-    """The one row of `audit_heads`, locked where a database has locks on rows."""
+    """Return the one row of `audit_heads`, locked where a database has locks on rows."""
     return connection.execute(_THE_STATE).first()
 
 
@@ -281,7 +281,7 @@ _THE_STATE: Final = select(audit_heads).with_for_update()
 
 
 def _end_of_rows(connection: Connection) -> _End:
-    """What the record of the end must have said, where it is lost or wrong; the log goes on from there."""
+    """Return what the record of the end must have said, where it is lost or wrong; the log goes on from there."""
     last, size = Head(0, GENESIS), 0
     for table in (mcp_tool_call_log, audit_events):
         newest = select(table.c.seq, table.c.digest).order_by(table.c.seq.desc()).limit(1)
@@ -290,11 +290,11 @@ def _end_of_rows(connection: Connection) -> _End:
         size += connection.scalar(select(func.coalesce(func.sum(table.c.bytes), 0))) or 0
     trims = select(audit_events.c.summary, audit_events.c.details).where(audit_events.c.kind == TRIMMED)
     newest_trim = connection.execute(trims.order_by(audit_events.c.seq.desc()).limit(1)).mappings().first()
-    told = trim_told(dict(newest_trim)) if newest_trim is not None else None
-    return _End(last, size, told or Head(0, GENESIS))
+    trimmed = trimmed_by(dict(newest_trim)) if newest_trim is not None else None
+    return _End(last, size, trimmed or Head(0, GENESIS))
 
 
-def _told_of_mend(head: Head) -> ChainEntry:
+def _mend_event(head: Head) -> ChainEntry:
     summary = f"The record of the end of the log did not fit; rows behind number {head.seq} may have been cut off."
     return entry(MENDED, {"at": round(time.time(), 6), "summary": summary})
 
@@ -313,7 +313,7 @@ def _holds(connection: Connection, table: Table, head: Head) -> bool:
 
 
 def _oldest(connection: Connection) -> list[Any]:
-    """The first rows of the log, enough for one step."""
+    """Return the first rows of the log, enough for one step."""
     found: list[Any] = []
     for table, at in ((mcp_tool_call_log, mcp_tool_call_log.c.ended), (audit_events, audit_events.c.at)):
         query = select(table.c.seq, table.c.digest, table.c.bytes, at.label("at")).order_by(table.c.seq)

@@ -1,4 +1,4 @@
-"""Looking into the audit log, calls and other events in the order of their numbers; nothing is ever changed."""
+"""Reading the audit log, calls and other events in the order of their numbers; nothing is ever changed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -45,17 +45,17 @@ class LogRow:
 
     @property
     def at(self) -> float:
-        """When it began, in seconds since 1970."""
+        """The time of its beginning, in seconds since 1970."""
         at: float = self.values["started" if self.kind == CALL else "at"]
         return at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFilter:
-    """Which rows; None does not choose. In `tool`, `*` and `?` stand for anything. Times are seconds since 1970.
+    """The choice of rows; None chooses all. In `tool`, `*` and `?` stand for anything. Times are seconds since 1970.
 
-    Where a tool or a status is wanted, only calls have it. That a call begins is told only if `begun` is wanted: the
-    row of the call tells the same.
+    Where a tool or a status is wanted, only calls have it. Events that a call begins are read
+    only if `begun` is set: the row of the call says the same.
     """
 
     agent: str | None = None
@@ -85,13 +85,13 @@ class LogBounds:
 
 
 class AuditReader:
-    """Reads while others write."""
+    """A reader of the log, while others write."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     async def newest(self, wanted: LogFilter, limit: int) -> list[LogRow]:
-        """The last rows, oldest first.
+        """Return the last rows, oldest first.
 
         Raises:
             StorageError: the database cannot be read. So with every method.
@@ -104,18 +104,18 @@ class AuditReader:
         return sorted(found, key=_seq)[-limit:]
 
     async def after(self, seq: int, wanted: LogFilter) -> list[LogRow]:
-        """The next rows after number `seq`, in order; none when there are no more."""
+        """Return the next rows after number `seq`, in order; none when there are no more."""
         async with self._engine.read() as connection:
             return await next_rows(connection, seq, wanted)
 
     async def end(self) -> int:
-        """The number of the newest row."""
+        """Return the number of the newest row."""
         async with self._engine.read() as connection:
             found = await ends(connection)
         return found.head.seq if found is not None else 0
 
     async def head(self) -> Head:
-        """The newest row, as the rows say."""
+        """Return the newest row, as the rows say."""
         last = Head(0, GENESIS)
         async with self._engine.read() as connection:
             for table in (mcp_tool_call_log, audit_events):
@@ -125,7 +125,7 @@ class AuditReader:
         return last
 
     async def find(self, reference: str) -> list[LogRow]:
-        """The rows of a trace, named by its id or the beginning of it; or the row of this number."""
+        """Return the rows of a trace, named by its id or the beginning of it; or the row of this number."""
         calls = mcp_tool_call_log
         async with self._engine.read() as connection:
             if reference.isdecimal() and len(reference) < 16:
@@ -140,7 +140,7 @@ class AuditReader:
             return [_row(calls, row) for row in rows]
 
     async def durations(self, wanted: LogFilter, by: By | None) -> AsyncIterator[list[tuple[str | None, str, float]]]:
-        """Of every call its group, status and duration, page by page."""
+        """Yield the group, status and duration of every call, page by page."""
         calls, last = mcp_tool_call_log, 0
         group = _BY[by] if by is not None else calls.c.status
         query = select(group, calls.c.status, calls.c.duration, calls.c.seq).where(*_conditions(calls, wanted))
@@ -155,14 +155,14 @@ class AuditReader:
 
     @asynccontextmanager
     async def frozen(self) -> AsyncIterator[AsyncConnection]:
-        """The log as it is now, whatever is written meanwhile."""
+        """Give the log as it is now; what is written meanwhile does not show."""
         async with self._engine.read() as connection:
             yield connection
 
 
 @asynccontextmanager
 async def open_reader(url: str) -> AsyncIterator[AuditReader]:
-    """The log in the database behind `url`, which is neither made nor mended nor migrated for it.
+    """Give the log in the database behind `url`, which is neither made nor mended nor migrated for it.
 
     Raises:
         StorageError: there is none.
@@ -199,7 +199,7 @@ def _looked_over(connection: Connection) -> tuple[list[str], bool]:
 
 
 async def ends(connection: AsyncConnection) -> LogBounds | None:
-    """The record of both ends; None where it is lost, or nothing that we wrote."""
+    """Return the record of both ends; None where it is lost, or not written by the gateway."""
     row = (await connection.execute(select(audit_heads))).first()
     if row is None or not isinstance(row.seq, int) or not isinstance(row.trimmed_seq, int):
         return None
@@ -207,7 +207,7 @@ async def ends(connection: AsyncConnection) -> LogBounds | None:
 
 
 async def next_rows(connection: AsyncConnection, seq: int, wanted: LogFilter = ALL) -> list[LogRow]:
-    """A page of rows after number `seq`."""
+    """Return a page of rows after number `seq`."""
     found: list[LogRow] = []
     upto: int | None = None
     for table in _tables(wanted):

@@ -1,7 +1,7 @@
-"""Whether the audit log is whole: every row unchanged, none missing, none added behind the log's back.
+"""The proof that the audit log is whole: every row unchanged, none missing, none added by another program.
 
-Law: whoever can write the database and knows the key, if there is one, can also make a whole new chain; and whoever has
-an older state of the database can put that back. Only what was noted elsewhere shows either.
+Law: a program that can write the database and knows the key, if there is one, can also make a whole new chain; one that
+has an older state of the database can put that back. Only what was noted elsewhere shows either.
 """
 
 import hmac
@@ -17,7 +17,7 @@ from aggregator.storage.audit.chain import (
     Head,
     digested,
     link,
-    trim_told,
+    trimmed_by,
     with_first_names,
 )
 from aggregator.storage.audit.read import AuditReader, LogBounds, LogRow, ends, next_rows
@@ -25,7 +25,7 @@ from aggregator.storage.errors import StorageError
 
 # More than a person reads; the rest is counted.
 FAULTS_AT_MOST: Final = 100
-# No row of ours has such a number; one of somebody else's may.
+# No row of the gateway has such a number; a row that was written by others may.
 _LEAST: Final = -(2**63)
 _NO_KEY: Final = (
     "This log is chained with a key: without it nothing is proven. Run this with the configuration that has it as "
@@ -34,7 +34,7 @@ _NO_KEY: Final = (
 
 
 class ChainFault(NamedTuple):
-    """What is wrong, at which row, or before it, or behind it."""
+    """A fault of the chain, at a row, or before it, or behind it."""
 
     seq: int
     what: str
@@ -42,7 +42,7 @@ class ChainFault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found. `trimmed` is the newest row that was removed for its age or the size of the log.
+    """The result of a verification. `trimmed` is the newest row that was removed for its age or the size of the log.
 
     `keyed_from` is the first row that only a holder of the key can have made. `anchors_found` are rows noted elsewhere
     that are there; those of `anchors_removed` can no longer be.
@@ -59,7 +59,7 @@ class Verdict:
 
 
 class Verifier:
-    """Sees every row once, in order, and says at the end what is wrong."""
+    """The comparison of every row with the one before it: call `see` with each, in order, and `end` for the verdict."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Verifier:
     ) -> None:
         self._record = record
         self._trimmed = Head(0, GENESIS) if record is None else record.trimmed
-        self._trim_told: Head | None = None
+        self._trimmed_by_event: Head | None = None
         self._last = self._trimmed
         self._last_changed = False
         self._expected = expected
@@ -86,7 +86,7 @@ class Verifier:
         self._fault_count = 0
 
     def see(self, row: LogRow) -> None:
-        """Hold a row against the one before it."""
+        """Compare a row with the one before it."""
         self._rows += 1
         last = self._last
         if row.seq <= last.seq:
@@ -103,13 +103,13 @@ class Verifier:
             before = "the record of what was removed" if last.seq == self._trimmed.seq else f"row {last.seq}"
             self._fault(row.seq, f"It does not follow {before}: one of the two was replaced.")
         if row.kind == TRIMMED:
-            self._trim_told = trim_told(row.values)
+            self._trimmed_by_event = trimmed_by(row.values)
         self._met = self._met or row.digest == self._expected
         self._hold_against_anchors(Head(row.seq, row.digest))
         self._last, self._last_changed = Head(row.seq, row.digest), changed
 
     def end(self) -> Verdict:
-        """What was found, once every row was seen."""
+        """Return what was found, once every row was seen."""
         record, last = self._record, self._last
         if record is None:
             self._fault(last.seq, "The record of where the log ends is missing: rows may be missing behind this one.")
@@ -121,7 +121,7 @@ class Verifier:
             self._fault(
                 last.seq, "It is not the row that the log ended with: it or the record of the end was replaced."
             )
-        if record is not None and record.trimmed != (self._trim_told or Head(0, GENESIS)):
+        if record is not None and record.trimmed != (self._trimmed_by_event or Head(0, GENESIS)):
             self._fault(
                 record.trimmed.seq,
                 "No event of the log says that the rows up to this one were removed for their age: they were cut off.",
@@ -174,7 +174,7 @@ class Verifier:
                 self._fault(row.seq, "It is not the row that an anchor notes: the log was made anew.")
 
     def _end_of_anchors(self) -> int:
-        """How many anchors are of rows that were removed."""
+        """Return how many anchors are of rows that were removed."""
         cut = [seq for seq in self._anchors if seq > self._last.seq]
         for seq in sorted(cut):
             self._fault(seq, "An anchor notes this row: the log was cut, or an older state of it was put back.")

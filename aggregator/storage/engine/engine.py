@@ -1,11 +1,11 @@
-"""Transactions on the one database, whatever it is. Writers of this process queue here, so that none polls a lock."""
+"""Transactions on the one database, of either kind. Writers of this process queue here, so that none polls a lock."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection, insert, make_url, select, update
 from sqlalchemy import Engine as SyncEngine
@@ -19,26 +19,40 @@ from aggregator.storage.errors import StorageBusy, StorageError
 from aggregator.storage.tables import changes
 
 T = TypeVar("T")
-# What `version` returns: equal as long as nobody changed the subject. The first half is the file's own identity.
+# What `version` returns: equal as long as the subject was not changed. The first half is the file's own identity.
 Version = tuple[int, int]
 
 
-class Engine:
-    """Reads and writes; `path` is the file, or None when the database is not a file."""
+class RemakeFile(Protocol):
+    """A function that makes a deleted file anew, or prepares the one that took its place."""
 
-    def __init__(self, url: str, path: Path | None) -> None:
+    async def __call__(self) -> None: ...
+
+
+class OnFileReplaced(Protocol):
+    """A function that is called when the file of the database is another one."""
+
+    def __call__(self) -> None: ...
+
+
+class Engine:
+    """The transactions of one database; `path` is the file, or None when the database is not a file.
+
+    Without `remake`, a file that was deleted stays so.
+    """
+
+    def __init__(self, url: str, path: Path | None, remake: RemakeFile | None = None) -> None:
         self.path = path
         self._engine = _made(url, path)
         self._writing = self._engine.execution_options(**sqlite.WRITING)
         self._apart: SyncEngine | None = None
-        # Its own: however much is done in other threads, what is to be written has one.
+        # A thread of its own: writing waits for no other work in threads.
         self._thread = ThreadPoolExecutor(1, "database")
         self._turn = asyncio.Lock()
         self._renewing = asyncio.Lock()
         self._file = identity(path) if path else 0
-        # Makes a file that is another than before ready, or a new one; and who is told that it is another.
-        self.make: Callable[[], Awaitable[None]] | None = None
-        self.made_anew: Callable[[], None] = _nobody_hears
+        self._remake = remake
+        self._on_file_replaced: list[OnFileReplaced] = []
 
     def __repr__(self) -> str:
         return f"<Engine on {self.path or self._engine.dialect.name}>"
@@ -48,6 +62,11 @@ class Engine:
         """The engine below, for opening and migrating."""
         return self._engine
 
+    def on_file_replaced(self, listener: OnFileReplaced) -> None:
+        """Call `listener` each time the file is another one from now on; a second time changes nothing."""
+        if listener not in self._on_file_replaced:
+            self._on_file_replaced.append(listener)
+
     async def close(self) -> None:
         """End every connection."""
         await self._dispose()
@@ -55,7 +74,7 @@ class Engine:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
-        """A consistent view, which waits for no writer.
+        """Give a consistent view, which waits for no writer.
 
         Raises:
             StorageError: the database cannot do it.
@@ -65,7 +84,7 @@ class Engine:
 
     @asynccontextmanager
     async def write(self, *subjects: str) -> AsyncIterator[AsyncConnection]:
-        """One transaction that writes, whole or not at all; whoever watches one of `subjects` notices.
+        """Give one transaction that writes, whole or not at all; processes that watch one of `subjects` notice.
 
         Raises:
             StorageError: the database cannot do it; nothing was written.
@@ -97,11 +116,11 @@ class Engine:
             except asyncio.CancelledError:
                 await asyncio.wait([running])
                 if not running.cancelled():
-                    running.exception()  # nobody is left whom it concerns
+                    running.exception()  # read, or asyncio would log it
                 raise
 
     async def version(self, subject: str) -> Version:
-        """A value that differs as soon as any process has changed the subject: one look-up by key.
+        """Return a value that differs as soon as any process has changed the subject: one look-up by key.
 
         Raises:
             StorageError: the database cannot be read.
@@ -124,9 +143,10 @@ class Engine:
             if await asyncio.to_thread(identity, path) == self._file:
                 return
             # As long as we have the old one open, the new one has another identity.
-            if self.make is not None:
-                await self.make()
-                self.made_anew()
+            if self._remake is not None:
+                await self._remake()
+                for listener in self._on_file_replaced:
+                    listener()
             file = await asyncio.to_thread(identity, path)
             await self._dispose()
             if not file:
@@ -162,14 +182,10 @@ class Engine:
             raise fault from error
 
     def fault(self, error: BaseException) -> StorageError | None:
-        """What an operator is told, where it is the database's fault."""
+        """Return what an operator is told, where it is the database's fault."""
         if self.path is None:
             return postgres.translated(error, self._engine.url)
         return sqlite.translated(error, self.path) if isinstance(error, DBAPIError) else None
-
-
-def _nobody_hears() -> None:
-    """Nobody wants to know."""
 
 
 def _transaction(engine: SyncEngine, work: Callable[[Connection], T]) -> T:

@@ -63,7 +63,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def unwritable(path: Path) -> str:
-    """What to tell an operator whose file or folder is read-only."""
+    """Return what to tell an operator whose file or folder is read-only."""
     return (
         f"The database {path} cannot be written. Make the file and its folder writable for the user who runs "
         "aggregator, or name another file with `storage`."
@@ -71,12 +71,12 @@ def unwritable(path: Path) -> str:
 
 
 def lost(path: Path) -> str:
-    """What to tell an operator whose file is not there any more."""
+    """Return what to tell an operator whose file is not there any more."""
     return f"The database {path} cannot be opened; is it still there?"
 
 
 def is_empty(path: Path) -> bool:
-    """Whether nothing was ever written to the file."""
+    """Return whether nothing was ever written to the file."""
     return path.stat().st_size == 0
 
 
@@ -99,13 +99,13 @@ def set_aside(path: Path) -> Path:
 
 
 def set_aside_before(path: Path) -> tuple[Path, ...]:
-    """The damaged files that still lie beside this one, oldest first."""
+    """Return the damaged files that still lie beside this one, oldest first."""
     found = (one for one in path.parent.iterdir() if one.name.startswith(path.name + _ASIDE))
     return tuple(sorted(one for one in found if not one.name.endswith(_PARTS[1:])))
 
 
 def identity(path: Path) -> int:
-    """A number that changes when another file takes this one's place; 0 while there is none."""
+    """Return a number that changes when another file takes this one's place; 0 while there is none."""
     try:
         return path.stat().st_ino
     except OSError:

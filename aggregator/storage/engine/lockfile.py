@@ -58,7 +58,7 @@ def hold(path: Path) -> int:
 
 
 def is_held(path: Path) -> bool | None:
-    """Whether a process holds the lock of this file; None where there is no file."""
+    """Return whether a process holds the lock of this file; None where there is no file."""
     try:
         descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
     except FileNotFoundError:

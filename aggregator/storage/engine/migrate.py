@@ -1,4 +1,4 @@
-"""Brings the schema up to date. Alembic is heavy: this is loaded only when a file's stamp is not the newest."""
+"""Migrations of the schema. Alembic is heavy: this is loaded only when a file's stamp is not the newest."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from aggregator.storage.errors import StorageTooNew
 
 FOLDER: Final = Path(__file__).parents[1] / "migrations"
 
-# It tells every step to whoever listens.
+# Alembic logs every step.
 logging.getLogger("alembic").setLevel(logging.WARNING)
 
 

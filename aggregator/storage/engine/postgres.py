@@ -1,4 +1,4 @@
-"""Everything that is PostgreSQL's own: how to connect, and what its errors mean to an operator.
+"""PostgreSQL: how to connect, and what its errors mean to an operator.
 
 Rule: the driver is an extra and may be missing, so that nothing here imports it.
 """
@@ -26,7 +26,7 @@ _LOCKED: Final = ("55P03", "40")
 
 
 def connect_options(url: URL) -> dict[str, Any]:
-    """What the driver is told besides the URL.
+    """Return what the driver is told besides the URL.
 
     Raises:
         StorageError: the URL tells it something that it does not know.
@@ -42,7 +42,7 @@ def connect_options(url: URL) -> dict[str, Any]:
 
 
 def translated(error: BaseException, url: URL) -> StorageError | None:
-    """What an operator is told, without the password; None when it is no fault of the server's."""
+    """Return what an operator is told, without the password; None when it is no fault of the server's."""
     where = f"{url.host or 'this machine'}:{url.port or 5432}"
     cause = error.orig if isinstance(error, DBAPIError) else error
     state = str(getattr(cause, "sqlstate", None) or "")
@@ -63,5 +63,5 @@ def translated(error: BaseException, url: URL) -> StorageError | None:
 
 
 def _broken(error: BaseException) -> bool:
-    """Whether the connection ended in the middle."""
+    """Return whether the connection ended in the middle."""
     return isinstance(error, DBAPIError) and error.connection_invalidated

@@ -1,4 +1,4 @@
-"""Everything that is SQLite's own: how connections are set up, and what its error codes mean to an operator.
+"""SQLite: how connections are set up, and what its error codes mean to an operator.
 
 Rule: SQL that only SQLite understands stands in this file and in no other.
 """
@@ -43,7 +43,7 @@ class _Connection(sqlite3.Connection):
 
 
 def sqlite_engine(path: Path) -> AsyncEngine:
-    """An engine on the file, which must be there, whose transactions are ours to begin."""
+    """Return an engine on the file, which must be there, whose transactions are ours to begin."""
     engine = create_async_engine(
         _url("sqlite+aiosqlite", path),
         hide_parameters=True,
@@ -177,7 +177,7 @@ _FAULTS: Final[tuple[tuple[tuple[str, ...], type[StorageError], Callable[[Path],
 
 
 def translated(error: DBAPIError, path: Path) -> StorageError | None:
-    """What an operator is told; None when it is no fault of the file's."""
+    """Return what an operator is told; None when it is no fault of the file's."""
     cause: BaseException | None = error.orig
     while cause is not None and not isinstance(cause, sqlite3.Error):
         cause = cause.__cause__

@@ -1,1 +1,1 @@
-"""How the schema came to be, step by step (Alembic)."""
+"""The steps of the schema, from the first to the newest (Alembic)."""

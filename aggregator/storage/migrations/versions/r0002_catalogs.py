@@ -1,4 +1,4 @@
-"""What the servers had when they were last connected, and every definition of a tool that was ever seen."""
+"""The catalogs of servers as they were last connected, and every definition of a tool that was ever seen."""
 
 import sqlalchemy as sa
 from alembic import op
