@@ -18,11 +18,11 @@ from aggregator.domain.call_record import AuditEvent, EventKind
 from aggregator.gateway.call_log import CallLog
 from aggregator.redaction.redactor import Redactor
 from aggregator.telemetry.metrics import Metrics
+from aggregator.telemetry.snapshot import TakeSnapshot
 from aggregator.telemetry.spans import Spans, open_spans
 
 if TYPE_CHECKING:
     from aggregator.storage.audit.log import AuditRows
-    from aggregator.telemetry.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +42,6 @@ class WaitForStart(Protocol):
     """The wait until the start of the program is over, which is more urgent than writing rows."""
 
     def __call__(self) -> Coroutine[Any, Any, None]: ...
-
-
-class TakeSnapshot(Protocol):
-    """The measurements for one scrape of the metrics."""
-
-    def __call__(self) -> "Snapshot": ...
 
 
 class CallTelemetry:

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any, Final, Protocol, cast
 
@@ -23,7 +23,7 @@ from aggregator.frontends.web.metrics_page import METRICS_PATH, MetricsPage, Met
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.frontends.web.sessions import Sessions
 from aggregator.frontends.web.sse import SseFrontend
-from aggregator.frontends.web.status_pages import ALIVE_PATH, READY_PATH, StatusPages
+from aggregator.frontends.web.status_pages import ALIVE_PATH, READY_PATH, StatusPages, StatusReport
 from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
 from aggregator.gateway.access import Access
 from aggregator.gateway.dispatcher import Dispatcher
@@ -47,13 +47,6 @@ class ServeRequest(Protocol):
     """An ASGI application for requests of an authenticated principal."""
 
     async def __call__(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None: ...
-
-
-class StatusReport(Protocol):
-    """The status of the program."""
-
-    def __call__(self) -> tuple[bool, Mapping[str, Any]]:
-        """Return whether the program is ready, and the details."""
 
 
 class WebServer:
