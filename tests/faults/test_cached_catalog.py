@@ -284,7 +284,7 @@ async def test_another_configuration_has_nothing_yet(
     same = gated.config(prefix="store", timeout=1, description="x", trusted=True)
     async with running(gated, same) as harness:
         assert await listed(harness) == ["store.echo", "store.hang"]
-    monkeypatch.setattr(Supervisor, "recall", lambda _, known: recalled.append(known))
+    monkeypatch.setattr(Supervisor, "restore", lambda _, known: recalled.append(known))
     async with running(gated, gated.config(**other)) as harness:
         await until(lambda: recalled, "the database has been looked at")
         assert recalled == [{}]

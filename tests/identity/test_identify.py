@@ -38,7 +38,7 @@ def known(
     frontend: FrontendName = "http",
     **more: Any,
 ) -> RequestFacts:
-    """What a door knows of a request; `mark` is a header that it has."""
+    """What a frontend knows of a request; `mark` is a header that it has."""
     return RequestFacts(frontend, source=source_of(peer, host, "1.1", [(mark, b"x")]), **more)
 
 
