@@ -1,6 +1,16 @@
 """One MCP server in front of many.
 
 In a Python program: `async with aggregator.open_gateway("aggregator.json") as gateway: ...` (docs/python.md).
+
+Terms (docs/glossary.md has all of them):
+  host: a program that connects here as an MCP client
+  agent: the identity that the policy decides about
+  upstream: an MCP server that is connected from here, and supervised
+  frontend: what accepts hosts, over stdio, Streamable HTTP, SSE or `/v1`
+  layer: a row of packages in `LAYERS`; imports go down only
+
+Entry point: `open_gateway` for Python programs, `cli.main` for the command line.
+Must not import: anything, so that `import aggregator` loads nothing; tests/test_layers.py holds that.
 """
 
 __version__ = "0.1.0"

@@ -57,7 +57,7 @@ METAPHORS: Final = re.compile(
 # The `__init__` of a package is its page: what it is for, its terms, where to begin, and what it must not import.
 PAGE_LINES: Final = range(10, 21)
 PAGE_PARTS: Final = {
-    "no line `Terms:`": re.compile(r"^Terms:", re.MULTILINE),
+    "no line `Terms:`": re.compile(r"^Terms\b.*:$", re.MULTILINE),
     "no line `Entry point: ...`": re.compile(r"^Entry points?: ", re.MULTILINE),
     "no line `Must not import: ...` that names the test": re.compile(
         r"^Must not import: (?:.+\n)*?.*tests/test_\w+\.py", re.MULTILINE
@@ -115,7 +115,7 @@ def page_problems(doc: str) -> Iterator[str]:
     for problem, pattern in PAGE_PARTS.items():
         if not pattern.search(doc):
             yield problem
-    terms = re.search(r"^Terms:\n((?:[ \t]+.+\n?)*)", doc, re.MULTILINE)
+    terms = re.search(r"^Terms\b.*:\n((?:[ \t]+.+\n?)*)", doc, re.MULTILINE)
     if terms:
         count = len(re.findall(r"^ {2,4}\S[^:]*: ", terms[1], re.MULTILINE))
         if count not in TERMS:
