@@ -1,1 +1,1 @@
-"""What the aggregator costs, measured beside the same servers without it. Run `python -m benchmarks`."""
+"""Benchmarks of the aggregator, beside direct calls of the upstream servers. Run `python -m benchmarks`."""

@@ -30,7 +30,7 @@ Tool = tuple[str, str]
 
 @dataclass(slots=True)
 class Seen:
-    """What one door showed."""
+    """The tools and answers seen through one frontend."""
 
     first: str = ""
     complete: float = 0.0
@@ -205,7 +205,7 @@ def _different(originals: Mapping[Tool, Any], seen: Seen, notes: Mapping[Tool, s
 
 
 def _notes(log: Path) -> dict[Tool, str]:
-    """What the aggregator said about single tools, by tool."""
+    """Return the log messages about single tools, by tool."""
     notes: dict[Tool, str] = {}
     for line in log.read_text().splitlines():
         found = re.search(r"(\S+): tool '([^']*)' (?:is|was) (.*)", line)

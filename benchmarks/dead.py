@@ -1,4 +1,4 @@
-"""A hundred upstreams of which sixty are dead, beside the forty living ones alone: start, idle, and the living's calls.
+"""Start, idle and calls with a hundred upstreams of which sixty are dead, beside the forty living ones alone.
 
 Linux only (`/proc`).
 """
@@ -54,7 +54,7 @@ def measure(folder: Path, rounds: int, seconds: float) -> Iterator[Table]:
 
 @contextmanager
 def dead_servers() -> Iterator[dict[str, Any]]:
-    """Twelve each: nobody listens, no such command, a connection that is never answered, a crash loop, and 401."""
+    """Return twelve servers of each fault: refused connection, no such command, no answer, crash loop, and 401."""
     with _silent() as silent, _closed() as locked:
         kinds: list[Mapping[str, Any]] = [
             {"type": "http", "url": f"http://127.0.0.1:{free_port()}/mcp"},
@@ -84,7 +84,7 @@ class _Locked(BaseHTTPRequestHandler):
     do_GET = do_POST
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads it."""
+        """Drop the log line."""
 
 
 @contextmanager

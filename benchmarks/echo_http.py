@@ -1,4 +1,4 @@
-"""The same server over Streamable HTTP: plain ASGI under uvicorn, JSON answers, a session as the eras have it.
+"""The echo server over Streamable HTTP: plain ASGI under uvicorn, JSON answers, a session as the eras have it.
 
 Run as `python -m benchmarks.echo_http PORT`.
 """

@@ -1,4 +1,4 @@
-"""An upstream that answers at once and a host without a socket: what is between them is all the aggregator's own."""
+"""A fake upstream that answers at once, and a host without a socket: all work between them is the aggregator's."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -36,7 +36,7 @@ _CALLED: Final = encode(RESULT)
 
 
 def fake_stdio_upstreams() -> None:
-    """From now on every stdio upstream of this process is played: no program is started."""
+    """Replace the stdio transport of this process by a fake one: no program is started."""
     assert isinstance(TRANSPORTS, dict)
     TRANSPORTS["stdio"] = "benchmarks.fakes:open_fake_upstream"
 
@@ -45,7 +45,7 @@ def fake_stdio_upstreams() -> None:
 async def open_fake_upstream(
     server: ServerConfig, inbound: InboundHandlers, reaper: Reaper
 ) -> AsyncIterator[Connection]:
-    """A connection on which what is sent and what is heard are bytes, as on a pipe."""
+    """Open a connection that carries bytes in both directions, as a pipe does."""
     loop = asyncio.get_running_loop()
 
     def hear(data: bytes) -> None:
@@ -69,7 +69,7 @@ async def open_fake_upstream(
 
 
 class FakeHost:
-    """Posts to an ASGI application: `open` once, then `call` as often as need be."""
+    """A host that posts to an ASGI application: `open` once, then `call` repeatedly."""
 
     def __init__(self, app: App, era: Era, key: str) -> None:
         self._app = app
@@ -79,7 +79,7 @@ class FakeHost:
         self._body = b""
 
     async def open(self) -> None:
-        """Shake hands, where the era does."""
+        """Do the handshake, where the era has one."""
         session = None
         if self._era == "legacy":
             self._prepare("initialize", INITIALIZE, None)

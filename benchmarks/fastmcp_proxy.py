@@ -12,7 +12,7 @@ from fastmcp.server import create_proxy  # type: ignore[import-not-found, unused
 
 
 def main(config: str, frontend: str) -> None:
-    """Serve every server of the configuration at one door."""
+    """Serve every server of the configuration at one endpoint."""
     gateway = FastMCP("benchmark")
     for name, server in json.loads(Path(config).read_text())["mcpServers"].items():
         gateway.mount(create_proxy({"mcpServers": {name: server}}), namespace=name)

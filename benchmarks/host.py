@@ -13,13 +13,13 @@ from benchmarks.messages import INITIALIZE, INITIALIZED, headers, request
 
 
 class Host(Protocol):
-    """Asks, and gets the whole response: `result` or `error` in it."""
+    """Send a request and return the whole response, with `result` or `error`."""
 
     def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]: ...
 
 
 class StdioHost:
-    """Starts a server and speaks to it over its pipes; `initialize` is left to the caller."""
+    """A host that starts a server and uses its pipes; the user of the class sends `initialize`."""
 
     def __init__(self, command: Sequence[str], stderr: IO[bytes] | None = None) -> None:
         self.process = subprocess.Popen(

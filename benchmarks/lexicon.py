@@ -166,7 +166,7 @@ def _beside(
 
 
 def _likeness(senses: Mapping[str, Sense], known: Mapping[str, tuple[str, ...]]) -> dict[str, dict[str, float]]:
-    """How much the definitions of a word have in common with those of the words of a line: by stem and mark, the mean
+    """Return the similarity of the definitions of a word and of the words of a line: by stem and mark, the mean
     of the best two of the line's words."""
     rows, columns = _vectors(senses)
     best: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -205,7 +205,7 @@ def _vectors(senses: Mapping[str, Sense]) -> tuple[dict[str, Vector], list[dict[
 
 
 def _text(sense: Sense, senses: Mapping[str, Sense]) -> dict[str, float]:
-    """How often each stem is in a sense's words, its definition and its neighbours."""
+    """Return how often each stem is in a sense's words, its definition and its neighbours."""
     text: dict[str, float] = defaultdict(float)
 
     def read(words: str, times: float) -> None:

@@ -22,7 +22,7 @@ MARK = "the text that has to come back"
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What to call, and where: an address, or a command to speak to."""
+    """The tool to call and the target: an address, or a command."""
 
     era: Era
     tool: str
@@ -114,7 +114,7 @@ def _length(head: bytes) -> int | None:
 
 
 class HttpLoad:
-    """As many connections as calls in flight, in one session."""
+    """An HTTP load with as many connections as calls in flight, in one session."""
 
     def __init__(self, spec: Spec) -> None:
         assert spec.url is not None

@@ -1,4 +1,4 @@
-"""What a host says, in both eras: the same call with a handshake before it, or with 2026-07-28's envelope in it."""
+"""The messages of a host in both eras: a call after a handshake, or with the envelope of 2026-07-28."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Sink(BaseHTTPRequestHandler):
-    """Says yes to everything."""
+    """An HTTP handler that accepts every request."""
 
     protocol_version = "HTTP/1.1"
 
@@ -17,7 +17,7 @@ class Sink(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads it."""
+        """Drop the log line."""
 
 
 if __name__ == "__main__":

@@ -34,11 +34,11 @@ _CALLER: Final = 7
 _T = TypeVar("_T")
 Asked = tuple[ToolRecord, tuple[Tightening, ...]]
 Measured = Mapping[str, float]
-"""What each step costs, in microseconds."""
+"""The cost of each step, in microseconds."""
 
 
 def measure(folder: Path, rounds: int, seconds: float) -> Iterator[Table]:
-    """The steps one by one in this process, then whole calls through the HTTP door."""
+    """Measure the steps one by one in this process, then whole calls through the HTTP frontend."""
     yield _steps(folder, rounds)
     yield from _calls(folder, rounds, seconds)
 
@@ -156,7 +156,7 @@ class _Bench:
 
 
 def _now(work: Coroutine[Any, Any, _T]) -> _T:
-    """What work that waits for nothing returns."""
+    """Run a coroutine that never waits, and return its result."""
     try:
         work.send(None)
     except StopIteration as done:
@@ -166,7 +166,7 @@ def _now(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def _cost(step: Callable[[Any], object], asked: Sequence[Any]) -> float:
-    """What one step takes, in microseconds of this process alone."""
+    """Return the processor time of one step, in microseconds."""
     began = time.process_time()
     for one in asked:
         step(one)

@@ -1,4 +1,4 @@
-"""What is made of every call, as the benchmarks vary it."""
+"""The recording of calls (audit, metrics, tracing), as the benchmarks vary it."""
 
 import sys
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ SENT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """`audit` is how durable its rows are, None without any; metrics and tracing are on or off."""
+    """A variant of recording. `audit` is the durability of rows, None without rows."""
 
     name: str
     audit: str | None = None
@@ -40,7 +40,7 @@ OFF: Final = Recording("off")
 
 @contextmanager
 def receiver() -> Iterator[str]:
-    """Takes spans and forgets them."""
+    """Run a receiver that discards spans."""
     port = free_port()
     with started([sys.executable, "-m", "benchmarks.otlp_sink", str(port)], port):
         yield f"http://127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""What is measured, as a table of Markdown."""
+"""A Markdown table of measurements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

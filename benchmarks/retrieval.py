@@ -1,4 +1,4 @@
-"""How well tools are found: the search beside full text search in SQLite and plain BM25, and what it costs.
+"""Quality and cost of the search, beside full text search in SQLite and plain BM25.
 
 The file of questions is JSON: `{"tools": {name: description}, "queries": [{"query": text, "tool": name}]}`.
 """

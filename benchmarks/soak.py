@@ -1,4 +1,4 @@
-"""Minutes of a storm: the harness of `tests/chaos`, which the tests run for some seconds, and what it leaves behind."""
+"""A chaos run of minutes with the harness of `tests/chaos`, and the resources that are still in use afterwards."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ _MIB: Final = 2**20
 
 
 def measure(folder: Path, minutes: float, seed: int) -> Iterator[Table]:
-    """What was done, what came of it, and what there was at the end beside the start."""
+    """Run the chaos run; report the calls, their outcomes, and the growth of resources."""
     # What goes wrong here is meant to.
     logging.basicConfig(level=logging.CRITICAL)
     until = time.monotonic() + minutes * 60

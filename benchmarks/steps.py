@@ -1,4 +1,4 @@
-"""What a call costs of the aggregator's own: processor time from the message to the answer, no socket and no program.
+"""The aggregator's own cost of a call: processor time from message to answer, without sockets and programs.
 
 Each way is a process of its own, and they take turns; so does another checkout, if there is one to compare with.
 """
@@ -171,7 +171,7 @@ async def _paths(app: App, web: WebServer, key: str) -> Mapping[str, Call]:
 
 
 def _gateway(app: App, era: Era) -> Call:
-    link, variant = app.upstreams["echo"], _BackChannel()
+    upstream, variant = app.upstreams["echo"], _BackChannel()
     params: dict[str, Any] = {**CALL, "_meta": ENVELOPE} if era == "modern" else dict(CALL)
     version, session = (MODERN, None) if era == "modern" else (LEGACY, "one")
     host = Host("http", "canonical", Principal("shop"), version, session=session)
@@ -180,11 +180,11 @@ def _gateway(app: App, era: Era) -> Call:
         return dict(RESULT)
 
     async def call() -> None:
-        link.call = answered  # type: ignore[method-assign, assignment]
+        upstream.call = answered  # type: ignore[method-assign, assignment]
         try:
             answer = await app.gateway.answer(host, "tools/call", params, variant)
         finally:
-            del link.call
+            del upstream.call
         assert "isError" not in answer, answer
 
     return call
@@ -213,7 +213,7 @@ async def _settled(app: App) -> None:
 
 
 class _BackChannel:
-    """The way back of a call that nothing is said on."""
+    """A back channel of a call that sends nothing."""
 
     request_id = 1
 

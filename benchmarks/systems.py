@@ -37,7 +37,7 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """Where other gateways are installed, if they are to be measured too."""
+    """The installed places of other gateways, where they are measured too."""
 
     fastmcp: str | None = None
     lazy_mcp: str | None = None
@@ -62,7 +62,7 @@ def write_config(folder: Path, servers: Mapping[str, Any], **more: Any) -> Path:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on now."""
+    """Return a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -136,7 +136,7 @@ def lazy_mcp_over_stdio(program: str, folder: Path) -> list[str]:
 
 @contextmanager
 def lazy_mcp_over_http(program: str, folder: Path) -> Iterator[str]:
-    """lazy-mcp's own HTTP door over the stdio upstream."""
+    """Run the HTTP endpoint of lazy-mcp before the stdio upstream."""
     port = free_port()
     command = [*lazy_mcp_over_stdio(program, folder), "--transport", "http", "--port", str(port)]
     with started(command, port):

@@ -1,4 +1,4 @@
-"""What the tools of real servers cost a model at each level of detail, and how near the estimate of tokens is."""
+"""The token cost of real servers' tools at each level of detail, and the error of the token estimate."""
 
 import importlib
 import json
@@ -90,7 +90,7 @@ def measure(folder: Path) -> str:
 
 
 def _task(tools: Sequence[ToolRecord], listed: Sequence[str], count: Count) -> str:
-    """What a host pays that is shown everything, and what one pays that looks for each tool: search, read, call."""
+    """Return the token cost of a host that is listed every tool, and of one that searches, reads and calls."""
     index = SearchIndex.of((server, server, tuple(found)) for server, found in groupby(tools, lambda tool: tool.server))
     tools_of_ours = load_meta_tools()
     meta = [render(tools_of_ours[name].record, "canonical").decode() for name in META_TOOLS]

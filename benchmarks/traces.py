@@ -1,4 +1,4 @@
-"""What it costs that every call leaves a trace: whole calls through the HTTP door. `steps` has their parts."""
+"""The cost of recording every call: whole calls through the HTTP frontend. `steps` has their parts."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What every test is given: a log as it was before, and folders for data and configuration that are nobody's own."""
+"""Fixtures of every test: the loggers restored afterwards, and empty folders for data and configuration."""
 
 import logging
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ def _log_as_it_was() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _data_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The programs that tests start keep their database here, unless they are told where, and have no configuration."""
+    """Give the programs that tests start an empty data folder, and no configuration of the user."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))

@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 # What the copy may take longer than without a fault, before it counts as hanging: a factor, and seconds.
 _SLOWER: Final = 3
 _LONGER: Final = 60
-# Text for a reader of logs or of a debugger: an edit there hurts nobody that a test stands for.
+# Text for a reader of logs or of a debugger: no test covers an edit there.
 _FOR_READERS: Final = frozenset({"__repr__", "__str__"})
 _LOGGING: Final = frozenset({"log", "logger", "logging"})
 
@@ -99,7 +99,7 @@ def _one_line(text: str) -> str:
 
 
 class _Sites(ast.NodeVisitor):
-    """Collects the edits that a file offers."""
+    """A visitor that collects the edits which a file offers."""
 
     def __init__(self, path: str, text: str) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""Rooms, and desks for what needs no door."""
+"""Fixtures that open a harness with policies and keys, and configurations for a harness without frontends."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ MakeConfig = Callable[..., Config]
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are looked at twenty times a second, and what is not there is said at once: that has a test of its own."""
+    """Look at files twenty times a second, and refuse without delay: the even timing has a test of its own."""
     monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.05)
     monkeypatch.setattr("aggregator.app.policy_reload.STILL", 0.01)
     monkeypatch.setattr("aggregator.gateway.constant_time.EVEN", 0.0)
@@ -25,7 +25,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def open_harness(tmp_path: Path) -> Iterator[OpenHarness]:
-    """Opens a room for one test, in a background of its own."""
+    """Open a harness for one test, in a background loop of its own."""
     with BackgroundLoop() as running:
 
         def opened(
@@ -38,7 +38,7 @@ def open_harness(tmp_path: Path) -> Iterator[OpenHarness]:
 
 @pytest.fixture
 def config(tmp_path: Path) -> MakeConfig:
-    """A configuration for a desk: servers by name, with fields of their own."""
+    """A configuration for a `GatewayHarness`: servers by name, with fields of their own."""
 
     def made(*names: str, **fields: Any) -> Config:
         return make_config(tmp_path, {name: {"command": "played", **fields} for name in names}, startup_wait=0.1)
@@ -48,5 +48,5 @@ def config(tmp_path: Path) -> MakeConfig:
 
 @pytest.fixture
 def storage(tmp_path: Path) -> str:
-    """A database that is not there yet."""
+    """The URL of a database that does not exist yet."""
     return f"sqlite+aiosqlite:///{tmp_path}/kept.db"

@@ -1,6 +1,6 @@
-"""The whole gateway of one configuration, with upstreams played behind real links: no process, no socket.
+"""The whole gateway of one configuration with fake upstreams: no process, no socket.
 
-What is played: the wire between a link and its server. What an upstream answers is a coroutine of the test's own.
+The fake is the connection between an upstream and its server; a coroutine of the test gives its answers.
 """
 
 import asyncio
@@ -24,7 +24,8 @@ from aggregator.upstream.lifecycle.states import StateAndReason
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.codec import encode
-from aggregator.wire.peer import NoBackChannel, OnProgress
+from aggregator.wire.peer import OnProgress
+from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.toolbox import Json, text_result
 from tests.policy.build import book
 
@@ -42,12 +43,12 @@ def tool(name: str, properties: Json | None = None, **more: Any) -> Json:
 
 
 async def default_answer(params: Json) -> Json:
-    """What an upstream answers by default."""
+    """Answer as an upstream does by default."""
     return text_result(f"did {params['name']}")
 
 
 class FakeUpstream:
-    """One upstream: what reached it, and how it answers."""
+    """A fake connection to one server. `calls` are the params that reached it, `answer` makes the result."""
 
     def __init__(self, server: str, log: list[tuple[str, str]], answer: Answer = default_answer) -> None:
         self.answer = answer
@@ -68,34 +69,14 @@ class FakeUpstream:
         return await self.answer(params)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Nobody listens."""
+        """Drop the notification."""
 
     def speak(self, version: str) -> None:
-        """Nothing depends on it."""
-
-
-class FakeBackChannel:
-    """The way back of one call; `person` answers what is asked, and nobody is there without one."""
-
-    request_id = 1
-
-    def __init__(self, person: Callable[[Json], Awaitable[Json]] | None = None) -> None:
-        self._person = person
-        self.asked: list[Json] = []
-
-    def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Nobody listens."""
-
-    async def ask(self, method: str, params: Json) -> Json:
-        assert method == "elicitation/create"
-        self.asked.append(params)
-        if self._person is None:
-            raise NoBackChannel
-        return await self._person(params)
+        """Ignore the revision: no test depends on it."""
 
 
 class GatewayHarness:
-    """The gateway as a door sees it. To be made in a running loop."""
+    """The gateway as a frontend sees it. Make it in a running loop."""
 
     def __init__(
         self,
@@ -105,7 +86,10 @@ class GatewayHarness:
         storage: str | None = None,
         down: Mapping[str, str] | None = None,
     ) -> None:
-        """`policies`: files, a rulebook, or what a file would hold. `down`: servers that are in another state."""
+        """Build the application and make its upstreams ready.
+
+        `policies` are a folder, a rulebook, or the content of a file; `down` names servers in another state.
+        """
         self._folder = policies if isinstance(policies, Path) else Path("nowhere")
         self.app = build_app(config, self._folder, storage)
         assert self.app.live is not None
@@ -117,17 +101,19 @@ class GatewayHarness:
         # Everything that reached an upstream, in order: server and tool.
         self.sent: list[tuple[str, str]] = []
         self.fake_upstreams: dict[str, FakeUpstream] = {}
-        for server, link in self.app.upstreams.items():
+        for server, upstream in self.app.upstreams.items():
             self.fake_upstreams[server] = played = FakeUpstream(server, self.sent)
-            link.definitions = list(tools.get(server, []))
+            upstream.definitions = list(tools.get(server, []))
             state: Any = (down or {}).get(server, "ready")
-            link.lifecycle.current = StateAndReason(state, since=time.time())
+            upstream.lifecycle.current = StateAndReason(state, since=time.time())
             if state == "ready":
-                link.shared.session = UpstreamSession(played, Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {})
+                upstream.shared.session = UpstreamSession(
+                    played, Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {}
+                )
         self.app.updates.rebuild()
 
     def set_policies(self, policies: object) -> None:
-        """Other rules, at once."""
+        """Replace the rules at once."""
         self.live.rulebook = book(policies)
 
     def host(
@@ -138,14 +124,14 @@ class GatewayHarness:
             return Host("http", names, Principal(agent))
         return Host("sse", names, Principal(agent), version, capabilities or {}, session=session)
 
-    async def ask(self, host: Host, method: str, params: Json, host_kind: FakeBackChannel | None = None) -> Json:
-        """The answer as JSON: `{"result": ...}` or `{"error": ...}`."""
+    async def ask(self, host: Host, method: str, params: Json, channel: AnsweringBackChannel | None = None) -> Json:
+        """Send one request; return the answer as JSON: `{"result": ...}` or `{"error": ...}`."""
         if host.version is None:
             envelope = {META_VERSION: MODERN, META_CLIENT_CAPABILITIES: dict(host.capabilities)}
             params = {**params, "_meta": {**params.get("_meta", {}), **envelope}}
         try:
             async with asyncio.timeout(BOUND):
-                result = await self.app.gateway.answer(host, method, params, host_kind or FakeBackChannel())
+                result = await self.app.gateway.answer(host, method, params, channel or AnsweringBackChannel())
         except RpcError as error:
             return {"error": error.to_wire()}
         read: Json = json.loads(encode(result))
@@ -156,10 +142,10 @@ class GatewayHarness:
         host: Host,
         name: str,
         arguments: Json | None = None,
-        host_kind: FakeBackChannel | None = None,
+        channel: AnsweringBackChannel | None = None,
         **more: Any,
     ) -> Json:
-        return await self.ask(host, "tools/call", {"name": name, "arguments": arguments or {}, **more}, host_kind)
+        return await self.ask(host, "tools/call", {"name": name, "arguments": arguments or {}, **more}, channel)
 
     async def listed(self, host: Host) -> list[Json]:
         listed: list[Json] = (await self.ask(host, "tools/list", {}))["result"]["tools"]
@@ -167,7 +153,7 @@ class GatewayHarness:
 
 
 def make_config(folder: Path, servers: Mapping[str, Json], **settings: Any) -> Config:
-    """A configuration as an operator writes it; the servers are never started."""
+    """Load a configuration as an operator writes it; the servers are never started."""
     path = folder / "desk.json"
     path.write_text(json.dumps({"mcpServers": servers, **settings}))
     loaded = load(path, {"HOME": os.environ.get("HOME", "/")})
@@ -176,7 +162,7 @@ def make_config(folder: Path, servers: Mapping[str, Json], **settings: Any) -> C
 
 
 def error_data(answer: Json) -> Json:
-    """The machine-readable half of a refusal."""
+    """Return the machine-readable part of a refused call."""
     assert answer["result"]["isError"] is True, answer
     error: Json = answer["result"]["_meta"]["aggregator/error"]
     return error

@@ -1,4 +1,4 @@
-"""Upstreams of a room: SDK servers in its own process, each around a toolbox that counts what reached it."""
+"""SDK servers in the process of the test, each around a toolbox that records the calls that reached it."""
 
 import itertools
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _servers: Final[dict[str, Server[Any]]] = {}
 
 
 def __getattr__(name: str) -> Server[Any]:
-    """What the `target` of a `local` upstream names."""
+    """Return the server that the `target` of a `local` upstream names."""
     try:
         return _servers[name]
     except KeyError:
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Server[Any]:
 
 
 class RecordingToolbox(Toolbox):
-    """`calls` is every call that reached it. Answers of its own by tool, else those of the toolbox."""
+    """A toolbox with its own answers by tool, else those of `Toolbox`. `calls` is every call that reached it."""
 
     def __init__(self, definitions: list[Json], answers: Mapping[str, Json] | None = None) -> None:
         super().__init__(definitions)
@@ -38,7 +38,7 @@ class RecordingToolbox(Toolbox):
         return text_result(f"did {params['name']}")
 
     def config_entry(self, **fields: Any) -> Json:
-        """The entry of a configuration."""
+        """Return an entry of `mcpServers` for this toolbox."""
         name = f"box_{next(_numbers)}"
         _servers[name] = build(self)
         return {"target": f"{__name__}:{name}", "protocol": "legacy", **fields}

@@ -1,4 +1,4 @@
-"""A house with policies and keys: hosts come in as one of its agents, by any door."""
+"""A running aggregator with policies and API keys: hosts connect as one of its agents, to any frontend."""
 
 import json
 import os
@@ -11,19 +11,19 @@ from typing import Any, Final
 import httpx2
 
 from aggregator.identity.keys import new_key, policy_line
-from tests.access.waiting import until
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost, http_client
 from tests.end_to_end.server_harness import ServerHarness, write_config
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
+from tests.polling import until
 
-# Every way in, in every era that it has.
+# Every frontend in every era that it speaks.
 HOST_KINDS: Final = [(frontend, version) for frontend in ("stdio", "sse", "http") for version in (LEGACY[-1], MODERN)]
 WEB_HOST_KINDS: Final = [host_kind for host_kind in HOST_KINDS if host_kind[0] != "stdio"]
 
 
 def write_policies(folder: Path, policies: object, name: str = "main.yaml") -> None:
-    """A policy file, replaced whole as editors do."""
+    """Replace a policy file whole, as editors do."""
     folder.mkdir(exist_ok=True)
     made = folder / f".{name}.new"
     made.write_text(policies if isinstance(policies, str) else json.dumps(policies))
@@ -31,7 +31,7 @@ def write_policies(folder: Path, policies: object, name: str = "main.yaml") -> N
 
 
 class SecuredHarness(ServerHarness):
-    """Each of `agents` has a key in the policy files."""
+    """A `ServerHarness` in which each of `agents` has a key in the policy files."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class SecuredHarness(ServerHarness):
         super().__init__(background, write_config(folder, servers, **settings), self.policies, storage)
 
     def set_policies(self, policies: object) -> None:
-        """Other rules; they take effect in a moment."""
+        """Write other rules; they take effect in a moment."""
         write_policies(self.policies, policies)
 
     async def wait_for_policies(self, before: str | None) -> None:
-        """Wait until the rules are others than those of this revision."""
+        """Wait until the rules are no longer those of the revision `before`."""
         await until(lambda: self.revision != before)
 
     @property
@@ -69,12 +69,12 @@ class SecuredHarness(ServerHarness):
     async def connect_as(
         self, host_kind: tuple[str, str], agent: str, capabilities: Json | None = None
     ) -> AsyncIterator[ScriptedHost]:
-        """A host of this agent by this door, in this era."""
+        """Connect a host as this agent, to this frontend and in this era."""
         async with self.host(*host_kind, agent, self.keys.get(agent), capabilities) as host:
             yield host
 
     def client(self, agent: str | None = None) -> httpx2.AsyncClient:
-        """Plain HTTP, with the key of an agent or with none."""
+        """Return a plain HTTP client, with the key of an agent or with none."""
         return http_client(self.url, self.keys[agent] if agent is not None else None)
 
     async def ready(self) -> Json:

@@ -1,4 +1,4 @@
-"""A desk for tests that are no coroutines: in a loop of its own."""
+"""A gateway for tests that are no coroutines: in an event loop of its own."""
 
 import asyncio
 import tempfile
@@ -14,7 +14,7 @@ Ask = Callable[[str, Json], Json]
 
 @contextmanager
 def sync_gateway(definitions: list[Json], rules: list[Json], body: Json | None = None) -> Iterator[Ask]:
-    """One server `crm`, one agent, and these schemas to tighten its arguments; gives back results, `{}` for errors."""
+    """Yield a function that asks a gateway with one server `crm` and one agent; `rules` tighten its arguments."""
     roles = {f"r{at}": {"arguments": {"crm.*": rule}} for at, rule in enumerate(rules)}
     policies = {"roles": roles, "agents": {"one": {"allow": ["crm.*"], **(body or {}), "roles": list(roles)}}}
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:

@@ -10,10 +10,11 @@ from jsonschema import Draft202012Validator
 
 from aggregator.catalog.validate import validate_tools
 from tests.access.conftest import MakeConfig
-from tests.access.gateway_harness import FORMS, LEGACY, MODERN, FakeBackChannel, GatewayHarness, error_data, tool
+from tests.access.gateway_harness import FORMS, LEGACY, MODERN, GatewayHarness, error_data, tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import HOST_KINDS, OpenHarness
 from tests.access.sync_gateway import sync_gateway
+from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.toolbox import Json, without_provenance
 
 ORDERS: Final = tool(
@@ -172,7 +173,7 @@ async def test_arguments_are_checked_before_a_person_is_asked(config: MakeConfig
     """D6, B6: nobody is bothered with a call that could not be made; and no limit is charged."""
     body = {"allow": ["crm.*"], "confirm": ["crm.*"], "arguments": {"crm.*": RULE}, "limits": {"*": {"per_minute": 1}}}
     harness = GatewayHarness(config("crm"), {"crm": [ORDERS]}, {"agents": {"one": body}})
-    asked = FakeBackChannel()
+    asked = AnsweringBackChannel()
     for version in ("2025-11-25", MODERN):
         host = harness.host("one", version, FORMS)
         host.capabilities = FORMS

@@ -93,7 +93,7 @@ async def test_a_member_in_another_case_goes_nowhere(config: MakeConfig, version
 
 
 @pytest.mark.parametrize("host_kind", HOST_KINDS)
-async def test_a_neighbours_prefix_is_no_way_in(open_harness: OpenHarness, host_kind: tuple[str, str]) -> None:
+async def test_a_neighbours_prefix_grants_nothing(open_harness: OpenHarness, host_kind: tuple[str, str]) -> None:
     """D4: `a` and `a_b` stay apart, however the names are folded and joined."""
     boxes = {
         name: RecordingToolbox([tool(own) for own in owns])

@@ -17,12 +17,13 @@ from aggregator.storage.approvals import Approvals
 from aggregator.storage.errors import StorageBusy
 from aggregator.wire.peer import PeerGone
 from tests.access.conftest import MakeConfig
-from tests.access.gateway_harness import FORMS, LEGACY, MODERN, FakeBackChannel, GatewayHarness, error_data, tool
+from tests.access.gateway_harness import FORMS, LEGACY, MODERN, GatewayHarness, error_data, tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import HOST_KINDS, OpenHarness
-from tests.access.waiting import until
 from tests.end_to_end.scripted_host import ScriptedHost
+from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.toolbox import Json
+from tests.polling import until
 
 TOOLS: Final = [tool("pay", {"n": {"type": "integer"}}), tool("get"), tool("send")]
 POLICIES: Final = {
@@ -52,7 +53,7 @@ NEWER: Final = [host_kind for host_kind in HOST_KINDS if host_kind[1] == MODERN]
 
 
 async def question(host: ScriptedHost, count: int = 1) -> Json:
-    """What the host was asked last."""
+    """Return the last request that the host received."""
     return (await host.inbox.named("elicitation/create", count))[-1]
 
 
@@ -142,7 +143,7 @@ async def test_only_yes_is_yes(config: MakeConfig, no: Json, version: str) -> No
     async def person(params: Json) -> Json:
         return no
 
-    answer = await harness.call(host, "crm.pay", host_kind=FakeBackChannel(person))
+    answer = await harness.call(host, "crm.pay", channel=AnsweringBackChannel(person))
     if version == MODERN:
         state = answer["result"]["requestState"]
         answer = await harness.call(host, "crm.pay", inputResponses={"confirm": no}, requestState=state)
@@ -160,7 +161,7 @@ async def test_nobody_answers(config: MakeConfig, monkeypatch: pytest.MonkeyPatc
         return YES
 
     error = error_data(
-        await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", host_kind=FakeBackChannel(person))
+        await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", channel=AnsweringBackChannel(person))
     )
     assert error["code"] == "not_confirmed"
     assert "nobody answered" in error["message"]
@@ -305,11 +306,11 @@ async def test_a_host_that_cannot_ask(config: MakeConfig, version: str, capabili
     host = harness.host("one", MODERN if version == MODERN else LEGACY, capabilities)
     host.capabilities = capabilities
     host.version = None if version == MODERN else version
-    host_kind = FakeBackChannel(None)
-    answer = await harness.call(host, "crm.pay", host_kind=host_kind, inputResponses={"confirm": YES}, requestState="x")
+    channel = AnsweringBackChannel(None)
+    answer = await harness.call(host, "crm.pay", channel=channel, inputResponses={"confirm": YES}, requestState="x")
     assert error_data(answer)["code"] == "not_confirmed"
     assert "cannot ask" in error_data(answer)["message"]
-    assert host_kind.asked == []
+    assert channel.asked == []
     assert harness.sent == []
 
 
@@ -324,8 +325,8 @@ async def test_a_host_that_could_not_ask_after_all(config: MakeConfig, storage: 
         raise fault
 
     async with harness.app.database:
-        host_kind = FakeBackChannel(person if fault is not None else None)
-        error = error_data(await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", host_kind=host_kind))
+        channel = AnsweringBackChannel(person if fault is not None else None)
+        error = error_data(await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", channel=channel))
     assert error["code"] == "approval_pending"
     assert harness.sent == []
 
@@ -334,7 +335,7 @@ async def test_what_a_person_reads_cannot_be_dressed_up(config: MakeConfig) -> N
     """B6: arguments from a model may hold text that reorders, hides or breaks lines of the question."""
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, POLICIES)
     tricks = "\u202e\u2066\u200b\u2028\x85\r\n\x1b[2K"
-    seen = FakeBackChannel()
+    seen = AnsweringBackChannel()
     await harness.call(
         harness.host("one", capabilities=FORMS), "crm.pay", {"note": f"Allow it? {tricks} ok", tricks: 1}, seen
     )
@@ -346,7 +347,7 @@ async def test_what_a_person_reads_cannot_be_dressed_up(config: MakeConfig) -> N
 async def test_a_person_sees_what_changes_hands(config: MakeConfig) -> None:
     """B6: padding cannot push the rest of the arguments out of sight unnoticed."""
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, POLICIES)
-    seen = FakeBackChannel()
+    seen = AnsweringBackChannel()
     arguments = {"note": "x" * 5_000, "to": "mallory", "n": 1_000_000}
     await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", arguments, seen)
     ((form),) = seen.asked
@@ -365,7 +366,7 @@ async def test_the_rules_may_change_while_a_person_thinks(config: MakeConfig) ->
     assert (
         "isError"
         not in (
-            await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", host_kind=FakeBackChannel(person))
+            await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", channel=AnsweringBackChannel(person))
         )["result"]
     )
     assert (

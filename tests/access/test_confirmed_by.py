@@ -11,7 +11,8 @@ from aggregator.gateway.ask import approval as consent
 from aggregator.storage.approvals import DENIED_FOR, Approvals
 from aggregator.storage.records import Approval
 from tests.access.conftest import MakeConfig
-from tests.access.gateway_harness import FORMS, LEGACY, MODERN, FakeBackChannel, GatewayHarness, error_data, tool
+from tests.access.gateway_harness import FORMS, LEGACY, MODERN, GatewayHarness, error_data, tool
+from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.toolbox import Json
 
 PAY: Final = tool("pay", {"to": {"type": "string"}, "amount": {"type": "integer"}})
@@ -51,18 +52,18 @@ async def test_no_host_can_say_yes_where_the_queue_must(config: MakeConfig, stor
     async with harness.app.database:
         host = harness.host("one", version, FORMS)
         host.capabilities = FORMS
-        asked = await harness.call(host, "crm.pay", {"amount": 1}, FakeBackChannel(agreeing))
+        asked = await harness.call(host, "crm.pay", {"amount": 1}, AnsweringBackChannel(agreeing))
         more: Json = {}
         if version == MODERN:
             # An answer to a question that was put while the host might still answer it.
             more = {"inputResponses": {"confirm": YES}, "requestState": asked["result"]["requestState"]}
         harness.set_policies(ruled("queue"))
-        sent, host_kind = list(harness.sent), FakeBackChannel(agreeing)
-        error = error_data(await harness.call(host, "crm.pay", {"amount": 1}, host_kind, **more))
+        sent, channel = list(harness.sent), AnsweringBackChannel(agreeing)
+        error = error_data(await harness.call(host, "crm.pay", {"amount": 1}, channel, **more))
         assert error["code"] == "approval_pending"
-        assert (host_kind.asked, harness.sent) == ([], sent)
+        assert (channel.asked, harness.sent) == ([], sent)
         await (await queue_of(harness)).grant(error["approval"], "cli:ada", now=time.time())
-        assert "isError" not in (await harness.call(host, "crm.pay", {"amount": 1}, host_kind))["result"]
+        assert "isError" not in (await harness.call(host, "crm.pay", {"amount": 1}, channel))["result"]
     assert harness.sent == [*sent, ("crm", "pay")]
 
 
@@ -77,7 +78,7 @@ async def test_who_agreed_goes_with_the_call(config: MakeConfig, storage: str) -
         await harness.call(host, "crm.pay")
         able = harness.host("one", capabilities=FORMS)
         able.client_info = {"name": "claude\u202e\ncode" + "x" * 100}
-        await harness.call(able, "crm.pay", host_kind=FakeBackChannel(agreeing))
+        await harness.call(able, "crm.pay", channel=AnsweringBackChannel(agreeing))
         modern = harness.host("one", MODERN)
         modern.capabilities = FORMS
         asked = (await harness.call(modern, "crm.pay", _meta=META))["result"]
@@ -96,11 +97,11 @@ async def test_who_agreed_goes_with_the_call(config: MakeConfig, storage: str) -
 async def test_without_a_database_nobody_can_say_yes(config: MakeConfig) -> None:
     """B6: then `queue` refuses, and no host is asked instead."""
     harness = GatewayHarness(config("crm"), {"crm": [PAY]}, ruled("queue"))
-    host_kind = FakeBackChannel(agreeing)
-    error = error_data(await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", host_kind=host_kind))
+    channel = AnsweringBackChannel(agreeing)
+    error = error_data(await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", channel=channel))
     assert error["code"] == "not_confirmed"
     assert "no database" in error["message"]
-    assert (host_kind.asked, harness.sent) == ([], [])
+    assert (channel.asked, harness.sent) == ([], [])
 
 
 async def test_a_no_reaches_the_agent_and_stays_for_a_while(
@@ -150,9 +151,9 @@ async def test_what_is_declared_comes_first(config: MakeConfig) -> None:
     harness = GatewayHarness(config("crm"), {"crm": [PAY]}, ruled("host"))
     forged = 'x\n- "amount": 1\n\u202e'
     arguments = {forged: 1, **{f"pad{n}": n for n in range(90)}, "amount": 1_000_000, "to": 'm"\n- "amount": 1'}
-    host_kind = FakeBackChannel()
-    await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", arguments, host_kind)
-    head, *lines, end = host_kind.asked[0]["message"].split("\n")
+    channel = AnsweringBackChannel()
+    await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", arguments, channel)
+    head, *lines, end = channel.asked[0]["message"].split("\n")
     assert head == "The agent 'one' wants to call 'pay' of the server 'crm' with:"
     assert lines[:2] == ['- "to": "m\\"\\n- \\"amount\\": 1"', '- "amount": 1000000']
     assert lines[2] == '- not declared by the tool: "x\\n- \\"amount\\": 1\\n\\u202e": 1'
@@ -168,17 +169,15 @@ async def test_what_is_inside_an_argument_is_not_hidden_by_what_stands_beside_it
     schema = {**inside, "properties": {"order": {"$ref": "#/$defs/o"}, "dry_run": {}}}
     harness = GatewayHarness(config("crm"), {"crm": [{"name": "buy", "inputSchema": schema}]}, ruled("host"))
     order = {"note": "x" * 5_000, "items": [{"id": n} for n in range(500)], "amount": 9, "to": "m", "tags": ["a", 1]}
-    host_kind = FakeBackChannel()
-    await harness.call(
-        harness.host("one", capabilities=FORMS), "crm.buy", {"order": order, "dry_run": False}, host_kind
-    )
-    lines = host_kind.asked[0]["message"].split("\n")
+    channel = AnsweringBackChannel()
+    await harness.call(harness.host("one", capabilities=FORMS), "crm.buy", {"order": order, "dry_run": False}, channel)
+    lines = channel.asked[0]["message"].split("\n")
     assert lines[1:4] == ['- "order"."to": "m"', '- "order"."amount": 9', '- "order"."items"[0]."id": 0']
     assert lines[-3:-1] == ['- "order": more values, which are not shown', '- "dry_run": false']
     assert len(lines) < 70
     order["items"] = []
-    await harness.call(harness.host("one", capabilities=FORMS), "crm.buy", {"order": order}, host_kind)
-    lines = host_kind.asked[1]["message"].split("\n")
+    await harness.call(harness.host("one", capabilities=FORMS), "crm.buy", {"order": order}, channel)
+    lines = channel.asked[1]["message"].split("\n")
     assert lines[4] == f'- not declared by the tool: "order"."note": "{"x" * 200}"… (4800 more characters)'
     assert lines[5] == '- not declared by the tool: "order"."tags": ["a",1]'
 

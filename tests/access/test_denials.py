@@ -199,7 +199,7 @@ async def test_client_info_has_no_influence(open_harness: OpenHarness, host_kind
 async def test_an_agents_own_spelling_counts_most(
     open_harness: OpenHarness, host_kind: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F2: more than the door's, and than what the host says of itself."""
+    """F2: more than the frontend's, and than what the host says of itself."""
     monkeypatch.setitem(CLIENT_INFO, "name", "cursor-vscode")
     agents = {"one": {"allow": ["*"], "names": "canonical"}, "two": {"allow": ["*"]}}
     harness = open_harness({"shop": RecordingToolbox(TOOLS).config_entry()}, {"agents": agents})

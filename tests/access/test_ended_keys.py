@@ -1,4 +1,4 @@
-"""A key that is good no more: what goes on with it ends, by itself and at every door, and nobody else's does."""
+"""A key that has ended: everything that runs with it ends, by itself and on every frontend; other keys go on."""
 
 import asyncio
 import json
@@ -20,9 +20,9 @@ from tests.access.gateway_harness import tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import OpenHarness, SecuredHarness, write_policies
 from tests.access.test_keys import HELLO, database, made, noticed
-from tests.access.waiting import until
 from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, MODERN, http_client
 from tests.peers.toolbox import Json
+from tests.polling import until
 
 BOUND: Final = 20.0
 POLICIES: Final = {"agents": {"one": {"allow": ["*"]}, "two": {"allow": ["*"]}}}
@@ -98,7 +98,7 @@ class BusyHost:
 
     @property
     def let_go(self) -> bool:
-        """Whether the server was told of every call that nobody waits for it."""
+        """Return whether the server received a cancellation for every call."""
         return all(f"cancelled {key}" in self._box.event_log.entries for key in self.held)
 
     def _go(self, host_kind: str, work: Awaitable[str]) -> None:
@@ -153,7 +153,7 @@ async def revoked(harness: SecuredHarness, storage: str, key: NewKey, monkeypatc
 
 
 async def expired(harness: SecuredHarness, storage: str, key: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock has reached its end; nobody has changed anything."""
+    """Let the clock reach the end of the key, without any change."""
     monkeypatch.setattr(access, "time", SimpleNamespace(time=lambda: time.time() + 7200))
 
 

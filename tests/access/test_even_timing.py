@@ -33,7 +33,7 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualLoop]:
 
 
 def asked(name: str) -> list[tuple[str, Json]]:
-    """Everything that can be asked for by a name of `a`, or of another server as `server/name`."""
+    """Return every request that names something of `a`, or of another server as `server/name`."""
     server, _, name = name.rpartition("/")
     server = server or "a"
     uri = {"uri": f"demo://{server}/{name}"}
@@ -56,8 +56,8 @@ def test_hidden_and_absent_take_the_same_time(loop: VirtualLoop, tmp_path: Path,
 
     async def made(policies: Any) -> ResourceHarness:
         harness = ResourceHarness(tmp_path, {"a": (["demo://hidden", "demo://seen"], ["hidden", "seen"])}, policies)
-        link = harness.app.upstreams["a"]
-        link.definitions = [{"name": name, "inputSchema": {"type": "object"}} for name in ("hidden", "seen")]
+        upstream = harness.app.upstreams["a"]
+        upstream.definitions = [{"name": name, "inputSchema": {"type": "object"}} for name in ("hidden", "seen")]
         harness.app.updates.rebuild()
         return harness
 
@@ -86,7 +86,7 @@ def test_hidden_and_absent_take_the_same_time(loop: VirtualLoop, tmp_path: Path,
 
 
 async def timed(harness: ResourceHarness, host: Host, method: str, params: Json) -> tuple[float, str]:
-    """How long an answer took, and what it was."""
+    """Return how long an answer took, and the answer."""
     began = asyncio.get_running_loop().time()
     answer = await harness.ask(host, method, params)
     return round(asyncio.get_running_loop().time() - began, 3), str(answer)

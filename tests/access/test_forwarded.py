@@ -29,7 +29,7 @@ HEADERS: Final = {**ACCEPT, "mcp-protocol-version": MODERN, "mcp-method": "tools
 async def entrance(
     config: MakeConfig, policies: Json | None = None, peer: str = "127.0.0.1", **http: Any
 ) -> AsyncIterator[tuple[WebServer, httpx2.AsyncClient]]:
-    """The web doors of one server, with a page of metrics, and a client at `peer`."""
+    """Yield the web frontends of one server, with a page of metrics, and a client at `peer`."""
     made = config("shop").model_copy()
     made = made.model_copy(update={"http": type(made.http)(**http)})
     harness = GatewayHarness(made, {"shop": [tool("get")]}, policies)
@@ -40,13 +40,13 @@ async def entrance(
 
 
 def frontends(web: WebServer) -> list[str]:
-    """The path of every door there is, whatever is added to them."""
+    """Return the path of every web frontend, read from the routes."""
     return [*web._frontends, "/mcp/", "/mcp/one"]
 
 
 @pytest.mark.parametrize("policies", [None, LOCAL])
 @pytest.mark.parametrize("trusted", [(), ("127.0.0.1",)])
-async def test_a_forwarded_request_is_local_at_no_door(
+async def test_a_forwarded_request_is_local_at_no_frontend(
     config: MakeConfig, policies: Json | None, trusted: tuple[str, ...]
 ) -> None:
     """D4: also from a trusted proxy, for a client that is this machine; without it the same request is let in."""

@@ -28,18 +28,18 @@ def described(name: str, **more: Any) -> Json:
 
 def shelved(config: MakeConfig, definitions: list[Json], policies: Json | None = None, **fields: Any) -> GatewayHarness:
     harness = GatewayHarness(config("crm", **fields), {"crm": definitions}, policies)
-    link = harness.app.upstreams["crm"]
+    upstream = harness.app.upstreams["crm"]
     greeting = Negotiated(LEGACY, {"name": TRICK}, {"tools": {}, "prompts": {}, "resources": {}}, f"{TRICK} {JOINED}")
-    link.shared.greeting = greeting.redacted(link.redaction)
-    link.shared.session = UpstreamSession(harness.fake_upstreams["crm"], link.shared.greeting, "played", {})
-    link.lists.put("prompt", [{"name": "p", "description": TRICK}, {"name": "p\u200b"}, {"name": "pé\u200d"}])
-    link.lists.put("resource", [{"uri": "demo://x", "name": TRICK, "title": TRICK}, {"uri": "demo://\u200bx"}])
+    upstream.shared.greeting = greeting.redacted(upstream.redaction)
+    upstream.shared.session = UpstreamSession(harness.fake_upstreams["crm"], upstream.shared.greeting, "played", {})
+    upstream.lists.put("prompt", [{"name": "p", "description": TRICK}, {"name": "p\u200b"}, {"name": "pé\u200d"}])
+    upstream.lists.put("resource", [{"uri": "demo://x", "name": TRICK, "title": TRICK}, {"uri": "demo://\u200bx"}])
     harness.app.updates.rebuild()
     return harness
 
 
 async def all_of(harness: GatewayHarness) -> Json:
-    """Everything that a host is shown."""
+    """Return everything that a host is shown."""
     host = harness.host("one")
     said = {"initialize": await harness.ask(host, "initialize", {"protocolVersion": LEGACY, "capabilities": {}})}
     host = harness.host("one")
@@ -149,9 +149,9 @@ async def test_they_are_taken_out_of_questions(config: MakeConfig, method: str, 
         return {"resultType": "input_required", "inputRequests": {"q": {"method": method, "params": QUESTIONS[method]}}}
 
     harness.fake_upstreams["crm"].answer = asking
-    link = harness.app.upstreams["crm"]
-    link.shared.greeting = Negotiated(MODERN, {}, {"tools": {}}, None)
-    link.shared.session = UpstreamSession(harness.fake_upstreams["crm"], link.shared.greeting, "played", {})
+    upstream = harness.app.upstreams["crm"]
+    upstream.shared.greeting = Negotiated(MODERN, {}, {"tools": {}}, None)
+    upstream.shared.session = UpstreamSession(harness.fake_upstreams["crm"], upstream.shared.greeting, "played", {})
     host = harness.host("local", MODERN)
     host.capabilities = {**FORMS, "sampling": {}}
     shown = json.dumps((await harness.call(host, "crm.get"))["result"], ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Who is let in: keys at the web doors, on a running server."""
+"""Admission by API keys on the web frontends of a running server."""
 
 import json
 import time
@@ -16,8 +16,8 @@ from aggregator.storage.opening import Database
 from tests.access.gateway_harness import tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import WEB_HOST_KINDS, OpenHarness, SecuredHarness, write_policies
-from tests.access.waiting import until
 from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, LEGACY, MODERN, http_client
+from tests.polling import until
 
 POLICIES: Final = {"agents": {"one": {"allow": ["shop.*"]}, "two": {"allow": ["shop.get"]}}}
 LIST: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
@@ -37,7 +37,7 @@ def harness(open_harness: OpenHarness, storage: str) -> SecuredHarness:
 
 @asynccontextmanager
 async def database(url: str) -> AsyncIterator[Database]:
-    """The same database, as another process has it."""
+    """Open the database as another process does."""
     async with open_database(url) as opened:
         yield opened
 
@@ -193,7 +193,7 @@ async def test_a_session_belongs_to_the_key_that_opened_it(harness: SecuredHarne
 
 
 async def test_a_message_of_another_key_is_not_taken(harness: SecuredHarness) -> None:
-    """D4: the SSE door's address is no secret to rely on."""
+    """D4: the SSE frontend's address is no secret to rely on."""
     async with harness.connect_as(("sse", LEGACY[-1]), "one") as host, harness.client("two") as thief:
         endpoint = await host.wire.endpoint  # type: ignore[attr-defined]
         message = {"jsonrpc": "2.0", "id": 99, "method": "tools/list"}

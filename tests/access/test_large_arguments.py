@@ -13,7 +13,8 @@ from aggregator.gateway.ask import approval as consent
 from aggregator.gateway.ask import argument_lines as shown_arguments
 from aggregator.gateway.ask import input_required as inquiry
 from aggregator.storage import digest
-from tests.access.gateway_harness import FORMS, MODERN, FakeBackChannel, GatewayHarness, error_data, make_config, tool
+from tests.access.gateway_harness import FORMS, MODERN, GatewayHarness, error_data, make_config, tool
+from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.toolbox import Json
 
 LARGE: Final[Json] = {"rows": [{"n": n, "note": "x" * 20} for n in range(2_000)]}
@@ -21,7 +22,7 @@ YES: Final[Json] = {"action": "accept", "content": {"allow": True}}
 
 
 class Threads:
-    """Where what it watches was done."""
+    """A record of the threads in which the watched functions ran."""
 
     def __init__(self) -> None:
         self.main: list[bool] = []
@@ -63,11 +64,11 @@ async def test_the_question_to_a_host_is_made_beside_the_loop(
     async def person(asked: Json) -> Json:
         return YES
 
-    host_kind = FakeBackChannel(person)
-    answer = await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", arguments, host_kind)
+    channel = AnsweringBackChannel(person)
+    answer = await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", arguments, channel)
     assert "isError" not in answer["result"]
-    assert len(host_kind.asked) == 1
-    assert len(host_kind.asked[0]["message"]) < 20_000
+    assert len(channel.asked) == 1
+    assert len(channel.asked[0]["message"]) < 20_000
     assert threads.main == [on_loop] * 2
 
 

@@ -14,18 +14,10 @@ from aggregator.gateway.calls import rate_limits as limits
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.wire.peer import PeerGone
 from tests.access.conftest import MakeConfig
-from tests.access.gateway_harness import (
-    FORMS,
-    LEGACY,
-    MODERN,
-    FakeBackChannel,
-    GatewayHarness,
-    default_answer,
-    error_data,
-    tool,
-)
+from tests.access.gateway_harness import FORMS, LEGACY, MODERN, GatewayHarness, default_answer, error_data, tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import HOST_KINDS, OpenHarness
+from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.toolbox import Json, text_result, without_provenance
 
 TOOLS: Final = [tool("get"), tool("put"), tool("strict", {"n": {"type": "integer"}})]
@@ -160,7 +152,7 @@ async def test_per_conversation(config: MakeConfig, version: str) -> None:
 
 @pytest.mark.parametrize("host_kind", [host_kind for host_kind in HOST_KINDS if host_kind[1] == LEGACY])
 async def test_a_session_is_a_conversation(open_harness: OpenHarness, host_kind: tuple[str, str]) -> None:
-    """B6: at each door that has sessions."""
+    """B6: at each frontend that has sessions."""
     toolbox = RecordingToolbox(TOOLS)
     harness = open_harness({"crm": toolbox.config_entry()}, ruled({"per_conversation": 2}))
     async with harness.connect_as(host_kind, "one") as one:
@@ -250,12 +242,12 @@ async def test_a_person_is_not_asked_for_a_call_over_its_limit(config: MakeConfi
     """B6: an approval is not used up by a call that is not made."""
     policies = ruled({"per_minute": 1}, confirm=["crm.put"], confirm_fallback="queue")
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, policies, storage)
-    host_kind = FakeBackChannel()
+    channel = AnsweringBackChannel()
     async with harness.app.database:
         assert ran(await harness.call(harness.host("one"), "crm.get"))
         asking = harness.host("one", capabilities=FORMS)
-        assert error_data(await harness.call(asking, "crm.put", host_kind=host_kind))["code"] == "limit_reached"
-        assert host_kind.asked == []
+        assert error_data(await harness.call(asking, "crm.put", channel=channel))["code"] == "limit_reached"
+        assert channel.asked == []
         harness.set_policies(ruled({"per_minute": 2}, confirm=["crm.put"], confirm_fallback="queue"))
         waiting = error_data(await harness.call(harness.host("one"), "crm.put"))["approval"]
         approvals = await harness.app.database.approvals()

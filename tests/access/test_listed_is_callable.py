@@ -1,4 +1,4 @@
-"""What an agent sees is what it may call, whatever the policy, the catalog, the spelling and the door."""
+"""What an agent sees is what it may call, whatever the policy, the catalog, the spelling and the frontend."""
 
 import asyncio
 import json
@@ -193,14 +193,14 @@ MAY: Final = {
 
 
 @pytest.mark.parametrize("host_kind", HOST_KINDS)
-async def test_at_every_door(open_harness: OpenHarness, host_kind: tuple[str, str]) -> None:
+async def test_at_every_frontend(open_harness: OpenHarness, host_kind: tuple[str, str]) -> None:
     """D4, F3: the list is what the policy says, and every spelling of every tool leads there or nowhere."""
     boxes = {name: RecordingToolbox(DEFINITIONS) for name in ("shop", "mail")}
     harness = open_harness({name: toolbox.config_entry() for name, toolbox in boxes.items()}, POLICIES)
     names = [f"{s}{by}{one['name']}" for s in boxes for one in DEFINITIONS for by in (".", "__", "/", ":")]
 
     def taken() -> list[tuple[str, str]]:
-        """What reached the upstreams since this was last asked."""
+        """Return what reached the upstreams since the last call."""
         calls = [(server, call["name"]) for server, toolbox in boxes.items() for call in toolbox.calls]
         for toolbox in boxes.values():
             toolbox.calls.clear()

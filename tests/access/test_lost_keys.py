@@ -13,11 +13,11 @@ import pytest
 
 from aggregator.identity.keys import new_key
 from aggregator.storage.database import open_database
-from tests.access.waiting import BOUND, until
 from tests.end_to_end.programs import ServingProgram, run, serving
 from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, MODERN, http_client
 from tests.end_to_end.server_harness import local_entry, write_config
 from tests.peers.toolbox import Json
+from tests.polling import BOUND, until
 
 LIST: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
 HEADERS: Final = {**ACCEPT, "mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
@@ -115,7 +115,7 @@ async def test_keys_that_were_lost_with_a_damaged_file(config: Path, database: P
 
 
 async def test_a_database_that_is_deleted_lets_nobody_in(config: Path, database: Path) -> None:
-    """D4: It is made anew at once; that there is no key in it does not open the door.
+    """D4: It is made anew at once; that there is no key in it lets no request pass.
 
     Proves: E1
     """

@@ -11,11 +11,11 @@ import pytest
 from aggregator.identity.keys import new_key
 from aggregator.storage.database import open_database
 from tests.access.secured_harness import write_policies
-from tests.access.waiting import BOUND, until
 from tests.end_to_end.programs import ServingProgram, run, serving, start
 from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, MODERN, http_client
 from tests.end_to_end.server_harness import local_entry, write_config
 from tests.peers.toolbox import Json
+from tests.polling import BOUND, until
 
 POLICIES: Final = {
     "agents": {"one": {"allow": ["shop.echo", "shop.refuse"], "confirm": ["shop.refuse"], "confirm_fallback": "queue"},

@@ -20,10 +20,10 @@ from tests.access.conftest import MakeConfig
 from tests.access.gateway_harness import GatewayHarness, error_data, tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import HOST_KINDS, OpenHarness, SecuredHarness, write_policies
-from tests.access.waiting import until
 from tests.end_to_end.scripted_host import LEGACY, MODERN, Call, HttpWire, ScriptedHost
 from tests.peers.toolbox import Json
 from tests.policy.build import book
+from tests.polling import until
 
 TOOLS: Final = [tool("get"), tool("put"), tool("hold"), tool("release"), tool("witness")]
 CHANGED: Final = "notifications/tools/list_changed"
@@ -35,7 +35,7 @@ def ruled(*allow: str, two: tuple[str, ...] = ("crm.get",), **more: Any) -> Json
 
 @pytest.mark.parametrize("host_kind", HOST_KINDS)
 async def test_an_edit_takes_effect_and_drops_nothing(open_harness: OpenHarness, host_kind: tuple[str, str]) -> None:
-    """F6: for the next call, at every door, while a call of before is still running."""
+    """F6: for the next call, at every frontend, while a call of before is still running."""
     toolbox = RecordingToolbox(TOOLS)
     harness = open_harness({"crm": toolbox.config_entry()}, ruled("crm.*"))
     async with harness.connect_as(host_kind, "one") as host:
@@ -171,7 +171,7 @@ async def test_only_hosts_whose_list_changed_are_told(
 ) -> None:
     """F6, C5: on the standing stream, the session or the subscription; a limit is no change of the list."""
     policies, changes = STEPS[step]
-    # Listed as it is at this door, so that the step with other names changes them.
+    # Listed as it is at this frontend, so that the step with other names changes them.
     harness = open_harness(
         {"crm": RecordingToolbox(TOOLS).config_entry()}, ruled("crm.get"), http={}, stdio={"names": "canonical"}
     )

@@ -31,7 +31,7 @@ SAID: Final[Json] = {"content": [{"type": "text", "text": "all of it"}], "struct
 async def harness(
     folder: Path, checks: Json, policies: Json | None = None, report_schema: Json = HOSTILE, mode: str = "warn"
 ) -> AsyncIterator[GatewayHarness]:
-    """With a server whose schemas are hostile, and one that is not."""
+    """Build a gateway with one server whose schemas are hostile and one ordinary server."""
     servers = {"crm": {"command": "played", "output_validation": mode}, "shop": {"command": "played"}}
     tools = [tool("report", outputSchema=report_schema), *TOOLS]
     made = GatewayHarness(make_config(folder, servers, checks=checks), {"crm": tools, "shop": [tool("get")]}, policies)

@@ -1,4 +1,4 @@
-"""What every test here starts from."""
+"""An empty database for every test of this folder."""
 
 import asyncio
 

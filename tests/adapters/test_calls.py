@@ -110,7 +110,7 @@ async def test_a_program_may_have_errors_raised(config_folder: ConfigFolder) -> 
 
 
 class Listener(AsyncCallbackHandler):
-    """Hears what tools tell while they run; the first event is slow to hear."""
+    """A handler that records the events of running tools; the first event takes it long."""
 
     def __init__(self) -> None:
         self.heard: list[Json] = []

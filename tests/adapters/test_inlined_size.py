@@ -45,7 +45,7 @@ def test_what_grows(schema: Json, beyond: bool) -> None:
 
 
 def values(value: Any) -> int:
-    """How many values there are in it, itself included."""
+    """Return the number of values in a value, itself included."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return 1 + sum(map(values, parts))
 

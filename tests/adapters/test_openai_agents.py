@@ -26,7 +26,7 @@ whole: Server[Any] = sdk.build()
 
 
 class Scripted(Model):
-    """Makes these calls, all at once, then says that it is done. `given` is what it was given in each turn."""
+    """A model that makes these calls at once, then ends. `given` is its input in each turn."""
 
     def __init__(self, *calls: tuple[str, str]) -> None:
         self._calls = calls
@@ -50,7 +50,7 @@ class Scripted(Model):
 
 
 async def outputs(tools: OpenAIAgentsTools, *calls: tuple[str, Json | str], config: RunConfig = QUIET) -> list[Any]:
-    """What comes of calls as a model makes them, by the SDK's own loop: the output items."""
+    """Return the output items of calls that a model makes in the SDK's own loop."""
     model = Scripted(*((name, args if isinstance(args, str) else json.dumps(args)) for name, args in calls))
     async with asyncio.timeout(BOUND):
         out = await Runner.run(Agent(name="test", model=model, tools=list(tools)), "Go.", run_config=config)
@@ -100,7 +100,7 @@ async def test_a_tool_has_all_that_its_server_says(tmp_path: Path) -> None:
     assert declined.output == "The peer declines."
 
 
-async def test_a_call_goes_the_whole_road(tmp_path: Path) -> None:
+async def test_a_call_takes_every_step(tmp_path: Path) -> None:
     """Proves: A1, D9. Policy, checks, limits by conversation, audit; what is refused is said to the model."""
     shop = recording_server("get", "drop")
     clerk = {

@@ -92,7 +92,7 @@ async def test_each_agent_lists_finds_and_calls_what_it_may(tmp_path: Path) -> N
         clerk.as_agent("owner")
 
 
-async def test_a_person_is_asked_and_progress_is_heard(tmp_path: Path) -> None:
+async def test_a_person_is_asked_and_progress_arrives(tmp_path: Path) -> None:
     """Proves: C9. Through what the program gives along with the call."""
     asked: list[Any] = []
 

@@ -1,8 +1,7 @@
-"""Calls to record, a log to record them in, and what is in the database afterwards."""
+"""Calls to record, a log to record them in, and the rows that are in the database afterwards."""
 
-import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.audit.read import open_reader
 from aggregator.storage.audit.verify import Verdict, verify
 from aggregator.storage.opening import Database
+from tests.polling import until
 
 AT: Final = 1763712000.25
 NOTHING: Final = Capture("none", lambda value: value, 1000)
@@ -29,7 +29,7 @@ class DatabaseFile(bytes):
 
 
 def make_call(number: int = 1, **changes: Any) -> CallRecord:
-    """A closed call, told from others by `number`."""
+    """Return a closed call record; `number` makes it distinct."""
     given: dict[str, Any] = {
         "trace": TraceContext(f"{number:032x}", f"{number:016x}"),
         "started": AT + number,
@@ -73,15 +73,8 @@ async def all_written(log: AuditLog) -> None:
     await until(lambda: log.report()["waiting"] == 0)
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    """Return once it does, looked at again and again for a bounded time."""
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(0.002)
-
-
 def rows(path: Path, query: str = "SELECT trace_id FROM mcp_tool_call_log ORDER BY seq") -> list[Any]:
-    """What another program sees in the database: one value or one tuple a row."""
+    """Return the rows that another program reads from the database: one value or one tuple for each."""
     with closing(sqlite3.connect(path)) as connection:
         found = connection.execute(query).fetchall()
     return [row[0] if len(row) == 1 else row for row in found]
@@ -93,6 +86,6 @@ def numbers(path: Path) -> list[int]:
 
 
 async def verdict_on(path: Path, expected: str | None = None) -> Verdict:
-    """What `verify` finds."""
+    """Return the verdict of `verify`."""
     async with open_reader(f"sqlite+aiosqlite:///{path}") as reader:
         return await verify(reader, expected)

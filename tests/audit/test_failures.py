@@ -20,7 +20,8 @@ from aggregator.storage.audit.chain import ChainBatch, entry
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import sqlite
 from aggregator.storage.opening import Database
-from tests.audit.logs import NOTHING, all_written, make_call, numbers, rows, running_log, until, verdict_on
+from tests.audit.logs import NOTHING, all_written, make_call, numbers, rows, running_log, verdict_on
+from tests.polling import until
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from aggregator.storage.database import open_database
 from aggregator.storage.engine import migrate
 from aggregator.storage.engine.files import make_file
 from aggregator.storage.errors import StorageError
-from tests.audit.logs import NOTHING, make_call, rows, running_log, until
+from tests.audit.logs import NOTHING, make_call, rows, running_log
+from tests.polling import until
 
 SECRET = "correct horse battery staple"
 CALLS = 3

@@ -18,7 +18,8 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import NotRecorded
 from aggregator.storage.database import open_database
 from aggregator.storage.opening import Database
-from tests.audit.logs import all_written, make_call, make_log, numbers, rows, running_log, until, verdict_on
+from tests.audit.logs import all_written, make_call, make_log, numbers, rows, running_log, verdict_on
+from tests.polling import until
 
 Running = Callable[..., AbstractAsyncContextManager[AuditLog]]
 

@@ -14,7 +14,8 @@ from aggregator.domain.call_record import AuditEvent
 from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.opening import Database
-from tests.audit.logs import make_call, make_log, numbers, rows, until, verdict_on
+from tests.audit.logs import make_call, make_log, numbers, rows, verdict_on
+from tests.polling import until
 
 _EVENTS = "SELECT summary FROM audit_events ORDER BY seq"
 

@@ -14,7 +14,8 @@ from aggregator.storage.audit import log as audit_log
 from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.errors import StorageError
 from aggregator.storage.opening import Database
-from tests.audit.logs import AT, NOTHING, all_written, make_call, numbers, rows, until, verdict_on
+from tests.audit.logs import AT, NOTHING, all_written, make_call, numbers, rows, verdict_on
+from tests.polling import until
 
 Running = Callable[..., AbstractAsyncContextManager[AuditLog]]
 

@@ -17,9 +17,10 @@ from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.audit.read import ALL, LogFilter, open_reader
 from aggregator.storage.database import open_database
 from aggregator.storage.opening import Database
-from tests.audit.logs import NOTHING, all_written, make_call, numbers, rows, running_log, until, verdict_on
+from tests.audit.logs import NOTHING, all_written, make_call, numbers, rows, running_log, verdict_on
 from tests.audit.test_failures import hasty, locked
 from tests.audit.test_processes import script
+from tests.polling import until
 from tests.storage.processes import other_process
 
 _ = hasty  # the fixture of the neighbour

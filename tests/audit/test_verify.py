@@ -45,7 +45,7 @@ def a_log_file(empty_database: bytes, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def _found(log: bytes, *statements: tuple[Any, ...], expected: str | None = None) -> tuple[list[int], str]:
-    """Where `verify` finds something wrong once these statements were run, and what it says."""
+    """Return the place and text of the fault that `verify` finds after these statements."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.db"
         path.write_bytes(log)

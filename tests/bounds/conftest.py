@@ -1,4 +1,4 @@
-"""Waits that are seconds in the product are fractions of one here, as in the tests of faults."""
+"""Shortened waiting times, as in `tests/faults`."""
 
 from tests.faults.conftest import impatience
 

@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 
 from tests.bounds.web_harness import MODERN, call, error_of, head, web_harness
-from tests.faults.app_harness import BOUND, Json, until
+from tests.faults.app_harness import BOUND, Json
+from tests.polling import until
 
 
 async def test_a_body_above_the_limit(tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ async def test_pending_requests_have_a_bound(tmp_path: Path) -> None:
 
 
 async def test_what_makes_room_needs_none(tmp_path: Path) -> None:
-    """Proves: A8, D11. Where no more requests are taken, a call can still be given up, over both legacy doors."""
+    """Proves: A8, D11. Where no more requests are taken, a call can still be given up, over both legacy frontends."""
     async with (
         web_harness(tmp_path, max_pending=1) as it,
         it.connect() as connection,
@@ -110,13 +111,13 @@ async def test_what_makes_room_needs_none(tmp_path: Path) -> None:
         hello = {"protocolVersion": "2024-11-05"}
         await other.ask(target, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
         hang = {"name": "up.echo", "arguments": {"hang": True}}
-        for way, more in (("/mcp", session), (target, {})):
-            connection.post(way, {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": hang}, **more)
+        for path, more in (("/mcp", session), (target, {})):
+            connection.post(path, {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": hang}, **more)
             await until(lambda: it.upstream.hanging == 1, "the call hangs")
             ping = {"jsonrpc": "2.0", "id": 8, "method": "ping"}
             assert (await other.ask("/mcp", ping, **session)).status == 503
             gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
-            assert (await other.ask(way, gone, **more)).status == 202
+            assert (await other.ask(path, gone, **more)).status == 202
             await until(lambda: it.upstream.hanging == 0, "it was given up")
             await until(lambda: it.app.gateway.admission.in_use["pending"] == 0, "there is room")
 

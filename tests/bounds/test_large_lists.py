@@ -21,8 +21,9 @@ from aggregator.gateway.views.views import View
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.session import UpstreamSession
 from tests.access.gateway_harness import LEGACY, GatewayHarness, make_config, tool
-from tests.faults.app_harness import Json, until
+from tests.faults.app_harness import Json
 from tests.peers.fake_connection import FakeConnection
+from tests.polling import until
 
 # More than is done in one go of anything.
 MANY: Final = 1_100
@@ -58,7 +59,7 @@ class Turns:
         return watched
 
     def were_spread(self, calls: int) -> bool:
-        """Whether there were so many calls, and never more than a few in one turn."""
+        """Return whether there were so many calls, and never more than a few in one turn of the loop."""
         return sum(self.calls.values()) >= calls and max(self.calls.values()) <= 4
 
 
@@ -206,7 +207,7 @@ async def test_a_name_that_nothing_has_is_compared_between_calls(
     assert turns.were_spread(MANY)
 
 
-async def test_hosts_hear_of_changes_of_what_takes_long_to_decide(
+async def test_hosts_are_notified_of_changes_that_take_long_to_decide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C5: once, of the list that changed, and the host of another agent that sees none of it does not."""

@@ -29,7 +29,7 @@ def post(message: Any, **headers: str) -> tuple[bytes, bytes]:
 
 
 async def until_read(it: WebHarness, connection: RawConnection) -> None:
-    """Once what was sent on the line has been read: somebody else is answered after that."""
+    """Return once the bytes on the connection have been read: a call on another connection is answered afterwards."""
     await connection.writer.drain()
     assert (await it.call()).status == 200
 

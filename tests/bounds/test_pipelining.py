@@ -11,7 +11,8 @@ import pytest
 import uvloop
 
 from tests.bounds.web_harness import MODERN, RawConnection, WebHarness, call, head, web_harness
-from tests.faults.app_harness import BOUND, until
+from tests.faults.app_harness import BOUND
+from tests.polling import until
 
 LOOPS: Final = [asyncio.new_event_loop, uvloop.new_event_loop]
 

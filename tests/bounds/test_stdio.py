@@ -10,7 +10,8 @@ import pytest
 from aggregator.config.settings import StdioConfig
 from aggregator.frontends.stdio import serve_stdio
 from aggregator.gateway.host import Host
-from tests.faults.app_harness import BOUND, AppHarness, Json, modern, raw_stdio, running_app, until
+from tests.faults.app_harness import BOUND, AppHarness, Json, modern, raw_stdio, running_app
+from tests.polling import until
 
 
 class Pipes:
@@ -25,7 +26,7 @@ class Pipes:
         self.serving = asyncio.create_task(serve_stdio(harness.app.gateway, host, self.stdin, self.stdout, limits))
 
     def send(self, *messages: Json) -> int:
-        """How many of the messages went into the pipe."""
+        """Return how many of the messages went into the pipe."""
         for number, message in enumerate(messages):
             try:
                 os.write(self.write_end, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
@@ -34,7 +35,7 @@ class Pipes:
         return len(messages)
 
     async def lines(self, count: int) -> list[Json]:
-        """So many messages."""
+        """Read so many messages."""
         with os.fdopen(os.dup(self.read_end), "rb") as reader:
             async with asyncio.timeout(BOUND):
                 return [json.loads(await asyncio.to_thread(reader.readline)) for _ in range(count)]

@@ -9,7 +9,7 @@ import pytest
 from aggregator.domain.principal import Principal
 from aggregator.gateway.revocation import RevocableTasks
 from tests.bounds.web_harness import HELLO, head, web_harness
-from tests.faults.app_harness import until
+from tests.polling import until
 
 
 async def test_a_stream_that_is_not_read_ends_with_its_key(

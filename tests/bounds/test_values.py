@@ -72,7 +72,7 @@ async def test_what_a_server_says_unasked_is_bounded_too() -> None:
 
 
 @pytest.mark.parametrize(("path", "status"), [("/mcp", 400), ("/v1/tool_calls", 400), ("/sse", 400)])
-async def test_a_host_is_held_to_it_at_every_web_door(tmp_path: Path, path: str, status: int) -> None:
+async def test_a_host_is_held_to_it_at_every_web_frontend(tmp_path: Path, path: str, status: int) -> None:
     """Proves: D11. Nothing is made of its message, and another is answered."""
     async with web_harness(tmp_path) as it, it.connect() as connection, it.connect() as stream:
         target = path
@@ -88,7 +88,7 @@ async def test_a_host_is_held_to_it_at_every_web_door(tmp_path: Path, path: str,
 
 
 async def test_arguments_written_as_a_text_count_too(tmp_path: Path) -> None:
-    """Proves: D11. What is JSON inside of a string is read as well, by doors and tools that take it so."""
+    """Proves: D11. What is JSON inside of a string is read as well, by frontends and tools that take it so."""
     async with web_harness(tmp_path) as it, it.connect() as connection:
         wanted = {"name": "up.echo", "arguments": '{"a":' + FLOOD.decode() + "}"}
         answer = await connection.ask("/v1/tool_calls", {"tool_call": wanted})

@@ -1,4 +1,4 @@
-"""The web doors on a real socket, an upstream that does what a call tells it to, and hosts that write bytes."""
+"""The web frontends on a real socket, an upstream that does as each call says, and hosts that write bytes."""
 
 import asyncio
 import json
@@ -23,7 +23,10 @@ HELLO: Final[Json] = {"protocolVersion": "2025-11-25", "capabilities": {}, "clie
 
 
 class ScriptedUpstream(RawHttpServer):
-    """`hang` waits for `release`, `size` answers with so many bytes, `notes` says so many things before."""
+    """An upstream that does as the arguments of a call say.
+
+    `hang` waits for `release`, `size` sets the bytes of the answer, `notes` and `each` the progress before it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +70,7 @@ class HttpResponse:
 
 
 class RawConnection:
-    """One connection of a host that knows no HTTP library. `small` leaves the system little to buffer for it."""
+    """A TCP connection on which a test writes HTTP by hand. `small` shrinks the receive buffer of the system."""
 
     def __init__(self, port: int, *, small: bool = False) -> None:
         self._port, self._small = port, small
@@ -112,7 +115,7 @@ class RawConnection:
             return connection[6:].strip()
 
     async def ended(self) -> bytes:
-        """What comes until the other side closes the connection, however it does."""
+        """Return the bytes that arrive until the other side closes or resets the connection."""
         rest = b""
         try:
             async with asyncio.timeout(BOUND):
@@ -142,7 +145,7 @@ MODERN: Final = {"mcp_protocol_version": "2026-07-28", "mcp_method": "tools/call
 
 
 class WebHarness:
-    """A running product."""
+    """A running aggregator with web frontends on `port`; `keys` are those of its agents."""
 
     def __init__(self, app: App, port: int, upstream: ScriptedUpstream, keys: dict[str, str]) -> None:
         self.app, self.port, self.upstream, self.keys = app, port, upstream, keys
@@ -164,7 +167,7 @@ class WebHarness:
         return await connection.ask("/mcp", hello, **self.key(agent))
 
     def refused(self, limit: str) -> int:
-        """How often, as `/metrics` says it."""
+        """Return how often `limit` was exceeded, as `/metrics` counts it."""
         counted: int = self.app.snapshot().refused.get(limit, 0)
         return counted
 
@@ -173,7 +176,7 @@ class WebHarness:
 async def web_harness(
     folder: Path, *servers: ServerConfig, agents: Iterable[str] = (), upstream: Json | None = None, **http: Any
 ) -> AsyncIterator[WebHarness]:
-    """The product on a free port, in front of one `Upstream` named `up`; every agent has a key."""
+    """Run the aggregator on a free port before one `ScriptedUpstream` named `up`; every agent has a key."""
     behind = ScriptedUpstream()
     await behind.start()
     first = server_config("up", type="http", url=behind.url, protocol="legacy", **(upstream or {}))
@@ -210,7 +213,7 @@ async def web_harness(
 
 
 def error_of(answer: HttpResponse) -> Json:
-    """The JSON-RPC error of a refusal, which says in words what to do."""
+    """Return the JSON-RPC error of a refusal, after checking that its text names a setting."""
     error: Json = answer.json()["error"]
     assert re.search(r"`http\.\w+`", error["message"])
     return error

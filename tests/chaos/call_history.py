@@ -1,4 +1,4 @@
-"""What was called and what came of it: the ground that every claim of a storm stands on."""
+"""A record of every call of a chaos run and of its answers; every claim of the run is checked against it."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from aggregator.domain.errors import ERROR_META_KEY
 
 Json = dict[str, Any]
 
-# What may come of a call besides its result. Whatever is not named here is a fault of ours.
+# The allowed outcomes of a call besides its result. Any other outcome is a fault of the aggregator.
 ENDS: Final = frozenset(
     {"upstream_timeout", "upstream_unavailable", "outcome_unknown", "upstream_bad_answer", "upstream_http_error"}
     | {"upstream_busy", "upstream_refused", "tool_error", "rpc error", "result", "unknown tool", "no answer"}
@@ -18,7 +18,7 @@ _UNKNOWN: Final = -32602
 
 @dataclass(slots=True)
 class RecordedCall:
-    """One call: `answers` is what its host got for it, `given_up` whether the host told us to forget it."""
+    """One call: `answers` are the messages that its host received, `given_up` is true after a cancellation."""
 
     frontend: str
     tool: str
@@ -64,7 +64,7 @@ class CallHistory:
 
 
 def end_of(name: str, message: Json, *, plain: bool) -> str:
-    """What an answer is, in a word; a result must be that of its own call."""
+    """Classify an answer in a word; a result must belong to its own call."""
     error = message.get("error")
     if error is not None:
         data = error.get("data")

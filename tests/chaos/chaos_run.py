@@ -1,4 +1,4 @@
-"""The whole product in a storm, by a seed: what goes wrong, when, and who calls meanwhile, is the same every time.
+"""A chaos run of the whole application, by a seed that fixes the faults, their times and the calls.
 
 Each round is first calm and then stormy: the same calls of the same hosts, the second time with upstreams that die,
 hang, lie, flood and come back. So what the storm costs those who have nothing to do with it shows within one run.
@@ -48,7 +48,7 @@ _GIVEN_UP: Final = 0.05
 _WORKERS: Final = 2
 _LOOK: Final = 0.01
 
-# What is seconds in the product: a storm is short, and everybody is to come back in it. The ratios stay.
+# Waiting times, shortened: every upstream has to come back within a short run. The ratios stay.
 _IMPATIENCE: Final = (
     (backoff, "FIRST", 0.02),
     (backoff, "CAP", 0.3),
@@ -63,7 +63,7 @@ _IMPATIENCE: Final = (
 
 @dataclass(slots=True)
 class IdleState:
-    """What there is between two rounds, when nothing is under way."""
+    """The resources in use between two rounds, when no call runs."""
 
     objects: Counter[str]
     tasks: int
@@ -74,7 +74,7 @@ class IdleState:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it. Latencies in seconds, of the calls of upstreams with nothing wrong."""
+    """The outcome of a run. Latencies are in seconds, of calls of the upstreams without faults."""
 
     seed: int
     ledger: CallHistory = field(default_factory=CallHistory)
@@ -87,7 +87,7 @@ class Outcome:
     pids: list[int] = field(default_factory=list)
 
     def quantiles(self, part: float) -> tuple[float, float]:
-        """What that part of the calls did not exceed (0.5: the median), in the calm and in the storm."""
+        """Return the latency that `part` of the calls do not exceed (0.5: the median), without and with faults."""
         return quantile(self.calm, part), quantile(self.stormy, part)
 
     def unrecorded(self) -> list[str]:
@@ -101,13 +101,13 @@ def quantile(values: list[float], part: float) -> float:
 
 
 class ChaosRun:
-    """One product, its upstreams, and the storm."""
+    """One application, its upstreams, and the faults."""
 
     def __init__(self, seed: int, folder: Path, calls: int) -> None:
         self.outcome = Outcome(seed)
         self._folder = folder
         self._calls = calls
-        self._links: list[Upstream] = []
+        self._upstreams: list[Upstream] = []
         self._webs: dict[str, RawHttpServer] = {
             "steady_web": FaultyHttpServer(modern=False),
             "wild_web": FaultyHttpServer(modern=False),
@@ -123,7 +123,7 @@ class ChaosRun:
                     await web.start()
                     stack.push_async_callback(web.stop)
                 app, url = await stack.enter_async_context(self._product())
-                self._links = list(app.upstreams.values())
+                self._upstreams = list(app.upstreams.values())
                 async with hosts(app, url, self.outcome.ledger) as everybody:
                     await self._half(app, everybody, "first", [], wild=False)
                     done = 0
@@ -194,7 +194,7 @@ class ChaosRun:
             steady, fault = chance.random() < 0.5, chance.choice(FAULTS)
             server = chance.choice(STEADY if steady else WILD)
             seconds, leaves, patience = chance.random() / 20, chance.random() < _GIVEN_UP, chance.random() / 50
-            # Nobody is in such a hurry that calls only wait for each other.
+            # Few workers, so that calls do not only wait for each other.
             await asyncio.sleep(chance.random() / 20)
             fault_now = fault if wild and not steady else None
             name = self.outcome.ledger.open(host.frontend, server, fault_now)
@@ -213,14 +213,14 @@ class ChaosRun:
                 taken.append(time.perf_counter() - began)
 
     def _hangs(self, name: str) -> None:
-        """One call has no answer: what goes on instead is worth knowing."""
-        links = ", ".join(f"{link} {link._idle.uses}" for link in self._links)
+        """Record what runs instead of a call without an answer."""
+        upstreams = ", ".join(f"{upstream} {upstream._idle.uses}" for upstream in self._upstreams)
         tasks = "; ".join(sorted(str(task.get_coro()) + str(task.get_stack(limit=1)) for task in asyncio.all_tasks()))
         called = self.outcome.ledger.calls[name]
-        self.outcome.ledger.problems.append(f"{name} has no answer: {called}; {links}; {tasks}")
+        self.outcome.ledger.problems.append(f"{name} has no answer: {called}; {upstreams}; {tasks}")
 
     async def _weather(self, part: str) -> None:
-        """What is done to the wild upstreams from outside, until cancelled."""
+        """Disturb the faulty upstreams from outside until cancelled."""
         chance = random.Random(f"{self.outcome.seed}/weather/{part}")  # noqa: S311
         while True:
             await asyncio.sleep(0.02 + chance.random() / 10)
@@ -235,7 +235,7 @@ class ChaosRun:
                 await self._hit(pids[-1], kind, chance.random() / 5)
 
     async def _clear_up(self) -> None:
-        """All are as they should be, wherever the weather was broken off."""
+        """Restore every upstream, wherever the disturbance was interrupted."""
         for pid in self._pids("wild_pipe"):
             _signal(pid, signal.SIGCONT)
         for web in self._webs.values():
@@ -260,7 +260,7 @@ class ChaosRun:
         """Call every wild upstream until it answers."""
         ledger = self.outcome.ledger
         for server in WILD:
-            link, until = app.upstreams[server], time.monotonic() + BOUND
+            upstream, until = app.upstreams[server], time.monotonic() + BOUND
             while server not in self.outcome.back and time.monotonic() < until:
                 name = ledger.open(host.frontend, server, None)
                 await host.call(name, f"{server}.do", {"say": name})
@@ -270,7 +270,7 @@ class ChaosRun:
                 else:
                     await asyncio.sleep(0.02)
             if server not in self.outcome.back:
-                ledger.problems.append(f"{server} does not come back: {link}")
+                ledger.problems.append(f"{server} does not come back: {upstream}")
         self.outcome.answered |= ledger.close()
 
     async def _quiet(self, app: App) -> IdleState:
@@ -300,8 +300,8 @@ class ChaosRun:
 
 
 def _busy(app: App) -> list[str]:
-    """Who still works on something."""
-    busy = [f"{name}: {link.in_flight} in flight" for name, link in app.upstreams.items() if link.in_flight]
+    """Return the parts that still have work, as texts."""
+    busy = [f"{name}: {upstream.in_flight} in flight" for name, upstream in app.upstreams.items() if upstream.in_flight]
     return busy + [f"{app.gateway.admission}"] * (app.gateway.admission.in_use["pending"] > 0)
 
 
@@ -319,7 +319,7 @@ def _impatient() -> Iterator[None]:
 
 @contextmanager
 def _only_ours() -> Iterator[None]:
-    """What was there before is not looked at: that takes long, and says nothing of the storm."""
+    """Keep objects from before the run out of garbage collection: scanning them is slow and says nothing."""
     gc.collect()
     gc.freeze()
     try:
@@ -334,11 +334,11 @@ def _signal(pid: int, number: int) -> None:
 
 
 def descriptors() -> int:
-    """How many this process has open."""
+    """Return the number of open file descriptors of this process."""
     return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
 
 
 def resident() -> int:
-    """Bytes of memory this process holds; 0 where nobody says."""
+    """Return the resident memory of this process in bytes; 0 where the system does not say."""
     path = Path("/proc/self/statm")
     return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else 0

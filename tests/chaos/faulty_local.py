@@ -1,4 +1,4 @@
-"""A server in our own process that does wrong as each call tells it to, as far as one there can."""
+"""A faulty server in the process of the test: each call names its fault."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""An MCP server over stdio that does wrong as each call tells it to: `python -I -S faulty_stdio.py`. Standard library.
+"""A faulty MCP server over stdio; each call names its fault: `python -I -S faulty_stdio.py`. Standard library only.
 
 `WILD_PIDS` names a file that gets the process id of every start.
 

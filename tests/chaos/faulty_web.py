@@ -1,4 +1,4 @@
-"""MCP servers over HTTP, in both eras, and over SSE, that do wrong as each call tells them to."""
+"""Faulty MCP servers over HTTP, in both eras, and over SSE; each call names its fault."""
 
 import asyncio
 from collections import deque
@@ -23,7 +23,7 @@ def _note(seen: ReceivedRequest, number: int) -> Json:
 
 
 class FaultyHttpServer(RawHttpServer):
-    """Over Streamable HTTP; `modern` makes it one of 2026-07-28."""
+    """A faulty server over Streamable HTTP; `modern` makes it one of 2026-07-28."""
 
     def __init__(self, *, modern: bool) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class FaultyHttpServer(RawHttpServer):
 
 
 class FaultySseServer(RawSseServer):
-    """Over HTTP+SSE: its answers share one stream."""
+    """A faulty server over HTTP+SSE: its answers share one stream."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Hosts at every door, as far as a storm needs them: they call, they give up, and they note every answer they get."""
+"""Hosts for a chaos run, one for each frontend: they call, cancel, and record every answer."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ _ACCEPT: Final = {"accept": "application/json, text/event-stream"}
 
 
 class Host(Protocol):
-    """`call` returns when the call is over, one way or the other; cancelling it gives the call up."""
+    """A host that calls tools. `call` returns when the call has ended; cancelling it cancels the call."""
 
     frontend: str
 
@@ -32,7 +32,7 @@ class Host(Protocol):
 
 
 def params_of(name: str, tool: str, arguments: Json, *, modern: bool = False) -> Json:
-    """Of a call that is known by its name from end to end, in the audit too."""
+    """Return the params of a call that carries its name from end to end, into the audit too."""
     meta: Json = {USER_KEY: name}
     if modern:
         meta |= {META_VERSION: "2026-07-28", META_CLIENT_CAPABILITIES: {}}
@@ -104,7 +104,7 @@ class V1Host:
 
 
 def _as_message(body: Json) -> Json:
-    """What JSON-RPC would have answered."""
+    """Return a `/v1` answer as the JSON-RPC message it stands for."""
     error = body.get("error")
     if error is None or error["code"] == "tool_error":
         return {"result": {"content": [{"text": body["content"]}], "isError": error is not None}}
@@ -116,7 +116,7 @@ def _as_message(body: Json) -> Json:
 
 
 class DuplexHost:
-    """What hosts over stdio and SSE share: requests go out, answers come in whenever they do."""
+    """A base for hosts over stdio and SSE, whose answers arrive in any order."""
 
     def __init__(self, frontend: str, ledger: CallHistory) -> None:
         self.frontend = frontend
@@ -182,7 +182,7 @@ class SseHost(DuplexHost):
 
 
 class StdioHost(DuplexHost):
-    """Two pipes to the stdio door, in this process."""
+    """A host on two pipes to the stdio frontend, in this process."""
 
     def __init__(self, ledger: CallHistory) -> None:
         super().__init__("stdio", ledger)
@@ -226,7 +226,7 @@ class StdioHost(DuplexHost):
 
 @asynccontextmanager
 async def hosts(app: App, url: str, ledger: CallHistory) -> AsyncIterator[tuple[Host, ...]]:
-    """One at each door, in both eras where it has two."""
+    """Open one host for each frontend, in both eras where the frontend speaks two."""
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None)) as http:
         modern, legacy = (HttpHost(http, url, ledger, modern=era) for era in (True, False))

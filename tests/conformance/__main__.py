@@ -89,7 +89,7 @@ class Run:
             self.report.add(revision, found[revision, DIRECT], through)
 
     async def _all_clients(self) -> list[tuple[str, str, list[Check]]]:
-        """What was wrong, by revision and scenario."""
+        """Return the failed checks by revision and scenario."""
         command = shlex.join([sys.executable, "-m", "tests.conformance.client"])
 
         async def one(revision: str, scenario: str) -> tuple[str, str, list[Check]]:
@@ -111,7 +111,7 @@ class Run:
         return [run.result() for run in runs]
 
     def missing(self) -> list[str]:
-        """Where fewer scenarios were run than there are."""
+        """Return the combinations in which fewer scenarios were run than exist."""
         if self._scenario is not None:
             return []
         complaints = []

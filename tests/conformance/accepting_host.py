@@ -1,4 +1,4 @@
-"""A host with a person who agrees to everything, asked in the way of either era."""
+"""A host that accepts every input request, in either era."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ def sample(schema: Mapping[str, Any]) -> Any:
 
 
 def reply(request: Json) -> Json:
-    """What a person answers who agrees to everything, and leaves every field at its default."""
+    """Accept an input request and leave every field at its default."""
     match request["method"]:
         case "elicitation/create":
             fields = request["params"]["requestedSchema"]["properties"]

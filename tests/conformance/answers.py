@@ -1,4 +1,4 @@
-"""What the fixture answers to each method: plain JSON out of the plain JSON that came."""
+"""The answers of the fixture to each method, as plain JSON."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -113,7 +113,7 @@ class Answers:
         return text_result("Logged if that was wanted")
 
     async def _log(self, ctx: Context, level: types.LoggingLevel, message: str) -> None:
-        """In 2026-07-28 the SDK holds back what the request did not ask for."""
+        """Send a log message where the level asks for it; in 2026-07-28 the SDK filters by the request."""
         if ctx.protocol_version == MODERN or LEVELS.index(level) >= self._level.get(_session(ctx), 0):
             await ctx.session.send_log_message(level, message, "fixture", related_request_id=ctx.request_id)
 

@@ -18,7 +18,7 @@ def _sampling(known: ToolContext) -> Json | InputRequests:
 
 
 def _form(key: str, request: Json) -> AskingTool:
-    """Asks once, whatever the person then does."""
+    """Return a tool that asks once and reports the answer, a refusal too."""
 
     def ask(known: ToolContext) -> Json | InputRequests:
         answer = known.answer(key)

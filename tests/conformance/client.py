@@ -72,7 +72,7 @@ _SCENARIOS: Final[Mapping[str, Callable[[ScriptedHost], Awaitable[None]]]] = {
 
 
 async def _play(harness: ServerHarness, scenario: str, revision: str) -> None:
-    # By this door a host needs no headers of its own, and what is asked comes by the same pipe as what is answered.
+    # On stdio a host needs no headers, and requests to it arrive on the same pipe as responses.
     async with harness.host("stdio", revision, capabilities=ABLE) as host:
         await _SCENARIOS.get(scenario, _call_all)(host)
 

@@ -1,4 +1,4 @@
-"""What the suite looks for by name: tools, resources, a template, prompts, as plain JSON."""
+"""The tools, resources, template and prompts that the suite looks for by name, as plain JSON."""
 
 import base64
 import io

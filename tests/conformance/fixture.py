@@ -17,12 +17,12 @@ import mcp_types as types
 from mcp.server import NotificationOptions, Server
 from mcp.server.caching import CacheHint
 from mcp.server.runner import serve_loop
-from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPDeprecationWarning
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.conformance.answers import Answers
+from tests.peers.library import SseApp
 from tests.peers.sdk import Context, Events, LegacyOnly
 from tests.peers.serving import serving
 from tests.peers.toolbox import Json
@@ -45,7 +45,7 @@ _METHODS: Final[Mapping[str, type[types.RequestParams]]] = {
 
 
 class Fixture(Server[Any]):
-    """Says that every list may change, in every era."""
+    """An SDK server that declares `listChanged` for every list, in every era."""
 
     def __init__(self) -> None:
         answers = Answers()
@@ -106,27 +106,15 @@ class Trimmed:
         await self._app(scope, receive, send)
 
 
-class SseApp:
-    """ASGI: HTTP+SSE, the stream at `/sse`."""
-
-    def __init__(self) -> None:
-        self._fixture = Fixture()
-        self._transport = SseServerTransport("/messages/")
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        if scope["path"] != "/sse":
-            await self._transport.handle_post_message(scope, receive, send)
-            return
-        async with self._transport.connect_sse(scope, receive, send) as (incoming, outgoing):
-            await self._fixture.run(incoming, outgoing, self._fixture.create_initialization_options())
-
-
 @asynccontextmanager
 async def web() -> AsyncIterator[dict[str, str]]:
     """The addresses by what is served there; `direct` is as `http`, for the suite alone."""
-    apps: dict[str, ASGIApp] = {"direct": _http(), "http": _http(), "http-legacy": LegacyOnly(_http()), "sse": SseApp()}
+    apps: dict[str, ASGIApp] = {
+        "direct": _http(),
+        "http": _http(),
+        "http-legacy": LegacyOnly(_http()),
+        "sse": SseApp(Fixture()),
+    }
     async with AsyncExitStack() as stack:
         bases = {name: await stack.enter_async_context(serving(app)) for name, app in apps.items()}
         yield {name: f"{base}/{'sse' if name == 'sse' else 'mcp'}" for name, base in bases.items()}

@@ -38,7 +38,7 @@ class InputRequests:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What whoever asks is told: the arguments, the answers so far, its own state, what the host can do."""
+    """The input of an asking tool: its arguments, the answers so far, its own state, the host's capabilities."""
 
     arguments: Mapping[str, Any]
     responses: Mapping[str, Any] = field(default_factory=dict)

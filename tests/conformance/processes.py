@@ -1,4 +1,4 @@
-"""What a run needs: the fixture on every transport, and for each upstream an aggregator of its own, as users run it."""
+"""The processes of a run: the fixture on every transport, and one aggregator for each upstream."""
 
 import asyncio
 import json
@@ -77,7 +77,7 @@ async def aggregator(folder: Path, server: Json) -> AsyncIterator[str]:
 
 
 async def _one_call(url: str) -> None:
-    """So that there is a process for a host that can be asked: the suite waits 600 ms, which is what a start takes."""
+    """Make one call, so that a process for hosts with capabilities runs: the suite waits 600 ms, as long as a start."""
     async with over_http(url, MODERN, capabilities={"elicitation": {}}) as host:
         await host.named("test_simple_text")
         await host.call("test_simple_text").result()

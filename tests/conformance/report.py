@@ -1,4 +1,4 @@
-"""What a run found, as Markdown: counts, the table of what does not pass everywhere, and each reason once."""
+"""The report of a run as Markdown: counts, a table of the scenarios that fail somewhere, each reason once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class Report:
     used: set[tuple[Accepted, str, str]] = field(default_factory=set)  # (which, revision, target)
 
     def add(self, revision: str, direct: Mapping[str, Checks], through: Results) -> None:
-        """What a revision's scenarios came to, each target held against the direct run."""
+        """Add the results of a revision's scenarios, each target compared with the direct run."""
         for scenario, checks in direct.items():
             self.cells[revision, "direct", scenario] = Cell(passes(checks), _failed(checks))
             for target, results in through.items():
@@ -107,7 +107,7 @@ def _failed(checks: Checks) -> list[Check]:
 
 
 def _less(cells: Sequence[Cell]) -> str:
-    """How many pass with something less than they have directly."""
+    """Return how many scenarios pass with fewer successful checks than directly."""
     count = sum(cell.passed and bool(cell.short) for cell in cells)
     return f", {count} with less" if count else ""
 

@@ -35,7 +35,7 @@ class Suite:
 
     @classmethod
     def found(cls, folder: Path = INSTALLED) -> "Suite":
-        """What `scripts/conformance` installed.
+        """Return the suite that `scripts/conformance` installed.
 
         Raises:
             NotInstalled: it has not.

@@ -1,4 +1,4 @@
-"""What a run's checks amount to, and how a run through the aggregator falls short of a direct one.
+"""The verdict on the checks of a run, and the shortfalls of a run through the aggregator.
 
 A check is as bad as its worst occurrence. What passed directly must pass through: a warning, or a check that did not
 come to be made, is less than that too. What the suite only remarks on (INFO) is not.
@@ -47,7 +47,7 @@ def scenario_of(folder: str) -> str | None:
 
 
 def passes(checks: Checks) -> bool:
-    """By the suite's own measure."""
+    """Return whether a scenario passes by the suite's own measure."""
     return bool(checks) and all(check.status != "FAILURE" for check in checks.values())
 
 
@@ -65,7 +65,7 @@ def shortfalls(direct: Checks, through: Checks) -> list[Check]:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What is known not to pass, and why it cannot; no revisions, upstreams or checks named means all of them."""
+    """A known failure and its reason; an empty `revisions`, `upstreams` or `checks` means all of them."""
 
     scenario: str
     reason: str
@@ -74,12 +74,12 @@ class Accepted:
     checks: Sequence[str] = ()
 
     def concerns(self, scenario: str, revision: str, upstream: str) -> bool:
-        """Whether it is about this."""
+        """Return whether the exception speaks of this scenario, revision and upstream."""
         asked = ((self.revisions, revision), (self.upstreams, upstream))
         return scenario == self.scenario and all(not among or which in among for among, which in asked)
 
     def covers(self, scenario: str, revision: str, upstream: str, check: str) -> bool:
-        """Whether this is the reason."""
+        """Return whether the exception explains this check."""
         return self.concerns(scenario, revision, upstream) and (not self.checks or check in self.checks)
 
 

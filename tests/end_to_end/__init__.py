@@ -1,1 +1,1 @@
-"""Journeys through real doors: a host on one side, real upstreams on the other."""
+"""End-to-end tests: a host on one side, real frontends, real upstreams on the other side."""

@@ -1,4 +1,4 @@
-"""One house with every kind of upstream for the whole run of a worker, and houses of one's own for what disturbs."""
+"""One harness with every kind of upstream for a whole test run, and separate ones for tests that disturb it."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ def background() -> Iterator[BackgroundLoop]:
 
 @pytest.fixture(scope="session")
 def harness(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> ServerHarness:
-    """Every transport in every era it has; `auto` ones find out, the others are told."""
+    """A running aggregator with an upstream of every transport and era, negotiated or configured."""
     http = f"{background.open(serving(http_app()))}/mcp"
     older = f"{background.open(serving(LegacyOnly(http_app())))}/mcp"
     sse = f"{background.open(serving(sse_app()))}/sse"
@@ -46,7 +46,7 @@ def harness(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def open_harness(tmp_path: Path) -> Iterator[OpenHarness]:
-    """Opens a house of its own for one test, in a background of its own."""
+    """Open a harness for one test, in a background loop of its own."""
     with BackgroundLoop() as running:
 
         def opened(servers: Mapping[str, Json], **settings: Any) -> ServerHarness:
@@ -57,5 +57,5 @@ def open_harness(tmp_path: Path) -> Iterator[OpenHarness]:
 
 @pytest.fixture
 def key() -> str:
-    """A name no other call has, for peers that many tests share."""
+    """A name that no other call has, for upstreams that many tests share."""
     return f"key-{next(_numbers)}"

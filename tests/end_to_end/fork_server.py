@@ -36,7 +36,7 @@ _LONGEST: Final = 2**20
 
 
 def main() -> None:
-    """Start what is asked for until nobody asks any more; in a program's own process, be that program."""
+    """Fork a program for each order until stdin ends; in the child, become that program."""
     for name in LOADED:
         import_module(name)
     gc.collect()

@@ -1,4 +1,4 @@
-"""A program of the fork server (`fork_server.py`), held as `asyncio.subprocess.Process` holds one."""
+"""A program started by the fork server (`fork_server.py`), with the interface of `asyncio.subprocess.Process`."""
 
 import asyncio
 import atexit
@@ -20,7 +20,7 @@ _LAST_BYTES: Final = 0.5
 
 
 class ForkServer:
-    """The process that starts others; one for a run of the tests."""
+    """The process that forks programs; one for a run of the tests."""
 
     def __init__(self) -> None:
         self._orders, theirs = socket.socketpair()
@@ -38,7 +38,7 @@ class ForkServer:
         socket.send_fds(self._orders, [message], descriptors)
 
     def close(self) -> None:
-        """Nothing more will be ordered."""
+        """Close the order socket, which ends the process."""
         self._orders.close()
         self._process.wait()
 
@@ -79,7 +79,7 @@ class Program:
         return out, err
 
     def watch(self, life: asyncio.StreamReader, talk: asyncio.StreamWriter) -> None:
-        """Hear of its end from the press."""
+        """Watch for the exit code that the fork server sends."""
         self._following = asyncio.create_task(self._follow(life, talk))
 
     async def _follow(self, life: asyncio.StreamReader, talk: asyncio.StreamWriter) -> None:
@@ -92,7 +92,7 @@ class Program:
 
 
 class Output(asyncio.StreamReaderProtocol):
-    """What is read from a program; `close` reads the rest."""
+    """An output pipe of a program; `close` reads the rest."""
 
     def __init__(self) -> None:
         self.reader = asyncio.StreamReader(limit=_READ_LIMIT)
@@ -102,7 +102,7 @@ class Output(asyncio.StreamReaderProtocol):
 
     @classmethod
     async def of(cls, descriptor: int) -> "Output":
-        """From the reading end of a pipe."""
+        """Connect to the reading end of a pipe."""
         loop = asyncio.get_running_loop()
         _, output = await loop.connect_read_pipe(cls, os.fdopen(descriptor, "rb", 0))
         return output

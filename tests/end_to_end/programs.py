@@ -1,4 +1,4 @@
-"""The aggregator as users run it: a process of its own, with pipes on every side."""
+"""The aggregator as users run it: a separate process with pipes for stdin, stdout and stderr."""
 
 import asyncio
 import json
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tests.end_to_end.forked_program import Program, start_program
 from tests.end_to_end.scripted_host import BOUND
 from tests.end_to_end.server_harness import ROOT
+from tests.peers.processes import is_alive
 
 
 class ProgramResult(NamedTuple):
@@ -21,7 +22,7 @@ class ProgramResult(NamedTuple):
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Ours, without what would reach into the configuration."""
+    """Return our environment without variables that change the configuration."""
     kept = {key: value for key, value in os.environ.items() if "_MCP_" not in key and key != "COLUMNS"}
     return {**kept, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **more}
 
@@ -32,7 +33,7 @@ async def start(*args: str, cwd: Path = ROOT, **more: str) -> Program:
 
 
 async def run(*args: str, cwd: Path = ROOT, stdin: bytes = b"", **more: str) -> ProgramResult:
-    """Start, feed, and wait for the end."""
+    """Start the program, write its stdin, and wait for the end."""
     process = await start(*args, cwd=cwd, **more)
     try:
         async with asyncio.timeout(BOUND):
@@ -85,7 +86,7 @@ class ServingProgram(NamedTuple):
 
 @asynccontextmanager
 async def serving(config: Path, *args: str) -> AsyncIterator[ServingProgram]:
-    """`aggregator serve` on a free port, which it tells in its log."""
+    """Run `aggregator serve` on a free port, which its log names."""
     process = await start("serve", "--config", str(config), "--port", "0", *args)
     log: list[str] = []
     try:
@@ -109,15 +110,6 @@ async def serving(config: Path, *args: str) -> AsyncIterator[ServingProgram]:
 async def _read(stream: asyncio.StreamReader, log: list[str]) -> None:
     while line := await stream.readline():
         log.append(line.decode())
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process runs; one that has ended and was not collected does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
 
 
 async def until_ended(*pids: int) -> None:

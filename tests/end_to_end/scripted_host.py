@@ -1,6 +1,6 @@
-"""Hosts as plain JSON over each door, in any era: what goes over the wire is exactly what a test says.
+"""A host that sends exactly the JSON of a test, over each frontend and in each era.
 
-A host cancels as its era and door have it: by closing the response stream (2026-07-28 over HTTP), else by
+A host cancels as its era and frontend require: by closing the response stream (2026-07-28 over HTTP), else by
 `notifications/cancelled`.
 """
 
@@ -39,7 +39,7 @@ NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read"
 
 
 class Inbox:
-    """Every notification in the order it came; whoever waits for one is woken by it."""
+    """The notifications that a host received, in order, with a way to wait for one."""
 
     def __init__(self) -> None:
         self.messages: list[Json] = []
@@ -95,12 +95,12 @@ class Call:
         return error
 
     def drop(self) -> None:
-        """Stop waiting, without a word."""
+        """Stop waiting, without a cancellation message."""
         self._answer.cancel()
 
 
 class Wire(Protocol):
-    """What differs between the doors."""
+    """The part of a host that differs between frontends."""
 
     def start(self, message: Json) -> Call: ...
 
@@ -110,7 +110,7 @@ class Wire(Protocol):
 
 
 class ScriptedHost:
-    """One host, greeted and ready."""
+    """A host after its handshake, ready to send requests."""
 
     def __init__(self, wire: Wire, inbox: Inbox, version: str, capabilities: Json | None = None) -> None:
         self.wire = wire
@@ -166,7 +166,7 @@ class ScriptedHost:
 
 
 class StdioWire:
-    """Newline-delimited JSON: the stdio door. `garbage` keeps what came and was not JSON-RPC."""
+    """A wire of newline-delimited JSON to the stdio frontend. `garbage` keeps lines that are not JSON-RPC."""
 
     def __init__(self, inbox: Inbox, writer: asyncio.StreamWriter) -> None:
         self.garbage: list[bytes] = []
@@ -209,7 +209,7 @@ class StdioWire:
 
 
 class SseWire(StdioWire):
-    """The SSE door: answers come on the stream, messages go out as posts."""
+    """A wire to the SSE frontend: answers arrive on the stream, messages are posted."""
 
     def __init__(self, inbox: Inbox, client: httpx2.AsyncClient, tasks: asyncio.TaskGroup) -> None:
         self._client = client
@@ -237,7 +237,7 @@ class SseWire(StdioWire):
 
 
 class HttpWire:
-    """The Streamable HTTP door: every request its own post, the session in a header."""
+    """A wire to the Streamable HTTP frontend: one POST for each request, the session in a header."""
 
     def __init__(self, inbox: Inbox, client: httpx2.AsyncClient, version: str, tasks: asyncio.TaskGroup) -> None:
         self.session: str | None = None
@@ -294,7 +294,7 @@ class HttpWire:
 
 
 def http_client(base: str, key: str | None = None) -> httpx2.AsyncClient:
-    """A client of a server on this machine, with any number of connections; it may have a key."""
+    """Return an HTTP client of a server on this machine, with any number of connections, perhaps with an API key."""
     limits = httpx2.Limits(max_connections=None)
     headers = {"authorization": f"Bearer {key}"} if key is not None else {}
     return httpx2.AsyncClient(
@@ -317,7 +317,7 @@ def routing_headers(message: Json) -> dict[str, str]:
 
 
 async def events(response: httpx2.Response) -> AsyncIterator[tuple[str, str]]:
-    """(event, data) of a stream, each within what clients take."""
+    """Yield (event, data) of a stream, each within the size that clients accept."""
     rest = b""
     async for chunk in response.aiter_raw():
         *whole, rest = (rest + chunk).split(b"\r\n\r\n")
@@ -332,7 +332,7 @@ async def events(response: httpx2.Response) -> AsyncIterator[tuple[str, str]]:
 async def over_pipes(
     reading: int, writing: int, version: str, capabilities: Json | None = None
 ) -> AsyncIterator[ScriptedHost]:
-    """A host on two file descriptors, which it closes."""
+    """Connect a host over two file descriptors, and close them afterwards."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=2**26)
     incoming, _ = await loop.connect_read_pipe(
@@ -361,7 +361,7 @@ async def over_pipes(
 async def over_sse(
     base: str, version: str, key: str | None = None, capabilities: Json | None = None
 ) -> AsyncIterator[ScriptedHost]:
-    """A host on the SSE door."""
+    """Connect a host to the SSE frontend."""
     inbox = Inbox()
     async with http_client(base, key) as client, asyncio.TaskGroup() as tasks:
         wire = SseWire(inbox, client, tasks)
@@ -380,7 +380,7 @@ async def over_sse(
 async def over_http(
     base: str, version: str, key: str | None = None, capabilities: Json | None = None
 ) -> AsyncIterator[ScriptedHost]:
-    """A host on the Streamable HTTP door; ends its session when it leaves."""
+    """Connect a host to the Streamable HTTP frontend; end its session afterwards."""
     inbox = Inbox()
     async with http_client(base, key) as client, asyncio.TaskGroup() as tasks:
         wire = HttpWire(inbox, client, version, tasks)

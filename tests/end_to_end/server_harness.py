@@ -1,4 +1,4 @@
-"""The aggregator in process: a configuration as an operator writes it, its doors, and hosts that come in by them."""
+"""The aggregator in the test's process: a configuration as an operator writes it, its frontends, and hosts."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ class ServerHarness:
         self.url, self.app = background.open(self._open(), leans=True)
 
     def build_app(self) -> tuple[App, WebServer]:
-        """The program, and its doors on the web."""
+        """Build the application and its web frontends."""
         app = build_app(self.config, self._policies, self._storage)
         return app, WebServer(app.gateway, self.config, app.access, app.report)
 
@@ -88,7 +88,7 @@ class ServerHarness:
         key: str | None = None,
         capabilities: Json | None = None,
     ) -> AsyncIterator[ScriptedHost]:
-        """A host that came in by this door: for an agent over stdio, with a key over the others."""
+        """Connect a host to this frontend: as an agent over stdio, with an API key over the web."""
         match frontend:
             case "http":
                 async with over_http(self.url, version, key, capabilities) as host:

@@ -47,7 +47,7 @@ class UserFolders:
 
     @property
     def ran(self) -> Path:
-        """Is there once a program of the cloned folder ran."""
+        """Return the file that exists once a program of the cloned folder has run."""
         return self.folder / "ran"
 
     @property

@@ -1,4 +1,4 @@
-"""Hosts that refuse dots in names are known by what they say of themselves: they get `server__tool`, at every door."""
+"""Hosts that refuse dots in names, recognised by their client info, get `server__tool` on every frontend."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ def call_itself(monkeypatch: pytest.MonkeyPatch) -> "ClientInfoRewriter":
 
 
 class ClientInfoRewriter:
-    """What the next host, or the next request of a 2026-07-28 one, says of itself."""
+    """A setter of the client name that the next host or 2026-07-28 request sends."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._patch = monkeypatch
@@ -40,7 +40,7 @@ class ClientInfoRewriter:
 
 
 def separators(names: list[Json]) -> set[str]:
-    """How the names of two tools are spelled."""
+    """Return the separators in the exposed names of two tools."""
     return {found[1] for one in names if (found := re.fullmatch(r"local_modern(\.|__)(echo|hold)", one["name"]))}
 
 
@@ -98,7 +98,7 @@ async def test_what_a_host_is_called_changes_no_list(harness: ServerHarness, cal
 async def test_what_is_configured_wins(
     open_harness: OpenHarness, call_itself: ClientInfoRewriter, names: str, version: str
 ) -> None:
-    """F2: for the door, whatever a host calls itself."""
+    """F2: for the frontend, whatever a host calls itself."""
     harness = open_harness({"local_modern": local_entry()}, http={"names": names}, sse={"names": names})
     for name in ("claude-ai", "journey"):
         call_itself(name)

@@ -1,4 +1,4 @@
-"""The Streamable HTTP door by its rules: sessions, the modern ladder, and who is let in at all."""
+"""The Streamable HTTP frontend by its rules: sessions, the modern ladder, and who is let in at all."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -304,7 +304,7 @@ async def test_a_body_over_the_limit(client: httpx2.AsyncClient, chunked: bool) 
 
 
 async def test_a_limit_of_ones_own(open_harness: OpenHarness) -> None:
-    """F1: `http.max_body_bytes` holds for both web doors."""
+    """F1: `http.max_body_bytes` holds for both web frontends."""
     harness = open_harness({"box": local_entry()}, http={"max_body_bytes": 2000})
     body = request("ping", {"x": "x" * 3000})
     async with (
@@ -353,10 +353,10 @@ async def test_health_pages(client: httpx2.AsyncClient, harness: ServerHarness) 
     assert (await client.get("/nowhere")).status_code == 404
 
 
-# -- the SSE door
+# -- the SSE frontend
 
 
-async def test_a_message_for_no_session_of_the_sse_door(client: httpx2.AsyncClient) -> None:
+async def test_a_message_for_no_session_of_the_sse_frontend(client: httpx2.AsyncClient) -> None:
     """F1: 404; what is not JSON is 400; other methods are 405."""
     missing = await client.post("/messages?session_id=none", json=request("ping"))
     assert missing.status_code == 404
@@ -364,7 +364,7 @@ async def test_a_message_for_no_session_of_the_sse_door(client: httpx2.AsyncClie
     assert (await client.post("/sse", json={})).status_code == 405
 
 
-async def test_the_sse_door_says_where_to_post(harness: ServerHarness) -> None:
+async def test_the_sse_frontend_says_where_to_post(harness: ServerHarness) -> None:
     """F1: the first event is `endpoint`, on the same origin (2024-11-05)."""
     async with harness.host("sse", "2024-11-05") as host:
         assert isinstance(host.wire, SseWire)

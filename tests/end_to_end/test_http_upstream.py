@@ -97,9 +97,7 @@ async def test_a_late_404_while_the_session_is_opened_anew(
     assert [r["result"]["structuredContent"]["received"]["arguments"]["n"] for r in results] == [0, 1]
 
 
-async def test_changes_are_still_heard_after_a_new_session(
-    background: BackgroundLoop, open_harness: OpenHarness
-) -> None:
+async def test_changes_still_arrive_after_a_new_session(background: BackgroundLoop, open_harness: OpenHarness) -> None:
     """C5: the standing stream belongs to the new session too."""
     app = http_app()
     url = f"{background.open(serving(app))}/mcp"
@@ -147,8 +145,8 @@ async def test_headers_of_a_modern_upstream(background: BackgroundLoop, open_har
 async def test_a_url_alone_may_be_an_sse_server(background: BackgroundLoop, open_harness: OpenHarness) -> None:
     """C2, E2, E7: `url` without a type: Streamable HTTP first, then SSE."""
     harness = open_harness({"box": {"url": f"{background.open(serving(sse_app()))}/sse"}})
-    link = harness.app.upstreams["box"]
-    assert (link.state, link.transport) == ("ready", "sse"), link.reason
+    upstream = harness.app.upstreams["box"]
+    assert (upstream.state, upstream.transport) == ("ready", "sse"), upstream.reason
     async with harness.host("http", MODERN) as host:
         assert (await host.call("box.echo").result())["content"]
 
@@ -172,7 +170,7 @@ async def test_a_status_that_is_no_answer(
     assert result["_meta"]["aggregator/error"]["state"] == "unavailable"
 
 
-async def test_a_house_that_closes_ends_its_session(background: BackgroundLoop, tmp_path: Path) -> None:
+async def test_an_aggregator_that_closes_ends_its_session(background: BackgroundLoop, tmp_path: Path) -> None:
     """F1: DELETE for the session on the way out (L/basic/transports, Session Management)."""
     app = http_app()
     url = f"{background.open(serving(app))}/mcp"

@@ -1,4 +1,4 @@
-"""Every door x every host era x every kind of upstream: what a call carries, there and back."""
+"""Every frontend x every host era x every kind of upstream: what a call carries, there and back."""
 
 import json
 from typing import Final
@@ -32,10 +32,10 @@ every_upstream = pytest.mark.parametrize("upstream", UPSTREAMS)
 @every_upstream
 def test_the_era_of_an_upstream_is_found_out(harness: ServerHarness, upstream: str) -> None:
     """C1, E1: by probe and fallback, also with one that knows one old revision only and one that dies of the probe."""
-    link = harness.app.upstreams[upstream]
-    assert link.state == "ready", link.reason
-    assert link.greeting is not None
-    assert link.greeting.version == UPSTREAMS[upstream]
+    found = harness.app.upstreams[upstream]
+    assert found.state == "ready", found.reason
+    assert found.greeting is not None
+    assert found.greeting.version == UPSTREAMS[upstream]
 
 
 @everywhere

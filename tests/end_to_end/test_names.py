@@ -15,7 +15,7 @@ COMPATIBLE = re.compile(r"[A-Za-z0-9_-]{1,47}")
 @pytest.mark.parametrize("frontend", FRONTENDS)
 @pytest.mark.parametrize("name", ["sse.echo", "sse__echo", "sse/echo", "sse:echo"])
 async def test_calls_accept_every_spelling(harness: ServerHarness, frontend: str, name: str) -> None:
-    """F2: `a.b`, `a__b`, `a/b` and `a:b` mean the same tool at every door; the upstream hears its own name."""
+    """F2: `a.b`, `a__b`, `a/b` and `a:b` mean the same tool at every frontend; the upstream hears its own name."""
     async with harness.host(frontend, MODERN) as host:
         result = await host.call(name).result()
     assert result["structuredContent"]["received"]["name"] == "echo"
@@ -29,7 +29,7 @@ async def test_a_dot_in_the_tools_own_name_is_no_separator(harness: ServerHarnes
     assert result["structuredContent"]["received"]["name"] == "deep.nested"
 
 
-async def test_the_stdio_door_lists_names_every_host_takes(harness: ServerHarness) -> None:
+async def test_the_stdio_frontend_lists_names_every_host_takes(harness: ServerHarness) -> None:
     """F2: `server__tool` in the narrow alphabet, short enough for a host's prefix; each of them callable as listed."""
     async with harness.host("stdio", "2025-11-25") as host:
         names = [tool["name"] for tool in await host.list()]
@@ -42,8 +42,8 @@ async def test_the_stdio_door_lists_names_every_host_takes(harness: ServerHarnes
 
 
 @pytest.mark.parametrize("frontend", ["http", "sse"])
-async def test_a_web_door_told_to_lists_compatible_names(open_harness: OpenHarness, frontend: str) -> None:
-    """F2: `names: compatible`, per door, and a name cut to the limit stays one tool's own and can be called."""
+async def test_a_web_frontend_told_to_lists_compatible_names(open_harness: OpenHarness, frontend: str) -> None:
+    """F2: `names: compatible`, per frontend, and a name cut to the limit stays one tool's own and can be called."""
     long = "a-server-with-quite-a-long-name-for-a-server"
     harness = open_harness({long: local_entry()}, **{frontend: {"names": "compatible"}})
     async with harness.host(frontend, MODERN) as host:
@@ -61,7 +61,7 @@ async def test_a_web_door_told_to_lists_compatible_names(open_harness: OpenHarne
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("frontend", FRONTENDS)
 async def test_a_miss_names_what_was_meant(harness: ServerHarness, frontend: str, version: str) -> None:
-    """F2: unknown tool: -32602, and the nearest names as this door lists them, in the text and for machines."""
+    """F2: unknown tool: -32602, and the nearest names as this frontend lists them, in the text and for machines."""
     async with harness.host(frontend, version) as host:
         error = await host.call("sse.ecko").error()
         own_name = await host.call("picture").error()

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.programs import converse, is_alive, run, serving, start, until_ended
+from tests.end_to_end.programs import converse, run, serving, start, until_ended
 from tests.end_to_end.scripted_host import BOUND, CLIENT_INFO, ENVELOPE, MODERN, VERSIONS, over_http, over_sse
 from tests.end_to_end.server_harness import local_entry, raw_stdio_entry, write_config
+from tests.peers.processes import is_alive
 from tests.peers.toolbox import Json
 
 
@@ -75,7 +76,7 @@ async def test_what_runs_when_stdin_ends_is_still_answered(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("names", ["canonical", "compatible"])
 async def test_names_on_the_command_line(tmp_path: Path, names: str) -> None:
-    """F2: `--names` says how the stdio door lists."""
+    """F2: `--names` says how the stdio frontend lists."""
     config = write_config(tmp_path, {"here": raw_stdio_entry()})
     asked = [*opening(MODERN), {"id": "list", "method": "tools/list", "params": {"_meta": ENVELOPE}}]
     ended = await converse("stdio", "--config", str(config), "--names", names, stdin=lines(*asked), until={"list"})
@@ -83,7 +84,7 @@ async def test_names_on_the_command_line(tmp_path: Path, names: str) -> None:
     assert listed[0]["name"] == ("here.echo" if names == "canonical" else "here__echo")
 
 
-async def test_names_of_the_web_doors_on_the_command_line(tmp_path: Path) -> None:
+async def test_names_of_the_web_frontends_on_the_command_line(tmp_path: Path) -> None:
     """F2: `serve --names compatible` counts for both."""
     async with serving(write_config(tmp_path, {"here": raw_stdio_entry()}), "--names", "compatible") as served:
         async with over_http(served.url, MODERN) as host:
@@ -99,7 +100,7 @@ def children(path: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("end", ["eof", "SIGTERM", "SIGKILL"])
-async def test_no_child_outlives_the_stdio_door(tmp_path: Path, end: str) -> None:
+async def test_no_child_outlives_the_stdio_frontend(tmp_path: Path, end: str) -> None:
     """C3: however it ends, `kill -9` included; the children of children go too."""
     config = write_config(tmp_path, {"raw": raw_stdio_entry("--child", str(tmp_path / "pids"))})
     process = await start("stdio", "--config", str(config))
@@ -164,7 +165,7 @@ async def test_a_public_address_is_refused(tmp_path: Path, host: str) -> None:
 
 
 async def test_the_address_in_the_log_can_be_used_at_once(tmp_path: Path) -> None:
-    """F1: who reads the line may connect: a slow server behind does not keep the door shut."""
+    """F1: who reads the line may connect: a slow server does not delay the frontend."""
     async with serving(write_config(tmp_path, {"here": local_entry()})) as served:
         address, _, port = served.url.removeprefix("http://").rpartition(":")
         async with asyncio.timeout(BOUND):

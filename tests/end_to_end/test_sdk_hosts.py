@@ -1,4 +1,4 @@
-"""Real hosts: the SDK's own client on every door, in every era, the aggregator a process of its own."""
+"""Real hosts: the SDK's own client on every frontend, in every era, the aggregator a process of its own."""
 
 import asyncio
 import sys
@@ -42,7 +42,7 @@ def url(background: BackgroundLoop, config: Path) -> str:
 
 @asynccontextmanager
 async def connected(frontend: str, version: str, config: Path, url: str) -> AsyncIterator[ClientSession]:
-    """A session at a door of a process, its revision pinned."""
+    """A session at a frontend of a process, its revision pinned."""
     args = ["-m", "aggregator", "stdio", "--config", str(config)]
     program = StdioServerParameters(command=sys.executable, args=args, cwd=ROOT, env=environment())
     transports: dict[str, Callable[[], Any]] = {
@@ -56,7 +56,7 @@ async def connected(frontend: str, version: str, config: Path, url: str) -> Asyn
 
 
 async def greet(session: ClientSession, version: str) -> None:
-    """`initialize` with exactly this revision, or the modern opening; the client alone would take its latest."""
+    """Send `initialize` with exactly this revision, or the modern opening; the client alone would take its latest."""
     if version == MODERN:
         await session.discover()
     else:
@@ -72,7 +72,7 @@ async def greet(session: ClientSession, version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("frontend", FRONTENDS)
-async def test_an_sdk_host_at_a_door_of_a_process(
+async def test_an_sdk_host_at_a_frontend_of_a_process(
     config: Path, url: str, key: str, frontend: str, version: str
 ) -> None:
     """F1, E1, E6: list, call, structured output, images, progress, errors, cancellation: by the SDK's own client."""

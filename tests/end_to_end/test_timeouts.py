@@ -19,7 +19,7 @@ LIMIT = 0.3
 
 @pytest.fixture(scope="module")
 def hurried(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> ServerHarness:
-    """`hold` may take 0.3 s, everything else as long as it likes."""
+    """A harness in which `hold` may take 0.3 s and other tools any time."""
     http = f"{background.open(serving(http_app()))}/mcp"
     sse = f"{background.open(serving(sse_app()))}/sse"
     short = {"tools": {"timeout": {"ho*": LIMIT}}}
@@ -53,7 +53,7 @@ async def test_a_time_out_names_the_limit_and_is_told_upstream(hurried: ServerHa
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("frontend", FRONTENDS)
-async def test_a_time_out_is_a_result_at_every_door(
+async def test_a_time_out_is_a_result_at_every_frontend(
     hurried: ServerHarness, frontend: str, version: str, key: str
 ) -> None:
     """A7, A8: never a dropped connection: the same host goes on calling."""

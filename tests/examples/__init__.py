@@ -1,1 +1,1 @@
-"""Tests of the example upstream servers, each through its real door."""
+"""Tests of the example upstream servers, each over its real transport."""

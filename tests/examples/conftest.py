@@ -21,7 +21,7 @@ BOUND = 10.0
 
 
 def stdio_server(module: str, *args: str) -> StdioServerParameters:
-    """How to start an example over stdio, warnings being errors there too."""
+    """Return the parameters to start an example over stdio, with warnings as errors."""
     return StdioServerParameters(
         command=sys.executable, args=["-W", "error", "-m", module, *args], cwd=ROOT, env={"PYTHONPATH": str(ROOT)}
     )

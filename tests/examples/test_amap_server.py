@@ -64,7 +64,7 @@ async def answer(session: ClientSession, tool: str, **arguments: Any) -> dict[st
 
 
 @pytest.mark.parametrize("query", ["", "?key=", "?key=wrong", f"?key={KEY}x", f"?KEY={KEY}", "?key=%ff%E4%B8%AD"])
-async def test_without_the_right_key_the_door_answers_401_and_says_how(amap: AmapProcess, query: str) -> None:
+async def test_without_the_right_key_the_server_answers_401_and_says_how(amap: AmapProcess, query: str) -> None:
     """Proves: E8."""
     async with httpx2.AsyncClient(timeout=BOUND) as client:
         response = await client.get(f"{amap.url}{query}")

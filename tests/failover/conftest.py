@@ -1,4 +1,4 @@
-"""The product's own patience, shortened for every test here, as in `tests/faults`."""
+"""Shortened waiting times for every test, as in `tests/faults`."""
 
 from tests.faults.conftest import impatience
 

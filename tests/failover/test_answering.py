@@ -1,4 +1,4 @@
-"""Other servers answer for one that is away: real ones, on one stage, and who it was is told."""
+"""Other servers answer for one that is away: real ones, in one application, with their provenance."""
 
 import json
 from pathlib import Path
@@ -11,18 +11,9 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.gateway.calls import failover
 from aggregator.gateway.calls.provenance import PROVENANCE_KEY
 from aggregator.telemetry.metrics import Metrics
-from tests.faults.app_harness import (
-    AppHarness,
-    Json,
-    code_of,
-    lines_of,
-    raw_stdio,
-    running_app,
-    server_config,
-    text_of,
-    until,
-)
+from tests.faults.app_harness import AppHarness, Json, code_of, lines_of, raw_stdio, running_app, server_config, text_of
 from tests.faults.raw_http import RawHttpServer, never, raw_http
+from tests.polling import until
 
 TEXT: Final[Json] = {"type": "object", "properties": {"say": {"type": "string"}}}
 
@@ -33,14 +24,14 @@ def web(raw: RawHttpServer, **fields: Any) -> ServerConfig:
 
 
 def records(harness: AppHarness) -> list[CallRecord]:
-    """What is put on record of every call from now on."""
+    """Return a list that receives every call record from now on."""
     kept: list[CallRecord] = []
     harness.app.gateway.journal.sinks = (*harness.app.gateway.journal.sinks, kept.append)
     return kept
 
 
 def provenance_of(result: Json) -> Json:
-    """Where a result says that it is from."""
+    """Return the provenance in a result."""
     assert not result.get("isError"), result
     provenance: Json = result["_meta"][PROVENANCE_KEY]
     return provenance
@@ -168,7 +159,7 @@ async def test_tools_may_have_stand_ins_of_their_own() -> None:
             assert [seen.message["params"]["name"] for seen in other.seen if seen.method == "tools/call"] == ["odd"]
 
 
-async def test_a_fallback_that_sleeps_is_woken(tmp_path: Path) -> None:
+async def test_an_idle_fallback_is_started(tmp_path: Path) -> None:
     """Proves: C18. It costs no process until it is needed."""
     log = tmp_path / "log"
     second = raw_stdio("second", log=log, start="on_call")

@@ -19,7 +19,7 @@ from aggregator.policy.limits import Limit, LimitKind, Limits, ResultLimit
 
 
 class FallbackMachine(RuleBasedStateMachine):
-    """Servers come and go, and calls are answered by whoever is chosen."""
+    """A state machine: servers come and go, and the chosen server answers each call."""
 
     now = 0.0
 

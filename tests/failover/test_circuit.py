@@ -23,7 +23,7 @@ class CircuitMachine(RuleBasedStateMachine):
         self.limit = limit
         self.circuit = CircuitBreaker(limit)
         self.running: list[float] = []
-        self.notifications = self.answered = -inf
+        self.received = self.answered = -inf
         self.silences: list[tuple[float, float]] = []
         self.trial: float | None = None
         self.was_open = False
@@ -43,7 +43,7 @@ class CircuitMachine(RuleBasedStateMachine):
         self.running.pop(number % len(self.running))
         closes = self.circuit.answer(self.now)
         assert closes == self.was_open
-        self.notifications = self.answered = self.now
+        self.received = self.answered = self.now
         self.silences.clear()
         self.trial = None
 
@@ -52,7 +52,7 @@ class CircuitMachine(RuleBasedStateMachine):
     def stay_silent(self, number: int, chance: float) -> None:
         began = self.running.pop(number % len(self.running))
         opens = self.circuit.fail(began, self.now, chance)
-        if self.notifications <= began:
+        if self.received <= began:
             self.silences.append((began, self.now))
         assert opens == (not self.was_open and self.circuit.position == "open")
         if opens:
@@ -62,7 +62,7 @@ class CircuitMachine(RuleBasedStateMachine):
     @rule()
     def say_something(self) -> None:
         self.circuit.on_message(self.now)
-        self.notifications = self.now
+        self.received = self.now
         if not self.was_open:
             self.silences.clear()
 
@@ -77,7 +77,7 @@ class CircuitMachine(RuleBasedStateMachine):
     @rule()
     def the_trial_is_answered(self) -> None:
         assert self.circuit.answer(self.now)
-        self.notifications = self.answered = self.now
+        self.received = self.answered = self.now
         self.silences.clear()
         self.trial = None
 
@@ -89,7 +89,7 @@ class CircuitMachine(RuleBasedStateMachine):
         assert not self.circuit.fail(self.trial, self.now, chance)
         assert self.circuit.position == "open"
         assert self.circuit.retry > self.now
-        assert self.circuit.trials == before + (self.notifications <= self.trial)
+        assert self.circuit.trials == before + (self.received <= self.trial)
         self.trial = None
 
     @precondition(lambda self: self.trial is not None)
@@ -105,7 +105,7 @@ class CircuitMachine(RuleBasedStateMachine):
         self.circuit.reset(self.now)
         self.running.clear()
         self.silences.clear()
-        self.notifications = self.now
+        self.received = self.now
         self.trial = None
 
     @invariant()

@@ -32,7 +32,6 @@ from aggregator.upstream.health.latency import KEPT, WINDOW, LatencyWindow
 from tests.faults.app_harness import (
     BOUND,
     AppHarness,
-    FakeBackChannel,
     Json,
     code_of,
     lines_of,
@@ -40,9 +39,10 @@ from tests.faults.app_harness import (
     running_app,
     server_config,
     text_of,
-    until,
 )
 from tests.faults.raw_http import RawHttpServer, ReceivedRequest, ReplyWriter, never, raw_http
+from tests.peers.back_channel import FakeBackChannel
+from tests.polling import until
 
 QUICK: Final = HealthConfig(interval=0.05, timeout=0.15, failures=2)
 
@@ -130,7 +130,7 @@ async def test_a_call_under_way_is_not_taken_away(tmp_path: Path) -> None:
 
 
 async def works(harness: AppHarness, name: str) -> None:
-    """It answers, and calls of it are answered; on a busy machine it may have been found silent once more."""
+    """Wait until calls of the server are answered; on a busy machine it may have been found silent again."""
     async with asyncio.timeout(BOUND):
         while "isError" in await harness.call(f"{name}.echo", say="hello"):
             await answers(harness, name)

@@ -13,23 +13,15 @@ from aggregator.upstream.lifecycle.states import StateAndReason
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.peer import PeerGone
-from tests.access.gateway_harness import (
-    FORMS,
-    LEGACY,
-    MODERN,
-    FakeBackChannel,
-    GatewayHarness,
-    error_data,
-    make_config,
-    tool,
-)
+from tests.access.gateway_harness import FORMS, LEGACY, MODERN, GatewayHarness, error_data, make_config, tool
+from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.toolbox import Json, text_result
 
 TAKES: Final[Json] = {"id": {"type": "integer"}}
 
 
 def harness(folder: Path, policies: object = None, first: str = "unavailable", **fields: Any) -> GatewayHarness:
-    """`crm`, which is away unless said otherwise, and `spare`, which has the same tools."""
+    """Build a gateway with `crm`, unavailable unless `first` says otherwise, and `spare` with the same tools."""
     servers = {"crm": {"command": "x", "fallbacks": ["spare"], **fields}, "spare": {"command": "x"}}
     tools = [tool("get", TAKES), tool("put", TAKES)]
     made = GatewayHarness(make_config(folder, servers), {"crm": tools, "spare": tools}, policies, down={"crm": first})
@@ -37,7 +29,7 @@ def harness(folder: Path, policies: object = None, first: str = "unavailable", *
 
 
 def call_records(of: GatewayHarness) -> list[CallRecord]:
-    """What is put on record from now on."""
+    """Return a list that receives every call record from now on."""
     found: list[CallRecord] = []
     of.app.gateway.journal.sinks = (found.append,)
     return found
@@ -112,11 +104,11 @@ async def test_what_wakes_up_as_another_tool_is_judged_as_that(tmp_path: Path, m
 async def test_who_no_longer_stands_in_is_not_told_of(tmp_path: Path) -> None:
     """Proves: C18. Nor preferred, should it stand in again one day."""
     at = harness(tmp_path, agent(allow=["*"]))
-    answering, link = at.app.failover.answering, at.app.upstreams["crm"]
+    answering, upstream = at.app.failover.answering, at.app.upstreams["crm"]
     await at.call(at.host("one"), "crm.get", {"id": 1})
     at.app.updates.rebuild()
     assert answering("crm") == ["spare"]
-    link.update(link.config.model_copy(update={"fallbacks": ()}))
+    upstream.update(upstream.config.model_copy(update={"fallbacks": ()}))
     at.app.updates.rebuild()
     assert answering("crm") == []
 
@@ -124,10 +116,10 @@ async def test_who_no_longer_stands_in_is_not_told_of(tmp_path: Path) -> None:
 async def test_nor_is_one_that_calls_no_longer_go_to(tmp_path: Path) -> None:
     """Proves: C18. The first is well again for long enough, though nobody has called it since."""
     at = harness(tmp_path, agent(allow=["*"]))
-    failover, link = at.app.failover, at.app.upstreams["crm"]
+    failover, upstream = at.app.failover, at.app.upstreams["crm"]
     await at.call(at.host("one"), "crm.get", {"id": 1})
     assert failover.answering("crm") == ["spare"]
-    link.lifecycle.current = StateAndReason("ready", "", 0.0)
+    upstream.lifecycle.current = StateAndReason("ready", "", 0.0)
     assert failover.answering("crm") == []
 
 
@@ -232,10 +224,10 @@ async def test_a_person_agrees_to_what_the_agent_called(tmp_path: Path) -> None:
     async def yes(params: Json) -> Json:
         return {"action": "accept", "content": {"decision": "allow"}}
 
-    way = FakeBackChannel(yes)
-    answer = await at.call(at.host("one", LEGACY, FORMS), "crm.get", {"id": 1}, way)
-    assert len(way.asked) == 1
-    assert "'crm'" in way.asked[0]["message"]
+    channel = AnsweringBackChannel(yes)
+    answer = await at.call(at.host("one", LEGACY, FORMS), "crm.get", {"id": 1}, channel)
+    assert len(channel.asked) == 1
+    assert "'crm'" in channel.asked[0]["message"]
     assert ("isError" not in answer["result"]) == (at.sent == [("spare", "get")])
 
 
@@ -346,6 +338,6 @@ async def test_a_call_that_asked_something_is_begun(tmp_path: Path) -> None:
         return {"action": "accept", "content": {}}
 
     crm.answer = asks
-    answer = await at.call(at.host("one", LEGACY, FORMS), "crm.get", {"id": 1}, FakeBackChannel(person))
+    answer = await at.call(at.host("one", LEGACY, FORMS), "crm.get", {"id": 1}, AnsweringBackChannel(person))
     assert error_data(answer)["code"] == "upstream_unavailable"
     assert at.sent == [("crm", "get")] * 2

@@ -1,10 +1,8 @@
-"""What the tests stand on: the whole product in process, one raw server after the other behind it, and a plain host."""
+"""The whole application in the test's process, raw servers as its upstreams, and one host of the handshake era."""
 
 import asyncio
-import itertools
-import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +14,7 @@ from aggregator.domain.errors import ERROR_META_KEY
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_VERSION
 from aggregator.gateway.host import Host
 from aggregator.upstream.upstream import Upstream
-from aggregator.wire.peer import NoBackChannel
+from tests.peers.back_channel import FakeBackChannel
 
 RAW: Final = Path(__file__).with_name("raw_stdio.py")
 # The bound of every wait; nothing here should come near it.
@@ -42,24 +40,8 @@ def server_config(name: str, **fields: Any) -> ServerConfig:
     return ServerConfig(**{"id": name, "key": name, "prefix": name} | limits | fields)
 
 
-class FakeBackChannel:
-    """A channel that keeps what was said on it."""
-
-    _ids = itertools.count(1)
-
-    def __init__(self) -> None:
-        self.request_id: str | int = next(self._ids)
-        self.notifications: list[tuple[str, Mapping[str, Any]]] = []
-
-    def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        self.notifications.append((method, params))
-
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        raise NoBackChannel
-
-
 class AppHarness:
-    """A running product, and a host of the handshake era at its innermost door."""
+    """A running application, and a host of the handshake era that calls its gateway directly."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -68,44 +50,32 @@ class AppHarness:
     def upstream(self, name: str) -> Upstream:
         return self.app.upstreams[name]
 
-    async def ask(self, method: str, params: Json, way: FakeBackChannel | None = None) -> Json:
-        """One request by the plain host."""
+    async def ask(self, method: str, params: Json, channel: FakeBackChannel | None = None) -> Json:
+        """Send one request as the host."""
         async with asyncio.timeout(BOUND):
-            return dict(await self.app.gateway.answer(self.host, method, params, way or FakeBackChannel()))
+            return dict(await self.app.gateway.answer(self.host, method, params, channel or FakeBackChannel()))
 
-    async def call(self, tool: str, way: FakeBackChannel | None = None, **arguments: Any) -> Json:
+    async def call(self, tool: str, channel: FakeBackChannel | None = None, **arguments: Any) -> Json:
         """One `tools/call`."""
-        return await self.ask("tools/call", {"name": tool, "arguments": arguments}, way)
+        return await self.ask("tools/call", {"name": tool, "arguments": arguments}, channel)
 
     async def check_echo(self, tool: str, words: str = "hello") -> None:
-        """Proves that a server answers."""
+        """Check that a server answers."""
         assert text_of(await self.call(tool, say=words)) == words
 
     def tools(self) -> list[str]:
-        """The names listed now."""
+        """Return the tool names that are listed now."""
         return [tool.name for tool in self.app.gateway.catalog.tools]
 
 
 @asynccontextmanager
 async def running_app(*servers: ServerConfig, **rest: Any) -> AsyncIterator[AppHarness]:
-    """The product with these upstreams, each of which has come up or failed by now."""
+    """Run the application with these upstreams, once each has connected or failed."""
     app = build_app(Config(servers=servers, startup_wait=rest.pop("startup_wait", 0.1), **rest))
     async with app.running():
         async with asyncio.timeout(BOUND):
             await app.supervisor.wait_all_tried()
         yield AppHarness(app)
-
-
-async def until(condition: Callable[[], Any], what: str) -> None:
-    """Wait for something that is bound to happen."""
-    try:
-        async with asyncio.timeout(BOUND):
-            while True:
-                if condition():
-                    return
-                await asyncio.sleep(0.005)
-    except TimeoutError:
-        raise AssertionError(f"it never came to be that {what}") from None
 
 
 def text_of(result: Json) -> str:
@@ -122,21 +92,8 @@ def code_of(result: Json) -> str:
 
 
 def lines_of(path: Path) -> list[str]:
-    """What a raw server has noted so far."""
+    """Return the lines that a raw server has logged so far."""
     return path.read_text().splitlines() if path.exists() else []
-
-
-def alive(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{pid}/stat")
-    try:
-        return not stat.parent.parent.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def modern(**params: Any) -> Json:

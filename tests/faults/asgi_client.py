@@ -1,4 +1,4 @@
-"""A host that speaks to the web doors in process, message by message, and may fall silent, stall or vanish."""
+"""A host that calls the web frontends by ASGI messages, and may fall silent, stall or disconnect."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ MODERN_HEADERS: Final = {"mcp-protocol-version": "2026-07-28"}
 
 
 class AsgiRequest:
-    """One HTTP request by such a host."""
+    """One HTTP request, sent message by message."""
 
     def __init__(self, web: WebServer, verb: str, target: str, body: bytes, headers: Mapping[str, str]) -> None:
         path, _, query = target.partition("?")
@@ -57,15 +57,15 @@ class AsgiRequest:
             self.parts.append(bytes(message.get("body", b"")))
 
     def give(self, body: bytes, *, more: bool = False) -> None:
-        """(More of) the request's body."""
+        """Send the body, or another part of it."""
         self._inbox.put_nowait({"type": "http.request", "body": body, "more_body": more})
 
     def leave(self) -> None:
-        """The connection is closed by the host."""
+        """Close the connection as the host."""
         self._inbox.put_nowait({"type": "http.disconnect"})
 
     async def done(self) -> "AsgiRequest":
-        """The response is complete."""
+        """Wait until the response is complete."""
         async with asyncio.timeout(BOUND):
             await asyncio.shield(self.task)
         return self
@@ -86,7 +86,7 @@ class AsgiRequest:
 
 
 class AsgiClient:
-    """The doors of one running product."""
+    """A host that posts to the web frontends of one running application."""
 
     def __init__(self, harness: AppHarness, web: WebServer) -> None:
         self.harness = harness
@@ -124,7 +124,7 @@ class AsgiClient:
 
 @asynccontextmanager
 async def asgi_client(*servers: ServerConfig, **http: Any) -> AsyncIterator[AsgiClient]:
-    """The product with these upstreams, and its web doors."""
+    """Run the application with these upstreams and its web frontends."""
     config = Config(servers=servers, startup_wait=0.1, http=HttpConfig(**http))
     app = build_app(config)
     web = WebServer(app.gateway, config, app.access, app.report)

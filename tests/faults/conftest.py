@@ -1,4 +1,4 @@
-"""The product's own patience, shortened for every test here."""
+"""Shortened waiting times for every test of this folder."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from aggregator.upstream.transports import http, stdio
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waits that are seconds in the product are fractions of one here; the ratios stay."""
+    """Shorten the waiting times of the package; the ratios stay."""
     monkeypatch.setattr(backoff, "FIRST", 0.02)
     monkeypatch.setattr(backoff, "CAP", 0.5)
     monkeypatch.setattr(backoff, "REFUSED_FIRST", 0.1)

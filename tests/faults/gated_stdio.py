@@ -1,4 +1,4 @@
-"""A raw server that starts when it is told: `python -I -S gated_stdio.py GATE MODE`, GATE being a file.
+"""A raw server that starts once the file GATE exists: `python -I -S gated_stdio.py GATE MODE`.
 
 While there is none it is silent, and ends with its stdin; with `no` in it the server ends, with anything else it is
 `raw_stdio.py MODE`.

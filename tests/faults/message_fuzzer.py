@@ -88,7 +88,7 @@ class MessageFuzzer:
         return made
 
     def noise(self) -> Json:
-        """What a server says on its own account, or does not."""
+        """Return a changed notification or request of a server."""
         changed: Any = self.changed({"jsonrpc": "2.0", **self._random.choice(NOISE)})
         return changed if isinstance(changed, dict) else {"jsonrpc": "2.0", "method": changed}
 

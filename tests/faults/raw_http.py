@@ -33,7 +33,7 @@ class ReceivedRequest:
 
 
 class ReplyWriter:
-    """The way back of one request: whole, as a stream, or raw."""
+    """The response to one request: whole, as a stream, or raw bytes."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
@@ -55,7 +55,7 @@ class ReplyWriter:
         await self.send(status, {"jsonrpc": "2.0", "id": seen.message.get("id"), "error": error})
 
     async def stream(self) -> None:
-        """From here on events."""
+        """Begin an event stream."""
         self.streaming = True
         await self.raw(b"HTTP/1.1 200 S\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
 
@@ -72,7 +72,7 @@ Handler = Callable[[ReceivedRequest, ReplyWriter], Coroutine[Any, Any, None]]
 
 
 async def never(seen: ReceivedRequest, reply: ReplyWriter) -> None:
-    """Accepts the request and says nothing."""
+    """Accept the request and send no response."""
     await asyncio.Event().wait()
 
 
@@ -137,7 +137,7 @@ class RawHttpServer:
             reply = ReplyWriter(writer)
             handling = asyncio.ensure_future(handler(seen, reply))
             gone = asyncio.ensure_future(reader.read(1)) if verb in ("GET", "POST") else None
-            # Nobody here sends a second request before the first is answered: bytes or an end mean that it is over.
+            # No client sends a second request before the first is answered: bytes or an end mean that it has left.
             try:
                 await asyncio.wait({handling, *([gone] if gone else [])}, return_when=asyncio.FIRST_COMPLETED)
                 if gone is not None and gone.done() and not handling.done():
@@ -152,7 +152,7 @@ class RawHttpServer:
                 return
 
     async def ordinary(self, seen: ReceivedRequest, reply: ReplyWriter) -> None:
-        """What a server does that has nothing wrong with it."""
+        """Answer as a server without faults."""
         method = seen.method
         if self.modern or method == "initialize":
             await self._answer(seen, reply)
@@ -195,7 +195,7 @@ class RawHttpServer:
 
 
 class RawSseServer(RawHttpServer):
-    """The same over HTTP+SSE: GET opens the stream, answers of POSTs come on it."""
+    """A raw server over HTTP+SSE: GET opens the stream, answers to POSTs arrive on it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -242,7 +242,7 @@ class RawSseServer(RawHttpServer):
 
 @asynccontextmanager
 async def raw_http(server: RawHttpServer | None = None) -> AsyncIterator[RawHttpServer]:
-    """One such server, for a while."""
+    """Run a `RawHttpServer`."""
     server = server or RawHttpServer()
     await server.start()
     try:
@@ -253,7 +253,7 @@ async def raw_http(server: RawHttpServer | None = None) -> AsyncIterator[RawHttp
 
 @asynccontextmanager
 async def raw_sse() -> AsyncIterator[RawSseServer]:
-    """The same over HTTP+SSE."""
+    """Run a `RawSseServer`."""
     server = RawSseServer()
     async with raw_http(server):
         yield server

@@ -1,4 +1,4 @@
-"""A raw MCP server over stdio that misbehaves as it is told: `python -I -S raw_stdio.py MODE`. Standard library only.
+"""A raw MCP server over stdio that misbehaves as MODE says: `python -I -S raw_stdio.py MODE`. Standard library only.
 
 `RAW_LOG` names a file that gets one line per start and per call with an effect; `RAW_TOOLS` one that holds the result
 of `tools/list`, passed on byte for byte. Everything that goes wrong in a call is a tool, everything else a mode.
@@ -81,7 +81,7 @@ def close_stdout(request: Message, arguments: Message) -> None:
 
 @tool
 def raw(request: Message, arguments: Message) -> None:
-    """Writes `lines` as they are, `$ID` being the id of this request."""
+    """Write `lines` as they are, with the id of this request for `$ID`."""
     lines = "".join(f"{line}\n" for line in arguments["lines"]).replace("$ID", json.dumps(request["id"]))
     write(lines.encode("utf-8", "surrogatepass"))
 
@@ -100,7 +100,7 @@ def rows(request: Message, arguments: Message) -> None:
 
 @tool
 def ask(request: Message, arguments: Message) -> None:
-    """Sends the requests it is given; answers with what came back once everything has."""
+    """Send the given requests; answer with their responses once all have arrived."""
     ASKED.append({"id": request["id"], "wanted": [str(question["id"]) for question in arguments["questions"]]})
     for question in arguments["questions"]:
         say(question)
@@ -114,7 +114,7 @@ def breed(request: Message, arguments: Message) -> None:
 
 @tool
 def flood(request: Message, arguments: Message) -> None:
-    """From now on stdout never falls silent; calls go on."""
+    """Write to stdout without end, beside the answers to calls."""
     pattern = str(arguments["pattern"]).encode()
     say({"id": request["id"], "result": text("here it comes")})
     chunk = pattern * (65536 // len(pattern))
@@ -199,7 +199,7 @@ def serve(mode: str) -> None:
 
 
 def leave_with_others() -> None:
-    """Stay until every process that has noted its start has been told to leave as well."""
+    """Run until every process that has logged its start has been asked to end."""
     note("told to leave")
     while True:
         with open(os.environ["RAW_LOG"]) as log:

@@ -19,12 +19,14 @@ from aggregator.frontends.stdio import StdioFrontend
 from aggregator.gateway.host import Host
 from aggregator.wire.codec import encode
 from tests.end_to_end.server_harness import ROOT
-from tests.faults.app_harness import BOUND, AppHarness, FakeBackChannel, Json, modern, running_app, server_config, until
+from tests.faults.app_harness import BOUND, AppHarness, Json, modern, running_app, server_config
 from tests.faults.asgi_client import AsgiClient, asgi_client
 from tests.faults.message_fuzzer import ANSWERS, MessageFuzzer
 from tests.faults.raw_http import RawHttpServer, RawSseServer, ReceivedRequest, ReplyWriter, raw_http
 from tests.passthrough.upstreams import local
+from tests.peers.back_channel import FakeBackChannel
 from tests.peers.library import Library
+from tests.polling import until
 
 # Messages for each way in, and requests for each upstream.
 EACH: Final = 150
@@ -60,7 +62,7 @@ _NOTICES: Final[tuple[tuple[str, Json], ...]] = (
 
 @pytest.fixture(autouse=True)
 def no_traceback() -> Iterator[None]:
-    """Nothing was logged with a traceback, or as an error of ours."""
+    """Check that no traceback and no internal error was logged."""
     failed: list[str] = []
 
     class Seen(logging.Handler):
@@ -217,7 +219,7 @@ class FuzzingHttpServer(RawHttpServer):
 
 
 class FuzzingSseServer(RawSseServer):
-    """The same on the one stream there is."""
+    """A fuzzing server over HTTP+SSE, whose one stream carries everything."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()

@@ -26,8 +26,9 @@ from aggregator.storage.database import open_database
 from aggregator.storage.engine import sqlite
 from aggregator.storage.quick_read import glance
 from aggregator.upstream.supervisor import Supervisor
-from tests.faults.app_harness import BOUND, AppHarness, Json, code_of, server_config, text_of, until
+from tests.faults.app_harness import BOUND, AppHarness, Json, code_of, server_config, text_of
 from tests.peers.fake_connection import FakeConnection
+from tests.polling import until
 
 GATED = Path(__file__).with_name("gated_stdio.py")
 ROOT = Path(__file__).parents[2]
@@ -42,7 +43,7 @@ class GatedServer:
         self.has("echo", "hang")
 
     def has(self, *tools: str | Json) -> None:
-        """What it lists from now on; a name stands for a tool without more to it."""
+        """Set the tools that the server lists from now on; a name stands for a plain tool."""
         listed = [
             {"name": tool, "inputSchema": {"type": "object"}} if isinstance(tool, str) else tool for tool in tools
         ]
@@ -83,7 +84,7 @@ def gated(tmp_path: Path) -> GatedServer:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is written in the background is written at once, and at the end however long that takes."""
+    """Write at once what is written in the background, and at the end without a time limit."""
     monkeypatch.setattr(catalog_cache, "COALESCE", 0.01)
     monkeypatch.setattr(catalog_cache, "AGAIN", 0.05)
     monkeypatch.setattr(catalog_cache, "LAST_MOMENT", BOUND)
@@ -92,7 +93,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def running(gated: GatedServer, *servers: ServerConfig, **rest: Any) -> AsyncIterator[AppHarness]:
-    """The product on the shop's database; a list would wait for minutes for a server that is not shown."""
+    """Run the application on the server's database; a list would wait minutes for a server that is not shown."""
     app = build_app(
         Config(servers=servers or (gated.config(),), startup_wait=600, straggler_wait=600),
         None,
@@ -112,13 +113,13 @@ async def seen_once(gated: GatedServer, *servers: ServerConfig) -> None:
     gated.open()
     async with running(gated, *servers) as harness:
         await listed(harness)
-        marks = [fingerprint(link.config) for link in harness.app.upstreams.values()]
+        marks = [fingerprint(upstream.config) for upstream in harness.app.upstreams.values()]
         await until(lambda: len(glance(gated.database, marks)) == len(marks), "it is kept")
     gated.close()
 
 
 def notified_methods(harness: AppHarness) -> list[str]:
-    """What the host is told on its own account."""
+    """Return a list of the methods that the host is notified of."""
     heard: list[str] = []
     harness.host.initialized = True
     harness.host.connection = FakeConnection(lambda method, params: heard.append(method))
@@ -127,7 +128,7 @@ def notified_methods(harness: AppHarness) -> list[str]:
 
 
 def complaints(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    """What the log says of the database, as far as it is ours: the audit has its own words."""
+    """Return what the log says of the database, without the lines of the audit."""
     ours = ("aggregator.app.catalog_sync", "aggregator.storage")
     return [line for line in caplog.records if line.levelname == "ERROR" and line.name.startswith(ours)]
 
@@ -279,15 +280,19 @@ async def test_another_configuration_has_nothing_yet(
     gated: GatedServer, other: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proves: F4. What one account or program had is not shown as another's; and names and limits are no matter."""
-    recalled: list[Mapping[str, Any]] = []
+    restored: list[Mapping[str, Any]] = []
     await seen_once(gated)
     same = gated.config(prefix="store", timeout=1, description="x", trusted=True)
     async with running(gated, same) as harness:
         assert await listed(harness) == ["store.echo", "store.hang"]
-    monkeypatch.setattr(Supervisor, "restore", lambda _, known: recalled.append(known))
+
+    async def restore(_: Supervisor, known: Mapping[str, Any]) -> None:
+        restored.append(known)
+
+    monkeypatch.setattr(Supervisor, "restore", restore)
     async with running(gated, gated.config(**other)) as harness:
-        await until(lambda: recalled, "the database has been looked at")
-        assert recalled == [{}]
+        await until(lambda: restored, "the database has been looked at")
+        assert restored == [{}]
         assert harness.tools() == []
 
 
@@ -453,7 +458,7 @@ async def test_keys_made_later_are_noticed(gated: GatedServer) -> None:
         await until(lambda: not app.access.open, "the key is noticed")
 
 
-async def test_what_may_have_held_keys_keeps_the_doors_closed(
+async def test_what_may_have_held_keys_admits_no_keyless_request(
     gated: GatedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Proves: D4, F4. A file that turns up damaged is set aside, whoever opens it first; one that cannot be opened

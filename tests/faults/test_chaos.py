@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.chaos_run import FAULTS, WILD, ChaosRun, Outcome, descriptors
-
-from .app_harness import alive
+from tests.peers.processes import is_alive
 
 SEED = int(os.environ.get("AGGREGATOR_CHAOS_SEED", "20260728"))
 ROUNDS, CALLS = 2, 7
@@ -32,7 +31,7 @@ async def stormed(folder: Path) -> Outcome:
     assert children() == offspring
     assert descriptors() <= open_files
     assert outcome.pids
-    assert not [pid for pid in outcome.pids if alive(pid)]
+    assert not [pid for pid in outcome.pids if is_alive(pid)]
     return outcome
 
 

@@ -19,8 +19,9 @@ from aggregator.upstream.transports import stdio as stdio_transport
 from aggregator.wire.codec import decode_received
 from aggregator.wire.message import error_of
 from aggregator.wire.sse import Event, EventReader
+from tests.polling import until
 
-from .app_harness import AppHarness, raw_stdio, running_app, server_config, until
+from .app_harness import AppHarness, raw_stdio, running_app, server_config
 from .raw_http import RawHttpServer, RawSseServer, ReceivedRequest, ReplyWriter, never, raw_http
 
 JUNK = {"newlines": b"\n", "comments": b":\n\n", "ids": b"id\n\n", "empty events": b"data\n\n"}

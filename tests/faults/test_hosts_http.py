@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from aggregator.frontends.web import event_stream as stream
+from tests.polling import until
 
-from .app_harness import Json, lines_of, modern, raw_stdio, until
+from .app_harness import Json, lines_of, modern, raw_stdio
 from .asgi_client import AsgiClient, asgi_client, call
 
 PING: Json = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -41,7 +42,7 @@ BODIES: dict[str, tuple[bytes, int]] = {
 @pytest.mark.parametrize("header", [{}, {"mcp_protocol_version": "2026-07-28"}, {"mcp_protocol_version": "nonsense"}])
 @pytest.mark.parametrize("fault", BODIES)
 async def test_bodies_that_are_no_message(fault: str, header: dict[str, str]) -> None:
-    """F1: a status of 400 or 413, a reason, and the door stays open."""
+    """F1: a status of 400 or 413, a reason, and the frontend keeps working."""
     body, status = BODIES[fault]
     async with asgi_client(raw_stdio("s"), max_body_bytes=1_500_000) as hosts:
         request = await hosts.post(body, await hosts.session(), **header).done()
@@ -123,7 +124,7 @@ NOTES: list[Json] = [
 
 @pytest.mark.parametrize("note", NOTES, ids=lambda note: str(note)[:60])
 async def test_notifications_of_any_kind_are_taken(note: Json) -> None:
-    """F1: 202 or a clear refusal, on both legacy doors."""
+    """F1: 202 or a clear refusal, on both legacy frontends."""
     async with asgi_client(raw_stdio("s")) as hosts:
         request = await hosts.post({"jsonrpc": "2.0", **note}, await hosts.session()).done()
         assert request.status in (202, 400)
@@ -140,11 +141,11 @@ async def test_notifications_of_any_kind_are_taken(note: Json) -> None:
 async def test_a_modern_host_that_leaves_cancels_its_call() -> None:
     """A8: closing the stream is the cancellation; the upstream's slot is free."""
     async with asgi_client(raw_stdio("s", timeout=60)) as hosts:
-        link = hosts.harness.upstream("s")
+        upstream = hosts.harness.upstream("s")
         request = hosts.post_modern({**call("s.hang"), "params": modern(name="s.hang", arguments={})})
-        await until(lambda: link.in_flight == 1, "the call runs")
+        await until(lambda: upstream.in_flight == 1, "the call runs")
         request.leave()
-        await until(lambda: link.in_flight == 0, "it was cancelled")
+        await until(lambda: upstream.in_flight == 0, "it was cancelled")
         await request.done()
         await check(hosts)
 
@@ -152,35 +153,35 @@ async def test_a_modern_host_that_leaves_cancels_its_call() -> None:
 async def test_a_legacy_host_that_leaves_does_not() -> None:
     """A8: a lost connection says nothing before 2026-07-28; `notifications/cancelled` does."""
     async with asgi_client(raw_stdio("s", timeout=60)) as hosts:
-        link = hosts.harness.upstream("s")
+        upstream = hosts.harness.upstream("s")
         session = await hosts.session()
         request = hosts.post(call("s.hang", 5), session)
-        await until(lambda: link.in_flight == 1, "the call runs")
+        await until(lambda: upstream.in_flight == 1, "the call runs")
         request.leave()
         await check(hosts)
         await until(lambda: request._inbox.empty(), "the disconnect was noticed")
         await check(hosts)
-        assert link.in_flight == 1
+        assert upstream.in_flight == 1
         await hosts.post(
             {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}, session
         ).done()
-        await until(lambda: link.in_flight == 0, "it was cancelled")
+        await until(lambda: upstream.in_flight == 0, "it was cancelled")
 
 
 async def test_nobody_cancels_the_calls_of_others() -> None:
     """D4, D11: the same request id in another session is another request."""
     async with asgi_client(raw_stdio("s", timeout=60)) as hosts:
-        link = hosts.harness.upstream("s")
+        upstream = hosts.harness.upstream("s")
         victim, stranger = await hosts.session(), await hosts.session()
         hosts.post(call("s.hang", 5), victim)
-        await until(lambda: link.in_flight == 1, "the call runs")
+        await until(lambda: upstream.in_flight == 1, "the call runs")
         cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}
         await hosts.post(cancel, stranger).done()
         await hosts.post(cancel, mcp_protocol_version="2026-07-28").done()
         await check(hosts)
-        assert link.in_flight == 1
+        assert upstream.in_flight == 1
         await hosts.request("DELETE", "/mcp", mcp_session_id=victim).done()
-        await until(lambda: link.in_flight == 0, "the session's end is the call's")
+        await until(lambda: upstream.in_flight == 0, "the session's end is the call's")
 
 
 async def test_an_id_in_use_is_refused() -> None:

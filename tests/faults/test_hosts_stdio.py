@@ -1,4 +1,4 @@
-"""Hosts over stdio that send what no host should: one clear answer each, and the door stays open."""
+"""Hosts over stdio that send what no host should: one clear error each, and the frontend keeps working."""
 
 import asyncio
 import json
@@ -12,8 +12,9 @@ import pytest
 from aggregator.config.settings import StdioConfig
 from aggregator.frontends.stdio import serve_stdio
 from aggregator.gateway.host import Host
+from tests.polling import until
 
-from .app_harness import BOUND, AppHarness, Json, modern, raw_stdio, running_app, until
+from .app_harness import BOUND, AppHarness, Json, modern, raw_stdio, running_app
 
 
 class Pipes:
@@ -36,7 +37,7 @@ class Pipes:
         self._write.write(data + b"\n")
 
     async def receive(self) -> Any:
-        """The next message; fails if the door has broken down."""
+        """Return the next message; fail if the frontend has stopped."""
         async with asyncio.timeout(BOUND):
             reading = asyncio.ensure_future(self._reader.readline())
             await asyncio.wait({reading, self.serving}, return_when=asyncio.FIRST_COMPLETED)
@@ -48,7 +49,7 @@ class Pipes:
             return await asyncio.to_thread(json.loads, reading.result())
 
     async def check(self) -> None:
-        """The door is open, and calls go through."""
+        """Check that the frontend works: calls go through."""
         message = {"name": "s.echo", "arguments": {"say": "hello"}}
         self.send({"jsonrpc": "2.0", "id": "check", "method": "tools/call", "params": modern(**message)})
         answer = await self.receive()
@@ -58,7 +59,7 @@ class Pipes:
 
 @asynccontextmanager
 async def plugged(limits: StdioConfig | None = None) -> AsyncIterator[Pipes]:
-    """A product whose stdio door this process holds."""
+    """Run the application with a stdio frontend on pipes of this process."""
     in_read, in_write = os.pipe()
     out_read, out_write = os.pipe()
     loop = asyncio.get_running_loop()
@@ -130,7 +131,7 @@ ANSWERED: dict[str, tuple[Any, int]] = {
 
 
 @pytest.mark.parametrize("fault", ANSWERED)
-async def test_each_fault_has_its_error_and_the_door_stays_open(fault: str) -> None:
+async def test_each_fault_has_its_error_and_the_frontend_stays_open(fault: str) -> None:
     """F1, C13, A7: exactly one answer, with the code JSON-RPC has for it."""
     message, code = ANSWERED[fault]
     if isinstance(message, dict):
@@ -174,7 +175,7 @@ async def test_what_needs_no_answer_gets_none(fault: str) -> None:
 
 
 @pytest.mark.parametrize("depth", range(100, 1000, 100))
-async def test_nested_batches_do_not_break_the_door(depth: int) -> None:
+async def test_nested_batches_do_not_break_the_frontend(depth: int) -> None:
     """F1: brackets that can just be read."""
     async with plugged() as pipes:
         pipes.send(b"[" * depth + b'{"jsonrpc":"2.0","method":"x"}' + b"]" * depth)

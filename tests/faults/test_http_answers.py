@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from aggregator.domain.errors import RpcError
+from tests.polling import until
 
-from .app_harness import code_of, raw_stdio, running_app, server_config, text_of, until
+from .app_harness import code_of, raw_stdio, running_app, server_config, text_of
 from .raw_http import Handler, RawHttpServer, ReceivedRequest, ReplyWriter, never, raw_http
 
 # Nothing of these may show in a log line, an error or a result.
@@ -83,14 +84,14 @@ async def test_one_that_cannot_be_greeted_says_why(fault: str, caplog: pytest.Lo
         raw.on = dict.fromkeys(("server/discover", "initialize", "GET"), handler)
         with caplog.at_level(logging.DEBUG):
             async with running_app(http(raw), raw_stdio("good")) as harness:
-                link = harness.upstream("web")
-                assert link.state == "unavailable"
-                assert words in link.reason
+                upstream = harness.upstream("web")
+                assert upstream.state == "unavailable"
+                assert words in upstream.reason
                 await harness.check_echo("good.echo")
                 result = await harness.call("web.echo")
                 assert code_of(result) == "upstream_unavailable"
                 await until(lambda: raw.count("initialize") + raw.count("server/discover") > 2, "it is tried again")
-    told = caplog.text + json.dumps(result) + link.reason
+    told = caplog.text + json.dumps(result) + upstream.reason
     assert KEY not in told
     assert TOKEN not in told
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

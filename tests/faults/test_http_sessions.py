@@ -7,8 +7,9 @@ import pytest
 from aggregator.domain.errors import RpcError
 from aggregator.upstream.transports import http as transport
 from tests.peers.fake_connection import FakeConnection
+from tests.polling import until
 
-from .app_harness import AppHarness, running_app, server_config, until
+from .app_harness import AppHarness, running_app, server_config
 from .raw_http import Handler, RawHttpServer, ReceivedRequest, ReplyWriter, raw_http
 
 # Enough for dozens of attempts at the shortened delays.
@@ -21,7 +22,7 @@ FORGOTTEN = {
 
 
 def forgetful(raw: RawHttpServer, number: int, words: str) -> Handler:
-    """A door that answers unknown sessions in that way."""
+    """Make the server answer unknown sessions with this status."""
 
     async def handler(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         if seen.session in raw.sessions:
@@ -33,7 +34,7 @@ def forgetful(raw: RawHttpServer, number: int, words: str) -> Handler:
 
 
 def effects(raw: RawHttpServer) -> int:
-    """How many calls named a session the server knew."""
+    """Return how many calls named a session that the server knew."""
     return sum(seen.method == "tools/call" and seen.session in raw.sessions for seen in raw.seen)
 
 
@@ -59,17 +60,17 @@ async def test_a_forgotten_session_of_lists_is_opened_anew(short: float, monkeyp
     async with raw_http() as raw:
         raw.on["tools/list"] = forgetful(raw, *FORGOTTEN["404"])
         async with running_app(server_config("web", type="http", url=raw.url)) as harness:
-            link = harness.upstream("web")
-            assert link.shared.session is not None
-            calls, before = link.shared.session.connection, raw.count("initialize")
+            upstream = harness.upstream("web")
+            assert upstream.shared.session is not None
+            calls, before = upstream.shared.session.connection, raw.count("initialize")
             forgotten = set(raw.sessions) - {calls._session}  # type: ignore[attr-defined]
             raw.sessions.difference_update(forgotten)
             listed = raw.count("tools/list")
-            await link.read_tools_again()
+            await upstream.read_tools_again()
             await until(lambda: raw.count("tools/list") >= listed + 2, "it was read again")
             await harness.check_echo("web.echo")
             assert raw.count("initialize") == before + (short == 0.0)
-            assert link.shared.session.connection is calls
+            assert upstream.shared.session.connection is calls
 
 
 async def test_the_standing_stream_of_a_renewed_session_is_opened() -> None:
@@ -90,7 +91,7 @@ async def test_the_standing_stream_of_a_renewed_session_is_opened() -> None:
 
 
 class Gate:
-    """`initialize` that waits until it may."""
+    """An `initialize` handler that waits for `open`."""
 
     def __init__(self, raw: RawHttpServer) -> None:
         self.open = asyncio.Event()
@@ -219,7 +220,7 @@ async def test_a_server_that_restarts_on_the_same_port(before: bool, after: bool
 
 
 async def answers(harness: AppHarness) -> bool:
-    """Whether a call goes through now."""
+    """Return whether a call succeeds now."""
     try:
         return not (await harness.call("web.echo")).get("isError")
     except RpcError:

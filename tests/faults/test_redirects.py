@@ -9,8 +9,9 @@ import pytest
 import aggregator
 from aggregator.config.model import ServerConfig
 from aggregator.upstream.transports.web import requests_to
+from tests.polling import until
 
-from .app_harness import code_of, running_app, server_config, until
+from .app_harness import code_of, running_app, server_config
 from .raw_http import Handler, RawHttpServer, RawSseServer, ReceivedRequest, ReplyWriter, raw_http
 
 SECRET: Final = "key-of-the-operator"

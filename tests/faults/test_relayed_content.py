@@ -9,9 +9,11 @@ import pytest
 from aggregator.domain.errors import RpcError
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_VERSION
 from aggregator.gateway.host import Host
-from tests.faults.app_harness import AppHarness, FakeBackChannel, Json, modern, running_app, server_config, until
+from tests.faults.app_harness import AppHarness, Json, modern, running_app, server_config
 from tests.faults.asgi_client import asgi_client
 from tests.faults.raw_http import RawHttpServer, ReceivedRequest, ReplyWriter, raw_http
+from tests.peers.back_channel import FakeBackChannel
+from tests.polling import until
 
 PAGE: Final[Json] = {"mode": "url", "url": "https://login.example/in?a=1", "elicitationId": "e1", "message": "Log in."}
 ERROR: Final[Json] = {"code": -32001, "message": "no", "data": {"a": 1}, "com.example/why": {"x": [1]}, "hint": "h"}
@@ -98,7 +100,7 @@ async def test_a_question_that_plain_http_cannot_ask(caplog: pytest.LogCaptureFi
 
 @pytest.mark.parametrize("method", [{}, [], 7, None, {"a": {}}])
 async def test_a_method_that_is_no_text(method: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """At the SSE door, in which such a request was never answered."""
+    """At the SSE frontend, in which such a request was never answered."""
     async with raw_http() as raw, asgi_client(server_config("up", type="http", url=raw.url)) as hosts:
         stream = hosts.request("GET", "/sse")
         await until(lambda: stream.body, "the stream opened")

@@ -27,7 +27,7 @@ LEAKY: Final = ["-I", "-S", str(Path(leaky.__file__))]
 
 
 async def disclose_request(seen: ReceivedRequest, reply: ReplyWriter, status: int) -> None:
-    """Everything the request carried, in a body, in headers, and in the place it is sent to next."""
+    """Answer with everything that the request carried: in the body, in headers and in `location`."""
     carried = {**seen.headers, "target": seen.target}
     body = f"<h1>{json.dumps(carried)}</h1>{b64encode(json.dumps(carried).encode()).decode()}{carried!r}"
     location = f"https://example.com{seen.target}&token={quote(seen.headers.get('authorization', ''))}"
@@ -135,7 +135,7 @@ async def test_no_secret_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 async def asks(url: str, key: str, other: str, canaries: Canaries) -> str:
-    """What hosts are told: calls of servers that are away or end, keys that are wrong, and the health pages."""
+    """Return every answer to a host: to calls of failed servers and of wrong keys, and the health pages."""
     heard: list[Any] = []
     wrong = f"{key[:-20]}{'x' * 5}{key[-20:-5]}"
     # What a host sends is kept in the audit: what it calls a password, keys by their form, ours however it writes them.

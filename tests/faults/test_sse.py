@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from .app_harness import code_of, raw_stdio, running_app, server_config, text_of, until
+from tests.polling import until
+
+from .app_harness import code_of, raw_stdio, running_app, server_config, text_of
 from .raw_http import RawSseServer, ReceivedRequest, ReplyWriter, never, raw_http, raw_sse
 
 KEY = "key-in-the-query-5d1e"
@@ -36,9 +38,9 @@ async def test_an_endpoint_elsewhere_is_refused(endpoint: str, words: str, caplo
         raw.endpoint = endpoint
         with caplog.at_level(logging.DEBUG):
             async with running_app(sse(raw), raw_stdio("good")) as harness:
-                link = harness.upstream("web")
-                assert link.state == "unavailable"
-                assert words in link.reason
+                upstream = harness.upstream("web")
+                assert upstream.state == "unavailable"
+                assert words in upstream.reason
                 await harness.check_echo("good.echo")
     assert KEY not in caplog.text
     assert TOKEN not in caplog.text

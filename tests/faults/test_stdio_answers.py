@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from aggregator.domain.errors import RpcError
+from tests.polling import until
 
-from .app_harness import code_of, lines_of, raw_stdio, running_app, text_of, until
+from .app_harness import code_of, lines_of, raw_stdio, running_app, text_of
 
 GOOD = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"good"}]}}'
 
@@ -204,15 +205,15 @@ async def test_one_that_asks_and_does_not_read_is_bounded(tmp_path: Path, monkey
     unread: list[int] = [0]
     log = tmp_path / "log"
     async with running_app(raw_stdio("deaf", "deaf_after_flood", log=log)) as harness:
-        link = harness.upstream("deaf")
+        upstream = harness.upstream("deaf")
         ping = '{"jsonrpc":"2.0","id":"x","method":"ping"}\n'
         await harness.call("deaf.flood", pattern=ping, times=150)
 
         def settled() -> bool:
-            session = link.shared.session
+            session = upstream.shared.session
             child = getattr(session.connection, "child", None) if session is not None else None
             unread[0] = max(unread[0], child.unread() if child is not None else 0)
-            return link.state != "ready" or "poured" in lines_of(log)
+            return upstream.state != "ready" or "poured" in lines_of(log)
 
         await until(settled, "it has written everything, or was ended")
     assert unread[0] < 2_000_000

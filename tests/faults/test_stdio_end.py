@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from aggregator.upstream.process import process
+from tests.peers.processes import is_alive
+from tests.polling import until
 
-from .app_harness import BOUND, alive, lines_of, raw_stdio, running_app, text_of, until
+from .app_harness import BOUND, lines_of, raw_stdio, running_app, text_of
 
 
 def pids(log: Path) -> list[int]:
@@ -19,9 +21,9 @@ async def test_one_that_ignores_its_stdin_and_sigterm_is_killed(tmp_path: Path) 
     log = tmp_path / "log"
     async with running_app(*(raw_stdio(f"s{number}", "stubborn", log=log) for number in range(3))) as harness:
         await harness.check_echo("s0.echo")
-        assert all(map(alive, pids(log)))
+        assert all(map(is_alive, pids(log)))
     assert len(pids(log)) == 3
-    assert not any(map(alive, pids(log)))
+    assert not any(map(is_alive, pids(log)))
 
 
 async def test_all_are_told_to_leave_before_any_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,15 +38,15 @@ async def test_all_are_told_to_leave_before_any_is_waited_for(tmp_path: Path, mo
             await harness.check_echo(f"{name}.echo")
         assert len(pids(log)) == 2 * len(names)
     assert lines_of(log).count("left") == 2 * len(names)
-    assert not any(map(alive, pids(log)))
+    assert not any(map(is_alive, pids(log)))
 
 
 async def test_what_it_started_goes_with_it() -> None:
     """C3: a grandchild in the same group is gone after the stop."""
     async with running_app(raw_stdio("parent")) as harness:
         child = int(text_of(await harness.call("parent.breed")))
-        assert alive(child)
-    await until(lambda: not alive(child), "the grandchild is gone")
+        assert is_alive(child)
+    await until(lambda: not is_alive(child), "the grandchild is gone")
 
 
 async def test_what_it_started_goes_also_when_it_left_by_itself() -> None:
@@ -53,7 +55,7 @@ async def test_what_it_started_goes_also_when_it_left_by_itself() -> None:
         child = int(text_of(await harness.call("parent.breed")))
         result = await harness.call("parent.leave")
         assert result["_meta"]["aggregator/error"]["code"] == "outcome_unknown"
-        await until(lambda: not alive(child), "the grandchild is gone")
+        await until(lambda: not is_alive(child), "the grandchild is gone")
         await until(lambda: harness.upstream("parent").state == "ready", "it is back")
         await harness.check_echo("parent.echo")
 

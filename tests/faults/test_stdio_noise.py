@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from .app_harness import AppHarness, raw_stdio, running_app, text_of, until
+from tests.polling import until
+
+from .app_harness import AppHarness, raw_stdio, running_app, text_of
 
 GOOD = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"good"}]}}'
 FLOODS = {

@@ -10,8 +10,10 @@ import pytest
 from aggregator.app.build import build_app
 from aggregator.config.model import Config
 from aggregator.upstream.lifecycle import backoff
+from tests.peers.processes import is_alive
+from tests.polling import until
 
-from .app_harness import BOUND, alive, code_of, lines_of, raw_stdio, running_app, server_config, until
+from .app_harness import BOUND, code_of, lines_of, raw_stdio, running_app, server_config
 
 
 async def test_one_that_never_answers_is_marked_and_delays_nobody(tmp_path: Path) -> None:
@@ -25,17 +27,17 @@ async def test_one_that_never_answers_is_marked_and_delays_nobody(tmp_path: Path
         assert code_of(await harness.call("mute.echo")) == "upstream_unavailable"
     pids = [int(line.split()[1]) for line in lines_of(tmp_path / "log")]
     assert pids
-    assert not any(map(alive, pids))
+    assert not any(map(is_alive, pids))
 
 
 async def test_the_reason_holds_the_last_words_on_stderr() -> None:
     """D3, A7: exit at start, message on stderr; whoever calls learns it."""
     for _ in range(8):
         async with running_app(raw_stdio("complains", "complains")) as harness:
-            link = harness.upstream("complains")
-            assert link.state == "unavailable"
-            assert "exit code 1" in link.reason
-            assert "the licence of this server has run out" in link.reason
+            upstream = harness.upstream("complains")
+            assert upstream.state == "unavailable"
+            assert "exit code 1" in upstream.reason
+            assert "the licence of this server has run out" in upstream.reason
             result = await harness.call("complains.echo")
             assert "the licence of this server has run out" in result["content"][0]["text"]
 
@@ -124,7 +126,7 @@ async def test_the_product_can_be_stopped_while_a_server_is_starting(tmp_path: P
         async with app.running():
             await until(lambda: lines_of(log), "it started")
     assert harness.upstream("good").state == "stopped"
-    assert not any(alive(int(line.split()[1])) for line in lines_of(log))
+    assert not any(is_alive(int(line.split()[1])) for line in lines_of(log))
 
 
 async def test_a_secret_in_the_last_words_is_not_told_to_hosts(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_nobodys_hash_lets_nobody_in() -> None:
 
 
 class _Pauses:
-    """Lets a follower take a given number of turns, then waits for more."""
+    """A pause that lets a follower take a given number of turns, then waits for more."""
 
     def __init__(self) -> None:
         self.turns: asyncio.Queue[None] = asyncio.Queue()

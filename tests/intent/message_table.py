@@ -28,13 +28,13 @@ class SampleCatalog:
     tools: tuple[ToolRecord, ...]
 
     def match(self, message: str, limit: int = 10) -> IntentMatch:
-        """What a message asks for that may have all tools."""
+        """Match a message against all tools."""
         return self.intents.match(message, self.tools, limit)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A message, and what somebody expects who reads it. `server` is None where it is tied to none, or to several."""
+    """A message with the intent that a reader expects. `server` is None where the message names none, or several."""
 
     catalog: str
     message: str
@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True)
 class PrecisionRecall:
-    """How often, of how many. Precision counts what was found, recall what was expected."""
+    """Hits and totals: precision of the found values, recall of the expected ones."""
 
     precision: float
     recall: float
@@ -90,28 +90,28 @@ def rows() -> tuple[Row, ...]:
 
 
 def found(row: Row) -> IntentMatch:
-    """What a message of the table is taken for."""
+    """Return the match of a message of the table."""
     return sample_catalogs()[row.catalog].match(row.message)
 
 
 def intent_figures(chosen: Iterable[Row]) -> PrecisionRecall:
-    """Whether there is an intent."""
+    """Return precision and recall of the intent."""
     return _figures([(row.intent == "mcp" or None, found(row).intent == "mcp" or None) for row in chosen])
 
 
 def server_figures(chosen: Iterable[Row]) -> PrecisionRecall:
-    """Which server it is tied to."""
+    """Return precision and recall of the server."""
     return _figures([(row.server, found(row).server) for row in chosen])
 
 
 def tool_figures(chosen: Iterable[Row]) -> PrecisionRecall:
-    """Which tool comes first, for messages that ask for one tool or for none."""
+    """Return precision and recall of the first tool, for messages that ask for one tool or for none."""
     asked = [row for row in chosen if row.tool is not None or row.intent == "none"]
     return _figures([(row.tool, next((one.name for one in found(row).tools), None)) for row in asked])
 
 
 def wrong(row: Row) -> str:
-    """What is not as expected; empty if all is."""
+    """Return the differences from what is expected; empty if there are none."""
     match = found(row)
     first = next((one.name for one in match.tools), None)
     if (match.intent, match.server) == (row.intent, row.server) and row.tool in (None, first):

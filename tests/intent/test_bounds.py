@@ -59,7 +59,7 @@ _PATTERNS = {
 
 
 def _work(message: str) -> int:
-    """How many functions are called, ours and built-in ones, to match a message."""
+    """Return how many functions, ours and built-in ones, are called to match a message."""
     sample = sample_catalogs()["work"]
     count = 0
 

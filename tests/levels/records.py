@@ -81,7 +81,7 @@ def record(name: str = "get", server: str = "srv", **more: Any) -> ToolRecord:
 
 
 def records(definitions: list[Any], server: str = "srv") -> tuple[ToolRecord, ...]:
-    """Those of the definitions that pass."""
+    """Return records of the definitions that pass validation."""
     config = ServerConfig(id=server, key=server, prefix=server, type="stdio", command="none")
     return validate_tools(config, definitions, ambiguous=False, name_limit=64)[0]
 

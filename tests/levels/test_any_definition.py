@@ -1,4 +1,4 @@
-"""Whatever passed vetting has three levels, within their budgets."""
+"""Every definition that passed validation has three levels, within their budgets."""
 
 import json
 import unicodedata

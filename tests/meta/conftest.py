@@ -1,4 +1,4 @@
-"""A gateway with a few tools, asked through its meta tools."""
+"""A gateway with a few tools, called through its meta tools."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -35,10 +35,10 @@ SERVERS: dict[str, Json] = {
 
 
 class MetaHarness(GatewayHarness):
-    """A desk whose search index is kept."""
+    """A `GatewayHarness` with a running search index."""
 
     async def text(self, host: Host, name: str, **arguments: Any) -> str:
-        """What a meta tool says; it must be one block of text, and no error."""
+        """Call a meta tool and return its one block of text."""
         result = (await self.call(host, name, arguments))["result"]
         assert result.get("isError") is not True, result
         (block,) = result["content"]
@@ -47,7 +47,7 @@ class MetaHarness(GatewayHarness):
         return said
 
     async def read(self, host: Host, name: str, **arguments: Any) -> Json:
-        """The same as JSON."""
+        """Call a meta tool and return its text as JSON."""
         read: Json = json.loads(await self.text(host, name, **arguments))
         return read
 
@@ -57,7 +57,7 @@ OpenHarness = Callable[..., Any]
 
 @pytest.fixture
 def open_harness(tmp_path: Path) -> OpenHarness:
-    """Opens a counter: `async with opened(policies=..., tools=..., servers=..., **settings) as counter`."""
+    """Open a harness: `async with open_harness(policies=..., tools=..., servers=..., **settings) as harness`."""
 
     @asynccontextmanager
     async def opening(

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.access.gateway_harness import FORMS, MODERN, FakeBackChannel, error_data, tool
+from tests.access.gateway_harness import FORMS, MODERN, error_data, tool
 from tests.meta.conftest import SERVERS, TOOLS, OpenHarness
+from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.toolbox import Json, text_result
 
 CITY = {"city": "Oslo"}
@@ -126,9 +127,10 @@ async def test_a_person_is_asked_about_the_inner_call(open_harness: OpenHarness)
     policies = {"agents": {"a": {"allow": ["git.*"], "confirm": ["git.delete_repo"]}}}
     sent = {"name": "git.delete_repo", "arguments": {"name": "x"}}
     async with open_harness(policies) as harness:
-        way = FakeBackChannel(agrees)
-        assert (await harness.call(harness.host("a", capabilities=FORMS), "call_tool", sent, way))["result"]["content"]
-        assert "delete_repo" in way.asked[0]["message"]
+        channel = AnsweringBackChannel(agrees)
+        called = await harness.call(harness.host("a", capabilities=FORMS), "call_tool", sent, channel)
+        assert called["result"]["content"]
+        assert "delete_repo" in channel.asked[0]["message"]
         host = harness.host("a", MODERN)
         host.capabilities = FORMS
         first = (await harness.call(host, "call_tool", sent))["result"]

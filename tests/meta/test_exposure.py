@@ -33,7 +33,7 @@ def names(listed: list[Json]) -> list[str]:
     ],
 )
 async def test_the_nearest_word_counts(open_harness: OpenHarness, settings: Json, expected: list[str]) -> None:
-    """Proves: F5. `expose` for all doors, for one, by cost; pinned tools stay on the short list."""
+    """Proves: F5. `expose` for all frontends, for one, by cost; pinned tools stay on the short list."""
     async with open_harness(**settings) as harness:
         host = harness.host("local")
         assert names(await harness.listed(host)) == expected
@@ -43,7 +43,7 @@ async def test_the_nearest_word_counts(open_harness: OpenHarness, settings: Json
 
 
 async def test_a_policy_says_it_for_an_agent(open_harness: OpenHarness) -> None:
-    """Proves: F5, D4. The agent's word is nearer than the door's; what is pinned must be allowed all the same."""
+    """Proves: F5, D4. The agent's word is nearer than the frontend's; what is pinned must be allowed all the same."""
     policies = {
         "agents": {
             "short": {"allow": ["maps.*"], "expose": "search", "pinned": ["maps.drive", "git.*"]},

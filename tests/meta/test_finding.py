@@ -186,11 +186,11 @@ async def test_a_new_tool_is_found_at_once(open_harness: OpenHarness) -> None:
     async with open_harness() as harness:
         host = harness.host("local")
         assert "git.merge" not in await harness.text(host, "search_tools", query="merge branches")
-        link = harness.app.upstreams["git"]
-        link.definitions = [*TOOLS["git"], tool("merge", description="Merge two branches.")]
+        upstream = harness.app.upstreams["git"]
+        upstream.definitions = [*TOOLS["git"], tool("merge", description="Merge two branches.")]
         harness.app.updates.rebuild()
         assert (await harness.text(host, "search_tools", query="merge branches")).startswith("git.merge: ")
-        link.definitions = list(TOOLS["git"])
+        upstream.definitions = list(TOOLS["git"])
         harness.app.updates.rebuild()
         assert "git.merge" not in await harness.text(host, "search_tools", query="merge branches")
 

@@ -8,8 +8,8 @@ import pytest
 
 from aggregator.gateway.views import finder
 from tests.access.gateway_harness import tool
-from tests.faults.app_harness import until
 from tests.meta.conftest import OpenHarness
+from tests.polling import until
 
 MANY: Final = 600
 TOOLS: Final = {
@@ -21,7 +21,7 @@ PER_PART: Final = finder._FIRST_PART // 4
 
 
 class Gate:
-    """Stops whoever builds the index at the pass that the test says, until it is opened."""
+    """A gate that stops the builder of the index at a given pass until it is opened."""
 
     def __init__(self) -> None:
         self.stops_at = 1

@@ -1,6 +1,6 @@
-"""One visitor, whichever door it came in by: a call is started, answered or given up, and carries what a door lets it.
+"""One client interface over every frontend: start a call, wait for its answer or cancel it, with its metadata.
 
-Rule: what is expected of the record of a call stands here only as far as it depends on the door.
+Rule: of the expected call record, only columns that depend on the frontend are defined here.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class StartedCall:
 
 @dataclass
 class AgentClient:
-    """`fixed` are the columns of every row of a call it makes. `says_who`: it can say for whom a call is."""
+    """A connected agent. `fixed` are columns of every row, `carries_identity`: user and session can be sent."""
 
     start: Callable[[str, Json, Json], StartedCall]
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class AgentClient:
 async def agent_client(
     harness: ObservedHarness, host_kind: tuple[str, str], agent: str, tenant: str | None = None
 ) -> AsyncIterator[AgentClient]:
-    """An agent at a door; `tenant` is the one its policies give it, where they are asked."""
+    """Connect as an agent to a frontend; `tenant` is the one that the policies give it."""
     frontend, version = host_kind
     key = harness.keys[agent]
     fixed: Json = {"frontend": frontend, "agent_id": agent}

@@ -1,4 +1,4 @@
-"""Calls that end in every way there is, the world they are made in, and what says which call is which."""
+"""Calls with every outcome, their servers and policy, and the ids that identify each call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ CASES: Final = {
 
 
 class Crm(RecordingToolbox):
-    """With one tool whose answer is a JSON-RPC error."""
+    """A toolbox with one tool that answers with a JSON-RPC error."""
 
     def __init__(self) -> None:
         super().__init__(TOOLS, {"refuse": {**text_result("no such city"), "isError": True}})
@@ -81,7 +81,7 @@ class Crm(RecordingToolbox):
 
 
 def servers(crm: Crm, folder: Path) -> dict[str, Json]:
-    """One that answers, one that is too slow, one that is not there."""
+    """Return the entries of three servers: one answers, one is too slow, one does not start."""
     slow = RecordingToolbox([tool("hold", "Waits.", KEY)])
     return {
         "crm": crm.config_entry(),

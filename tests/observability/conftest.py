@@ -1,4 +1,4 @@
-"""One background for the scenes of a module, and a receiver that spans are sent to."""
+"""One background loop for the harnesses of a module, and a receiver of spans."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _EXPORT_SETTINGS = {"OTEL_BSP_MAX_QUEUE_SIZE": "100000", "OTEL_BSP_SCHEDULE_DELA
 
 @pytest.fixture(scope="module")
 def receiver() -> Iterator[Receiver]:
-    """What the variables of this process name as the place for spans."""
+    """An OTLP receiver that the environment variables of this process name."""
     with receiving() as found, pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
             if name.startswith("OTEL_"):
@@ -30,6 +30,6 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture(scope="module")
 def background(receiver: Receiver) -> Iterator[BackgroundLoop]:
-    """What runs in it ends before its receiver does, and its last spans arrive."""
+    """A background loop that ends before its receiver, so that its last spans arrive."""
     with BackgroundLoop() as running:
         yield running

@@ -1,4 +1,4 @@
-"""What the row and the spans of one call have in common, and must say alike."""
+"""The fields that the row and the spans of one call share, and that must agree."""
 
 from collections.abc import Mapping
 from typing import Final

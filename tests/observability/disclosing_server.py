@@ -1,4 +1,4 @@
-"""An MCP server that answers every call with all it knows, its environment, arguments and the call: `python -m ...`.
+"""An MCP server that answers every call with its environment, its arguments and the call: `python -m ...`.
 
 `tell` answers with it, `fail` as a failure, `refuse` with an error of the protocol, `chat` on the way to its answer,
 `leave` ends in the middle. What is read of it, it refuses to give, in as many words.

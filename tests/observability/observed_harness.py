@@ -1,4 +1,4 @@
-"""A house whose every call is recorded, counted and sent as spans; and what is left of one, side by side."""
+"""An aggregator that records, counts and traces every call, with its rows and spans for comparison."""
 
 import json
 import os
@@ -16,9 +16,9 @@ from aggregator.app.build import build_app
 from aggregator.config.load import load
 from aggregator.frontends.server import WebServer
 from tests.access.secured_harness import SecuredHarness
-from tests.access.waiting import until
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
+from tests.polling import until
 from tests.telemetry.receiver import ReceivedSpan, Receiver
 
 # Server, tool, agent and status: what calls are counted by, and what a row says of each.
@@ -27,7 +27,7 @@ _COUNTER: Final = "aggregator_calls_total{"
 
 
 class ObservedHarness(SecuredHarness):
-    """A room with an audit log, metrics, and spans on their way to `receiver`, which has to be asked for by then."""
+    """A `SecuredHarness` with audit log, metrics and spans; `receiver` takes the spans and must exist before."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ObservedHarness(SecuredHarness):
         return app, WebServer(app.gateway, self.config, app.access, app.report, self.metrics.page)
 
     async def flush(self) -> None:
-        """Return once nothing of the calls that are over is still on its way."""
+        """Return once every row and span of the ended calls is written."""
         audit, spans = self.app.telemetry.audit, self.app.telemetry.spans
         assert audit is not None
         assert spans is not None
@@ -61,11 +61,11 @@ class ObservedHarness(SecuredHarness):
         assert await self.background.elsewhere(spans.flush())
 
     def rows(self, conversation: str | None = None) -> list[Json]:
-        """The rows of calls, in order; those of one conversation."""
+        """Return the rows of calls in order, of one conversation where it is given."""
         return calls_in(self.database, conversation)
 
     def call_spans(self, conversation: str | None = None) -> list[ReceivedSpan]:
-        """The spans of whole calls, not of their steps."""
+        """Return the spans of whole calls, not of their steps."""
         return [
             span
             for span in self.receiver.spans
@@ -73,11 +73,11 @@ class ObservedHarness(SecuredHarness):
         ]
 
     def child_spans(self, whole: ReceivedSpan) -> list[ReceivedSpan]:
-        """The spans of a call's steps."""
+        """Return the spans of a call's steps."""
         return [span for span in self.receiver.spans if span.parent_id == whole.span_id]
 
     async def call_counts(self) -> Counted:
-        """What the page says of calls."""
+        """Return the call counters of the metrics page."""
         async with httpx2.AsyncClient(base_url=self.url, trust_env=False) as client:
             page = (await client.get("/metrics")).text
         return counted_on(page)
@@ -108,7 +108,7 @@ def _rows(database: Path, table: str, where: str, values: tuple[str, ...]) -> li
 
 
 def counted_on(page: str) -> Counted:
-    """The calls of a page of metrics."""
+    """Return the call counters of a metrics page."""
     found: Counted = Counter()
     for line in page.splitlines():
         if line.startswith(_COUNTER):
@@ -120,7 +120,7 @@ def counted_on(page: str) -> Counted:
 
 
 def counted_in(rows: Iterable[Json]) -> Counted:
-    """The same, by the rows."""
+    """Return the call counters that the rows imply."""
     return Counter(
         (row.get("server_id", "unknown"), row.get("tool_name", "unknown"), row["agent_id"], row["status"])
         for row in rows

@@ -1,4 +1,4 @@
-"""Every way out through every door: the row, the spans and the count of a call say the same, and what is true."""
+"""Every outcome through every frontend: the row, the spans and the counters of a call agree, and are true."""
 
 import asyncio
 import itertools
@@ -25,7 +25,7 @@ from tests.telemetry.receiver import ReceivedSpan, Receiver
 # Every call has one of its own.
 NUMBERS: Final = itertools.count(1)
 CRM: Final = Crm()
-# Every door by itself; and through a meta tool, where that makes a difference.
+# Every frontend by itself; and through a meta tool, where that makes a difference.
 PATHS: Final = [
     *((host_kind, "") for host_kind in CLIENT_KINDS),
     *((host_kind, "call_tool") for host_kind in (CLIENT_KINDS[0], ("http", MODERN), V1)),
@@ -52,9 +52,9 @@ async def test_nothing_is_sent_that_is_not_on_record_as_begun(
 
     monkeypatch.setattr(harness.app.gateway.journal, "begun", begins)
     sent = {name: case for name, case in CASES.items() if case.sent}
-    async with agent_client(harness, ("http", MODERN), "shop") as visitor:
+    async with agent_client(harness, ("http", MODERN), "shop") as client:
         for name, case in sent.items():
-            await visitor.call(case.called, dict(case.arguments), meta_for(f"begun {name}", next(NUMBERS)))
+            await client.call(case.called, dict(case.arguments), meta_for(f"begun {name}", next(NUMBERS)))
     await harness.flush()
     assert [one.tool for one in begun] == [case.called for case in sent.values()]
     for name in sent:
@@ -72,7 +72,7 @@ async def test_every_way_out_leaves_one_trace(
     before = await harness.call_counts()
     numbers = {name: next(NUMBERS) for name in CASES}
     conversations = {name: f"{'-'.join(host_kind)}-{through}-{name}" for name in CASES}
-    async with agent_client(harness, host_kind, "shop", "acme") as visitor:
+    async with agent_client(harness, host_kind, "shop", "acme") as client:
 
         async def make(name: str, case: Case) -> Json | None:
             arguments = {**case.arguments, "key": conversations[name]} if name == "cancelled" else dict(case.arguments)
@@ -81,8 +81,8 @@ async def test_every_way_out_leaves_one_trace(
                 called, given = through, {"name": case.called, "arguments": arguments}
             meta = meta_for(conversations[name], numbers[name])
             if name != "cancelled":
-                return await visitor.call(called, given, meta)
-            started = visitor.start(called, given, meta)
+                return await client.call(called, given, meta)
+            started = client.start(called, given, meta)
             async with asyncio.timeout(BOUND):
                 await harness.background.elsewhere(CRM.event_log.until(f"started {conversations[name]}"))
                 await started.give_up()
@@ -97,8 +97,8 @@ async def test_every_way_out_leaves_one_trace(
         assert (len(found), len(wholes)) == (1, 1), name
         (row,), (whole,) = found, wholes
         rows.append(row)
-        row_says_what_is_true(harness, row, case, through, visitor)
-        if visitor.carries_identity:
+        row_says_what_is_true(harness, row, case, through, client)
+        if client.carries_identity:
             trace_id, span_id = trace_of(numbers[name])
             told = row["trace_id"], row["parent_id"], row["user_id"], row["session_id"]
             assert told == (trace_id, span_id, f"user {numbers[name]}", f"session {numbers[name]}"), name
@@ -111,8 +111,8 @@ async def test_every_way_out_leaves_one_trace(
     assert Counter(await harness.call_counts()) - before == counted_in(rows)
 
 
-def row_says_what_is_true(harness: ObservedHarness, row: Json, case: Case, through: str, visitor: AgentClient) -> None:
-    assert {name: row.get(name) for name in visitor.fixed} == visitor.fixed
+def row_says_what_is_true(harness: ObservedHarness, row: Json, case: Case, through: str, client: AgentClient) -> None:
+    assert {name: row.get(name) for name in client.fixed} == client.fixed
     assert row["asked_name"] == case.called
     assert row.get("via", "") == through
     assert (row["status"], row.get("error_code")) == (case.status, case.code)
@@ -137,7 +137,7 @@ def row_says_what_is_true(harness: ObservedHarness, row: Json, case: Case, throu
 
 
 def upstream_hangs_below(harness: ObservedHarness, row: Json, whole: ReceivedSpan) -> None:
-    """What reached the server carries the id of the very span that stands for its request."""
+    """Check that the request which reached the server carries the id of its client span."""
     carried = [call["_meta"]["traceparent"] for call in CRM.calls if row["trace_id"] in call["_meta"]["traceparent"]]
     clients = [span for span in harness.child_spans(whole) if span.kind == "client"]
     if row.get("server_id") == "crm" and row.get("error_code") != str(REFUSAL_CODE):

@@ -45,7 +45,7 @@ POLICY: Final = {"allow": ["*"], "confirm": ["gossip.pay"], "confirm_fallback": 
 
 
 class EchoServer(RawHttpServer):
-    """Says in its results, and in its errors, everything that a request carries."""
+    """A server that repeats in results and errors everything that a request carries."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ async def test_no_secret_is_written_anywhere(
 
 
 async def through_the_web(served: ServingProgram, key: str, arguments: Json, canaries: Canaries) -> list[Any]:
-    """Hosts of every era, an application, somebody with a wrong key, and who reads the pages."""
+    """Call as hosts of every era, as an application and with a wrong key, and read the pages."""
     heard: list[Any] = []
     secret = canaries.planted["awkward variable"]
     async with over_http(served.url, MODERN, key) as modern, over_sse(served.url, LEGACY[0], key) as older:
@@ -270,7 +270,7 @@ async def inside(config: Path, called: Mapping[str, Json]) -> list[Any]:
 
 
 def by_commands(url: str, canaries: Canaries) -> Iterator[str]:
-    """What an admin reads and does meanwhile."""
+    """Run the commands of an operator and return their output."""
     out = StringIO()
     with redirect_stdout(out):
         keys.new(url, "shop", label="another")

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from aggregator.adapters.inprocess import open_inside
-from tests.access.waiting import until
 from tests.audit.logs import verdict_on
 from tests.end_to_end.programs import serving, start
 from tests.end_to_end.scripted_host import BOUND, ENVELOPE, LEGACY, MODERN, ScriptedHost, over_http
@@ -19,6 +18,7 @@ from tests.faults.raw_http import RawHttpServer, ReceivedRequest, ReplyWriter, r
 from tests.observability.cases import trace_of
 from tests.observability.observed_harness import calls_in
 from tests.peers.toolbox import Json, text_result
+from tests.polling import until
 from tests.telemetry.receiver import Receiver
 
 

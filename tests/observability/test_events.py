@@ -20,7 +20,6 @@ from aggregator.domain.errors import UnknownTool
 from aggregator.upstream.lifecycle import backoff
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import write_policies
-from tests.access.waiting import until
 from tests.end_to_end.scripted_host import LEGACY, MODERN
 from tests.end_to_end.server_harness import local_entry, write_config
 from tests.faults.raw_http import raw_http
@@ -28,6 +27,7 @@ from tests.observability.agent_clients import CONVERSATION
 from tests.observability.observed_harness import ObservedHarness, calls_in, events_in
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json, tool
+from tests.polling import until
 from tests.telemetry.receiver import Receiver
 
 POLICY: Final = {"agents": {"shop": {"allow": ["*"], "confirm": ["crm.pay"], "confirm_fallback": "queue"}}}
@@ -35,7 +35,7 @@ POLICY: Final = {"agents": {"shop": {"allow": ["*"], "confirm": ["crm.pay"], "co
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is looked at or tried now and then, is so at once."""
+    """Shorten the pauses of what is polled or tried again."""
     monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.02)
     monkeypatch.setattr(catalog_cache, "COALESCE", 0.01)
     monkeypatch.setattr(backoff, "FIRST", 0.02)
@@ -61,7 +61,7 @@ WRONG: Final = "agk_" + "x" * 60
 
 
 async def try_wrong_key(harness: ObservedHarness, times: int) -> None:
-    """With a key that is none."""
+    """Send `times` requests with an unknown key."""
     async with harness.client() as client:
         for _ in range(times):
             answer = await client.post("/mcp", json={}, headers={"authorization": f"Bearer {WRONG}"})
@@ -69,12 +69,12 @@ async def try_wrong_key(harness: ObservedHarness, times: int) -> None:
 
 
 def refusals_in(rows: list[Json]) -> int:
-    """How often somebody was not let in."""
+    """Return how many refused requests the rows count."""
     return sum(row["details"].get("more", 1) for row in rows)
 
 
 async def test_who_is_not_let_in(background: BackgroundLoop, receiver: Receiver, tmp_path: Path) -> None:
-    """Proves: E13. A row at once for each reason, and one for all that came after: nobody fills the log by knocking."""
+    """Proves: E13. A row at once for each reason and one for all later attempts, so that these do not fill the log."""
     with BackgroundLoop() as own:
         harness = ObservedHarness(
             own, tmp_path, receiver, {"crm": RecordingToolbox([]).config_entry()}, POLICY, ["shop"]
@@ -92,7 +92,7 @@ async def test_who_is_not_let_in(background: BackgroundLoop, receiver: Receiver,
     assert WRONG not in json.dumps(rows)
 
 
-async def test_knocks_are_told_of_while_they_go_on(
+async def test_wrong_keys_are_reported_while_they_go_on(
     opened: Callable[..., ObservedHarness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proves: E13. Not only at the end."""

@@ -153,11 +153,11 @@ async def test_a_hidden_tool_is_denied_on_record_and_unknown_to_the_host(harness
 
 async def test_a_limit_that_is_reached_names_its_rule(harness: ObservedHarness) -> None:
     """Proves: B6, D9. The policy's by its line, that of `/v1` by the setting."""
-    async with agent_client(harness, V1, "shop") as visitor:
+    async with agent_client(harness, V1, "shop") as client:
         for _ in range(3):
-            await visitor.call("crm.rare", {}, {CONVERSATION: "often"})
-        await visitor.call("crm.get", {}, {CONVERSATION: "often"})
-        await visitor.call("crm.get", {}, {CONVERSATION: "often"})
+            await client.call("crm.rare", {}, {CONVERSATION: "often"})
+        await client.call("crm.get", {}, {CONVERSATION: "often"})
+        await client.call("crm.get", {}, {CONVERSATION: "often"})
     await harness.flush()
     rows = harness.rows("often")
     line = next(at for at, text in enumerate(POLICY.splitlines(), 1) if "per_conversation" in text)

@@ -1,4 +1,4 @@
-"""Hundreds of calls at once, of every kind and through every door: what counts them agrees to the last one."""
+"""Hundreds of calls at once, of every kind and through every frontend: what counts them agrees to the last one."""
 
 import asyncio
 import random
@@ -41,25 +41,25 @@ async def test_every_count_agrees_under_load(harness: ObservedHarness, crm: Crm)
     expected: Counter[str] = Counter()
     traces: set[str] = set()
 
-    async def make(visitor: AgentClient, name: str, key: str, number: int) -> None:
+    async def make(client: AgentClient, name: str, key: str, number: int) -> None:
         case, meta = CASES[name], meta_for(f"load {key}", number)
         if name != "cancelled":
-            await visitor.call(case.called, dict(case.arguments), meta)
+            await client.call(case.called, dict(case.arguments), meta)
             return
-        started = visitor.start(case.called, {"key": key}, meta)
+        started = client.start(case.called, {"key": key}, meta)
         async with asyncio.timeout(BOUND):
             await harness.background.elsewhere(crm.event_log.until(f"started {key}"))
             await started.give_up()
             await harness.background.elsewhere(crm.event_log.until(f"cancelled {key}"))
 
     async def visit(at: int, host_kind: tuple[str, str]) -> None:
-        async with agent_client(harness, host_kind, "shop") as visitor, asyncio.TaskGroup() as calls:
+        async with agent_client(harness, host_kind, "shop") as client, asyncio.TaskGroup() as calls:
             for call in range(EACH):
                 name, number = chosen.choice(list(CASES)), at * EACH + call + 1
                 expected[CASES[name].status] += 1
-                if visitor.carries_identity:
+                if client.carries_identity:
                     traces.add(trace_of(number)[0])
-                calls.create_task(make(visitor, name, f"{at}-{call}", number))
+                calls.create_task(make(client, name, f"{at}-{call}", number))
 
     async with asyncio.TaskGroup() as visits:
         for at, host_kind in enumerate(CLIENT_KINDS):

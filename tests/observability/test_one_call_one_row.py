@@ -141,8 +141,8 @@ async def test_without_a_name_in_a_post_of_its_own(harness: ObservedHarness) -> 
 
 async def test_the_looks_of_applications_without_mcp(harness: ObservedHarness) -> None:
     """Proves: D9. A search through `/v1` is on record as one through MCP."""
-    async with agent_client(harness, V1, "shop") as visitor:
-        await visitor.call("search_tools", {"query": "get"}, {CONVERSATION: "look"})
+    async with agent_client(harness, V1, "shop") as client:
+        await client.call("search_tools", {"query": "get"}, {CONVERSATION: "look"})
     await harness.flush()
     (row,) = harness.rows("look")
     assert (row["server_id"], row["tool_name"], row["frontend"]) == ("aggregator", "search_tools", "v1")
@@ -188,7 +188,7 @@ REFUSED: Final[dict[str, tuple[Json, dict[str, str], int]]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-async def test_what_the_door_refuses_is_no_call(harness: ObservedHarness, what: str) -> None:
+async def test_what_the_frontend_refuses_is_no_call(harness: ObservedHarness, what: str) -> None:
     """Proves: D9. It is known neither which tool it means nor in which words to answer: no row, no span, no count."""
     message, headers, code = REFUSED[what]
     before = len(harness.rows()), len(harness.call_spans()), await harness.call_counts()
@@ -213,7 +213,7 @@ async def test_what_belongs_to_no_session_is_no_call(harness: ObservedHarness, b
 
 
 async def before_the_handshake(host: ScriptedHost) -> None:
-    """A message that is no request, and one that names a method nobody has."""
+    """Send a message that is no request, and one that names an unknown method."""
     await host.wire.notify({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "crm.get"}})
     assert (await host.ask("tools/calls", {"name": "crm.get"}).error())["code"] == -32601
 

@@ -127,7 +127,7 @@ def lib() -> Library:
 
 @pytest.fixture(scope="module")
 def held() -> Library:
-    """Reads are not answered, and say that they have begun."""
+    """A library whose reads log their start and are not answered."""
     library = Library()
 
     async def never() -> Json:

@@ -25,7 +25,7 @@ THEIRS: Final = {"password": "hunter2-hunter2", "token": "ghp_" + "a1B2" * 9, "d
 
 
 def without(value: Any) -> Any:
-    """The same as the host is to get it."""
+    """Return a value as the host is to get it: without the secrets."""
     if isinstance(value, str):
         return value.replace(SAID, REDACTED)
     if isinstance(value, dict):
@@ -34,7 +34,7 @@ def without(value: Any) -> Any:
 
 
 class TalkativeServer(RawHttpServer):
-    """`how` says what becomes of a call."""
+    """A server that names its secrets; `how` selects the outcome of a call."""
 
     def __init__(self) -> None:
         super().__init__()

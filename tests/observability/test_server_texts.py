@@ -12,13 +12,13 @@ from typing import Any, Final
 import pytest
 
 from aggregator.cli import tools
-from tests.access.waiting import until
 from tests.end_to_end.scripted_host import LEGACY, MODERN
 from tests.end_to_end.server_harness import write_config
 from tests.faults.raw_http import RawHttpServer, ReceivedRequest, ReplyWriter, raw_http
 from tests.observability.observed_harness import ObservedHarness
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
+from tests.polling import until
 from tests.telemetry.receiver import Receiver
 
 KEY: Final = "k3y/of+the=server 42"
@@ -105,7 +105,7 @@ async def test_nothing_that_a_server_says_of_itself_tells_its_secrets(
 
 
 def stored_texts(database: Path) -> list[Any]:
-    """What the database holds of servers and definitions."""
+    """Return the texts of servers and definitions in the database."""
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
         rows = connection.execute(
             "SELECT server_info, capabilities, instructions, definition FROM mcp_servers, mcp_tool_versions"

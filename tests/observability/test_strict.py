@@ -13,7 +13,7 @@ from tests.telemetry.receiver import Receiver
 def harness(
     background: BackgroundLoop, receiver: Receiver, tmp_path_factory: pytest.TempPathFactory
 ) -> ObservedHarness:
-    """Rows that nobody waits for would be written in half a minute."""
+    """A harness in strict mode, in which rows without a waiter are written after half a minute."""
     folder = tmp_path_factory.mktemp("scene")
     audit = {"durability": "strict", "flush_interval": "30s"}
     v1 = {"max_calls_per_conversation": None}
@@ -25,8 +25,8 @@ async def test_the_row_is_there_before_the_answer(harness: ObservedHarness, host
     """Proves: D9. Results, refusals, failures and errors of the protocol, and the aggregator's own tools."""
     called = [(case.called, dict(case.arguments)) for name, case in CASES.items() if name != "cancelled"]
     called += [("search_tools", {}), ("call_tool", {})]
-    async with agent_client(harness, host_kind, "shop") as visitor:
+    async with agent_client(harness, host_kind, "shop") as client:
         for number, (tool, arguments) in enumerate(called):
             conversation = f"{'-'.join(host_kind)}-{number}"
-            await visitor.call(tool, arguments, meta_for(conversation, number))
+            await client.call(tool, arguments, meta_for(conversation, number))
             assert len(harness.rows(conversation)) == 1, tool

@@ -1,10 +1,10 @@
-"""A configuration that is edited while a program of its own runs on it, and what an operator sees of that program."""
+"""A configuration that is edited while a separate program runs on it, with the operator's view of that program."""
 
 import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ from tests.end_to_end.programs import ServingProgram, run, serving, start
 from tests.end_to_end.scripted_host import BOUND, NO_TLS, Call, Inbox, ScriptedHost, StdioWire
 from tests.end_to_end.server_harness import ROOT
 from tests.peers.toolbox import Json
+from tests.polling import until
 
 LOOK_AGAIN: Final = 0.02
 
@@ -23,16 +24,6 @@ LOOK_AGAIN: Final = 0.02
 def server(*args: str, **fields: Any) -> Json:
     """An entry for `tests.operating.server`."""
     return {"command": sys.executable, "args": ["-m", "tests.operating.server", *args], "cwd": str(ROOT), **fields}
-
-
-async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Nothing tells of these from outside."""
-    try:
-        async with asyncio.timeout(BOUND):
-            while not await condition():  # noqa: ASYNC110
-                await asyncio.sleep(LOOK_AGAIN)
-    except TimeoutError:
-        raise AssertionError(f"in vain: {what}") from None
 
 
 def words(result: Json) -> str:
@@ -75,7 +66,7 @@ class ProgramHarness:
         self.served: ServingProgram | None = None
 
     def write(self, content: str) -> None:
-        """The file as a whole, as editors do it."""
+        """Replace the file whole, as editors do."""
         new = self.folder / "new"
         new.write_text(content)
         new.replace(self.config)
@@ -98,14 +89,14 @@ class ProgramHarness:
         return "".join(self.served.log)
 
     async def ready(self) -> Json:
-        """What `/readyz` says."""
+        """Return the answer of `/readyz`."""
         assert self.served is not None
         async with httpx2.AsyncClient(verify=NO_TLS) as client:
             answer: Json = (await client.get(f"{self.served.url}/readyz")).json()
         return answer
 
     async def wait_for_problem(self, problem: str) -> Json:
-        """What `/readyz` says of the configuration, once it tells of this problem."""
+        """Return the configuration part of `/readyz` once it lists this problem."""
         found: Json = {}
 
         async def is_told() -> bool:
@@ -143,7 +134,7 @@ class ProgramHarness:
             return await self.served.process.wait()
 
     def wait(self, host: ScriptedHost, tool: str, name: str = "go") -> "HeldCall":
-        """A call that goes on until it is let go."""
+        """Start a call that runs until it is released."""
         return HeldCall(host.call(tool, {"file": str(self.folder / name)}), self.folder / name)
 
     async def audit(self, *args: str) -> list[Json]:
@@ -160,7 +151,7 @@ class HeldCall:
         self._file = file
 
     async def wait_begun(self) -> None:
-        """The server is at it."""
+        """Wait until the server has begun the call."""
 
         async def noted() -> bool:
             return await asyncio.to_thread(self._file.with_suffix(".begun").exists)

@@ -22,7 +22,7 @@ _POLL: Final = 0.01
 
 
 async def call(name: str, arguments: Json) -> str:
-    """`who` says which process this is, and its TOKEN; `wait` notes that it began, then waits until `file` is there."""
+    """Run a tool: `who` returns this process and its TOKEN, `wait` notes its start and waits for `file`."""
     if name == "wait":
         file = Path(arguments["file"])
         file.with_suffix(".begun").touch()

@@ -15,12 +15,13 @@ from aggregator.config.load import Loaded
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.principal import LOCAL
 from aggregator.redaction.redactor import Redactor
-from tests.faults.app_harness import AppHarness, server_config, until
+from tests.faults.app_harness import AppHarness, server_config
 from tests.faults.raw_http import never, raw_http
 from tests.passthrough.upstreams import local
 from tests.peers.fake_connection import FakeConnection
 from tests.peers.library import FILE, Library
 from tests.peers.toolbox import Json
+from tests.polling import until
 
 BOUND = 10.0
 
@@ -34,18 +35,16 @@ class EditedFiles:
 
 
 class EditableHarness(AppHarness):
-    """A stage whose configuration changes when it is told so."""
+    """An application whose configuration a test replaces."""
 
     def __init__(self, app: App, files: EditedFiles) -> None:
         super().__init__(app)
-        self.wait_for_problem: list[str] = []
-        self.host.connection = FakeConnection(
-            lambda method, params: self.wait_for_problem.append(params.get("uri") or method)
-        )
+        self.notified: list[str] = []
+        self.host.connection = FakeConnection(lambda method, params: self.notified.append(params.get("uri") or method))
         self._files = files
 
     async def edit(self, *servers: ServerConfig, **settings: Any) -> None:
-        """From now on these are configured."""
+        """Replace the configured servers, reload, and wait until they are in force."""
         files = self._files
         config = files.loaded.config.model_copy(update={"servers": servers, **settings})
         files.loaded = replace(files.loaded, config=config)
@@ -77,9 +76,9 @@ async def test_subscriptions_go_on_with_a_server_that_is_connected_anew() -> Non
         assert await harness.ask("resources/subscribe", {"uri": uri}) == {}
         await harness.edit(toolbox.model_copy(update={"heartbeat": 7.0}))
         await harness.upstream("box").wait_subscribed(FILE, BOUND)
-        harness.wait_for_problem.clear()
+        harness.notified.clear()
         await library.touch(FILE)
-        await until(lambda: uri in harness.wait_for_problem, "the host hears of a change")
+        await until(lambda: uri in harness.notified, "the host hears of a change")
         await harness.edit()
         assert await harness.ask("resources/unsubscribe", {"uri": uri}) == {}
         assert harness.tools() == []
@@ -129,11 +128,11 @@ async def test_a_time_that_was_changed_holds_for_lists(caplog: pytest.LogCapture
         raw_http() as raw,
         editable_app(server_config("web", type="http", url=raw.url, connect_timeout=3600)) as harness,
     ):
-        link = harness.upstream("web")
+        upstream = harness.upstream("web")
         await harness.edit(server_config("web", type="http", url=raw.url, connect_timeout=0.02))
         raw.on["tools/list"] = never
         async with asyncio.timeout(BOUND):
-            await link.read_tools_again()
+            await upstream.read_tools_again()
         assert "its tools could not be listed, the old ones stay: no answer within 0.02 s" in caplog.text
-        assert (link.state, link.reconnects) == ("ready", 0)
+        assert (upstream.state, upstream.reconnects) == ("ready", 0)
         assert harness.tools() == ["web.echo", "web.odd"]

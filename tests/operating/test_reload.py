@@ -5,9 +5,10 @@ import json
 import signal
 from typing import Any, Final
 
-from tests.end_to_end.programs import is_alive, until_ended
+from tests.end_to_end.programs import until_ended
 from tests.end_to_end.scripted_host import BOUND, VERSIONS, ScriptedHost, over_http, over_sse
 from tests.operating.program_harness import ProgramHarness, server, stdio_program, words
+from tests.peers.processes import is_alive
 from tests.peers.toolbox import Json
 
 CHANGED: Final = "notifications/tools/list_changed"
@@ -145,7 +146,7 @@ async def test_a_broken_file_changes_nothing_and_is_told(harness: ProgramHarness
     assert kinds[-1] == "config_reloaded"
 
 
-async def test_the_stdio_door_reloads_too(harness: ProgramHarness) -> None:
+async def test_the_stdio_frontend_reloads_too(harness: ProgramHarness) -> None:
     """Proves: D11. SIGHUP, and the host hears of the new tools."""
     harness.write_config({"box": server()})
     async with stdio_program(harness.config, LEGACY) as (process, host):

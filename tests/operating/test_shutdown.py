@@ -11,10 +11,12 @@ from typing import Final
 import httpx2
 import pytest
 
-from tests.end_to_end.programs import is_alive, until_ended
+from tests.end_to_end.programs import until_ended
 from tests.end_to_end.scripted_host import ACCEPT, BOUND, MODERN, NO_TLS, VERSIONS, ScriptedHost, over_http, over_sse
-from tests.operating.program_harness import ProgramHarness, server, stdio_program, until, words
+from tests.operating.program_harness import ProgramHarness, server, stdio_program, words
+from tests.peers.processes import is_alive
 from tests.peers.toolbox import Json
+from tests.polling import until
 
 LEGACY: Final = VERSIONS[0]
 CLOSING: Final = -32000
@@ -52,7 +54,7 @@ async def opening(harness: ProgramHarness, path: str) -> int:
 
 
 async def test_sigterm_answers_what_runs_and_refuses_what_comes(harness: ProgramHarness) -> None:
-    """Proves: D11. At every door, with a time to come back; streams end as streams do; calls are on record.
+    """Proves: D11. At every frontend, with a time to come back; streams end as streams do; calls are on record.
 
     The list of tools is still given: clients of the official SDK ask for it to check a result that they have just got.
     """
@@ -147,7 +149,7 @@ async def test_kill_9_leaves_no_server_behind_whatever_its_manners(harness: Prog
 
 
 @pytest.mark.parametrize("end", ["SIGTERM", "eof"])
-async def test_the_stdio_door_drains_too(harness: ProgramHarness, end: str) -> None:
+async def test_the_stdio_frontend_drains_too(harness: ProgramHarness, end: str) -> None:
     """Proves: C3. The call that runs is answered, and after a signal what comes is refused; then nothing is left."""
     harness.write_config({"box": server()}, shutdown_timeout="1h")
     async with stdio_program(harness.config, LEGACY) as (process, host):

@@ -1,13 +1,13 @@
-"""What happens on the way of a call: questions to the host, log lines, headers, the trace."""
+"""Drives for the course of a call: requests to the host, log messages, headers, the trace."""
 
 from typing import Any, Final
 
-from tests.access.waiting import until
 from tests.end_to_end.scripted_host import META
 from tests.passthrough.drives import FeatureCase, drive, drive_in_turn, drive_with_answers, instead
 from tests.passthrough.everything import ASKED, LINES, QUESTIONS
 from tests.passthrough.upstreams import subscribed_to
 from tests.peers.toolbox import Json
+from tests.polling import until
 from tests.server_requests.entries import ANSWERS
 from tests.server_requests.replies import ask_and_answer, asked, is_question, reply, resume
 
@@ -146,7 +146,7 @@ async def roots_changed(case: FeatureCase) -> None:
 
 @drive_in_turn
 async def logging(case: FeatureCase) -> None:
-    """From the level that the host wants, the server's name before the logger's."""
+    """Log messages from the level that the host wants, with the server's name before the logger's."""
     expected = [{**LINES[0], "logger": f"{case.upstream}/inner"}, {**LINES[1], "logger": case.upstream}]
     for level, lines in (("debug", expected), ("error", expected[1:])):
         meta: dict[str, Any] = {}

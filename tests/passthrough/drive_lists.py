@@ -1,4 +1,4 @@
-"""What servers offer: lists, what is read, got and completed, and what a host hears of changes."""
+"""Drives for lists, reads, prompts, completions and notifications of changes."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def exposed(case: FeatureCase, uri: str) -> str:
 
 
 def own(result: Json) -> Json:
-    """What a result says besides its envelope."""
+    """Return a result without its envelope."""
     return {key: value for key, value in result.items() if key not in _SPARED}
 
 
@@ -82,7 +82,7 @@ async def prompts_list(cells: Sequence[FeatureCase]) -> None:
 
 
 async def _grows(cells: Sequence[FeatureCase], told_as: str, **methods: str) -> None:
-    """One more of each of these kinds everywhere: told, and then listed."""
+    """Add one item of each kind to every server; check that hosts are notified and that it is listed."""
     host, changed = cells[0].host, f"notifications/{told_as}/list_changed"
     name = f"{_GROWN}{cells[0].cell.frontend}-{host.version}"
     async with subscribed_to(host, **{f"{told_as}ListChanged": True}) as acknowledged:

@@ -1,4 +1,4 @@
-"""Where a feature is driven: a host at a door and a server behind a transport; and what the drives are known by."""
+"""Drives: checks of one feature, each with a host on a frontend and a server on a transport, by name."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,7 +14,7 @@ from tests.server_requests.entries import ABLE
 
 @dataclass(frozen=True)
 class FeatureCase:
-    """One cell of the table, set up. `key` is a name nobody else uses."""
+    """One cell of the table with its host and upstream. `key` is a name that no other case uses."""
 
     host: ScriptedHost
     upstream: str
@@ -23,21 +23,21 @@ class FeatureCase:
 
     @property
     def by(self) -> str:
-        """Between a server's name and its own, as the door lists them."""
+        """The separator of exposed names on this frontend."""
         return "__" if self.cell.frontend == "stdio" else "."
 
     def call(self, name: str, /, **arguments: Any) -> Call:
-        """A tool of the server."""
+        """Call a tool of the server."""
         return self.host.call(f"{self.upstream}.{name}", arguments)
 
     async def did(self, name: str, /, **arguments: Any) -> Json:
-        """The result of one."""
+        """Call a tool of the server and return its result."""
         return await self.call(name, **arguments).result()
 
 
 Drive = Callable[[FeatureCase], Awaitable[None]]
 DriveAll = Callable[[Sequence[FeatureCase]], Awaitable[None]]
-# What shows that a feature passes, by name, and what shows what happens where it cannot.
+# Drives by the name of the feature that passes, and by the name of a feature that cannot pass.
 DRIVES: Final[dict[str, DriveAll]] = {}
 INSTEAD: Final[dict[str, DriveAll]] = {}
 # Features that need a host which can be asked.
@@ -45,32 +45,32 @@ NEED_ANSWERS: Final[set[str]] = set()
 
 
 def drive_all(work: DriveAll) -> DriveAll:
-    """It shows that the feature of its name passes, in these cells of one host at once."""
+    """Register a drive of all cells of one host: it shows that the feature of its name passes."""
     DRIVES[work.__name__] = work
     return work
 
 
 def drive(work: Drive) -> Drive:
-    """The same, in each cell for itself, all at the same time."""
+    """Register a drive that runs in each cell, all cells at the same time."""
     DRIVES[work.__name__] = _in_each(work, lambda host: True)
     return work
 
 
 def drive_in_turn(work: Drive) -> Drive:
-    """The same, in one cell after the other: what the host hears says not whose it is."""
+    """Register a drive that runs in one cell after the other, as the host cannot attribute the notifications."""
     DRIVES[work.__name__] = _in_each(work, lambda host: False)
     return work
 
 
 def drive_with_answers(work: Drive) -> Drive:
-    """The same, for a host that can be asked everything; one of 2026-07-28 is asked in its results."""
+    """Register a drive for a host with every capability; in 2026-07-28 it is asked by `input_required` results."""
     NEED_ANSWERS.add(work.__name__)
     DRIVES[work.__name__] = _in_each(work, lambda host: host.modern)
     return work
 
 
 def instead(feature: str) -> Callable[[Drive], Drive]:
-    """It shows what happens where that feature cannot pass."""
+    """Register a drive that shows the behaviour where the feature cannot pass."""
 
     def kept(work: Drive) -> Drive:
         INSTEAD[feature] = _in_each(work, lambda host: True)
@@ -100,7 +100,7 @@ def _in_each(work: Drive, at_once: Callable[[ScriptedHost], bool]) -> DriveAll:
 
 
 class HostPool:
-    """Hosts that stay for many tests of one loop: one at each door, in each revision, for each that it can be asked."""
+    """Hosts that many tests share: one for each frontend, revision and set of capabilities."""
 
     def __init__(self, harness: ServerHarness) -> None:
         self._harness = harness
@@ -118,7 +118,7 @@ class HostPool:
         return self._open[key]
 
     async def close(self) -> None:
-        """They all leave."""
+        """Disconnect all hosts."""
         self._leave.set()
         await asyncio.gather(*self._staying)
 

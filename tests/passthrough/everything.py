@@ -55,7 +55,7 @@ _NAMED_BY: Final = {"resource": "name", "template": "uriTemplate", "prompt": "na
 
 
 def _question(what: str) -> AskingTool:
-    """Asks once, and repeats the answer."""
+    """Return a tool that asks once and repeats the answer."""
 
     def ask(known: ToolContext) -> Json | InputRequests:
         answer = known.answer("it")
@@ -75,7 +75,7 @@ def _both(known: ToolContext) -> Json | InputRequests:
 
 
 def _context(known: ToolContext) -> Json | InputRequests:
-    """The same, of a prompt or a resource."""
+    """Return the context of a prompt or a resource."""
     answer = known.answer("it")
     if answer is None:
         return InputRequests({"it": QUESTIONS["form"]})

@@ -38,7 +38,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Reason:
-    """Why something cannot pass, and where: all that is named must be so."""
+    """A reason why a feature cannot pass; it holds where every named axis has one of its values."""
 
     where: Mapping[str, tuple[str, ...]]
     because: str
@@ -62,13 +62,13 @@ class Feature:
     proved_by: str | None = None
 
     def reasons(self, cell: Cell) -> list[Reason]:
-        """Why it cannot pass here; none if it can."""
+        """Return the reasons why the feature cannot pass in this cell; none if it can."""
         return [reason for reason in self.cannot if reason.holds(cell)]
 
 
 @dataclass(frozen=True)
 class Table:
-    """Everything, and the combinations that do not exist."""
+    """All features, and the combinations that do not exist."""
 
     features: tuple[Feature, ...]
     never: tuple[Reason, ...]

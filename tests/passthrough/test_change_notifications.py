@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import pytest
 
-from tests.access.waiting import until
 from tests.end_to_end.scripted_host import MODERN
 from tests.end_to_end.server_harness import FRONTENDS, ServerHarness
 from tests.passthrough.conftest import OpenHarness
 from tests.passthrough.upstreams import LISTS, first_update, listed, local, subscribed_to, updates
 from tests.peers.library import FILE, Library
 from tests.peers.toolbox import Json
+from tests.polling import until
 
 VERSIONS: Final = ("2025-11-25", MODERN)
 every_era = pytest.mark.parametrize("version", VERSIONS)
@@ -188,9 +188,9 @@ async def test_after_a_reconnect_it_is_subscribed_again(open_harness: OpenHarnes
     ):
 
         async def break_off() -> None:
-            for link in harness.app.upstreams.values():
-                assert link.shared.session is not None
-                connection: Any = link.shared.session.connection
+            for upstream in harness.app.upstreams.values():
+                assert upstream.shared.session is not None
+                connection: Any = upstream.shared.session.connection
                 connection.end("a test wants it")
 
         await harness.background.elsewhere(break_off())
@@ -203,7 +203,7 @@ async def test_after_a_reconnect_it_is_subscribed_again(open_harness: OpenHarnes
             await first_update(one, uri)
             await first_update(two, uri)
         assert libraries["legacy"].event_log == [f"subscribe {FILE}"] * 2
-    assert [link.reconnects for link in harness.app.upstreams.values()] == [1, 1]
+    assert [upstream.reconnects for upstream in harness.app.upstreams.values()] == [1, 1]
 
 
 async def test_a_stream_ends_gracefully(open_harness: OpenHarness) -> None:
@@ -222,7 +222,7 @@ async def test_a_stream_ends_gracefully(open_harness: OpenHarness) -> None:
         assert result["resultType"] == "complete"
 
 
-async def test_a_silent_host_hears_nothing(open_harness: OpenHarness) -> None:
+async def test_a_silent_host_is_notified_of_nothing(open_harness: OpenHarness) -> None:
     """Neither what it did not subscribe to, nor in 2026-07-28 what it did not listen for."""
     library = Library("box")
     harness = open_harness({"box": local(library)})

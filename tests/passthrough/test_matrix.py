@@ -1,4 +1,4 @@
-"""Every feature of the protocol x era of the host x era of the server x door x transport, from one table."""
+"""Every feature of the protocol x era of the host x era of the server x frontend x transport, from one table."""
 
 import inspect
 import itertools
@@ -28,7 +28,7 @@ def cell_of(upstream: str, era: str, frontend: str) -> Cell:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hosts(harness: ServerHarness) -> AsyncIterator[HostPool]:
-    """They stay for all these tests."""
+    """A pool of hosts for all tests of the module."""
     made = HostPool(harness)
     yield made
     await made.close()
@@ -58,7 +58,7 @@ async def test_what_passes_and_what_cannot(
 
 
 def test_every_combination_there_is_has_a_server() -> None:
-    """The servers of these tests are all that the axes of the table allow, at every door."""
+    """The servers of these tests are all that the axes of the table allow, at every frontend."""
     there = {cell_of(upstream, era, frontend) for upstream in UPSTREAMS for era in VERSIONS for frontend in FRONTENDS}
     assert there == set(TABLE.cells())
 
@@ -82,7 +82,7 @@ def test_every_feature_is_driven_or_impossible() -> None:
 
 @pytest.mark.parametrize("feature", [f for f in TABLE.features if f.proved_by], ids=lambda feature: feature.name)
 def test_what_another_test_proves_is_proved_in_every_cell(feature: Feature) -> None:
-    """The test is there, and goes through every door, both eras and all these servers."""
+    """The test is there, and goes through every frontend, both eras and all these servers."""
     assert feature.proved_by is not None
     path, _, name = feature.proved_by.partition("::")
     test: Any = resolve_name(f"{path.removesuffix('.py').replace('/', '.')}:{name}")

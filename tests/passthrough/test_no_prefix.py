@@ -17,7 +17,7 @@ VERSIONS = ("2025-11-25", MODERN)
 @pytest.mark.parametrize("frontend", ["http", "stdio"])
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_alone_everything_is_as_it_came(open_harness: OpenHarness, frontend: str, version: str) -> None:
-    """Every list, call, read, prompt and change under the server's own names, at every door."""
+    """Every list, call, read, prompt and change under the server's own names, at every frontend."""
     harness = open_harness({"only": local(Library("only"), prefix="")})
     async with harness.host(frontend, version) as host, subscribed_to(host, resourceSubscriptions=[FILE]):
         tools = await host.list()

@@ -14,9 +14,10 @@ from aggregator.domain.uris.exposed import aliased, wrapped
 from aggregator.gateway.host import Host
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.session import UpstreamSession
-from tests.access.gateway_harness import FORMS, LEGACY, MODERN, FakeBackChannel, GatewayHarness, make_config
+from tests.access.gateway_harness import FORMS, LEGACY, MODERN, GatewayHarness, make_config
 from tests.access.secured_harness import SecuredHarness
 from tests.passthrough.upstreams import first_update, listed, local, subscribed_to, updates
+from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.library import FILE, Library
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
@@ -46,7 +47,7 @@ quick = settings(
 
 
 class FakeResourceServer:
-    """An upstream of a desk: it reads and gets whatever it is asked for, and keeps what that was."""
+    """A fake upstream that answers every read and get, and records them."""
 
     def __init__(self, server: str, log: list[tuple[str, str]]) -> None:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -61,26 +62,26 @@ class FakeResourceServer:
         return {"messages": []}
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Nobody listens."""
+        """Drop the notification."""
 
     def speak(self, version: str) -> None:
-        """Nothing depends on it."""
+        """Ignore the revision: no test depends on it."""
 
 
 class ResourceHarness(GatewayHarness):
-    """A desk whose upstreams have resources and prompts, and no tools."""
+    """A gateway whose upstreams have resources and prompts, and no tools."""
 
     def __init__(self, folder: Path, world: Libraries, policies: object, config: Config | None = None) -> None:
         config = config or make_config(folder, {name: {"command": "played"} for name in SERVERS})
         super().__init__(config, {}, policies)
         greeting = Negotiated(LEGACY, {}, {"resources": {}, "prompts": {}}, None)
-        for server, link in self.app.upstreams.items():
+        for server, upstream in self.app.upstreams.items():
             uris, names = world.get(server, ([], []))
-            link.lists.put("resource", [{"uri": uri, "name": uri} for uri in uris])
-            link.lists.put("prompt", [{"name": name} for name in names])
-            link.shared.greeting = greeting
+            upstream.lists.put("resource", [{"uri": uri, "name": uri} for uri in uris])
+            upstream.lists.put("prompt", [{"name": name} for name in names])
+            upstream.shared.greeting = greeting
             reader: Any = FakeResourceServer(server, self.sent)
-            link.shared.session = UpstreamSession(reader, greeting, "played", {})
+            upstream.shared.session = UpstreamSession(reader, greeting, "played", {})
         self.app.updates.rebuild()
 
     async def found(self, host: Host, method: str, field: str) -> list[str]:
@@ -89,7 +90,7 @@ class ResourceHarness(GatewayHarness):
         return [one[field] for one in result[key]]
 
     async def reached(self, host: Host, method: str, params: Json) -> tuple[str, str] | None:
-        """What a read or a get reaches, or would once a person agreed."""
+        """Return what a read or a get reaches, or would reach after confirmation."""
         before = len(self.sent)
         answer = await self.ask(host, method, params)
         if sent := self.sent[before:]:
@@ -200,7 +201,7 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         yield SecuredHarness(running, tmp_path, servers, POLICIES, ("one", "two"))
 
 
-async def test_two_agents_at_a_door(harness: SecuredHarness) -> None:
+async def test_two_agents_at_a_frontend(harness: SecuredHarness) -> None:
     """Each sees its own: what is denied by name, what nothing allows, and what only another agent's list has first.
 
     Proves: D4, D5
@@ -233,7 +234,7 @@ async def test_two_agents_at_a_door(harness: SecuredHarness) -> None:
         assert reading["cacheScope"] == "private"
 
 
-async def test_who_may_no_longer_read_hears_no_more(harness: SecuredHarness) -> None:
+async def test_who_may_no_longer_read_is_notified_no_more(harness: SecuredHarness) -> None:
     """Rules change while hosts listen: they are told that their lists changed, and of resources they lost nothing."""
     uri = "file://shop//notes/a.txt"
     wanted = {"resourcesListChanged": True, "resourceSubscriptions": [uri, "https://example.com/page"]}
@@ -274,9 +275,9 @@ async def test_a_person_agrees_to_a_read(tmp_path: Path) -> None:
 
     forms: Json = {"elicitation": {}}
     host, read = harness.host("one", LEGACY, forms), {"uri": "file://a//get"}
-    declined = await harness.ask(host, "resources/read", read, FakeBackChannel(person))
+    declined = await harness.ask(host, "resources/read", read, AnsweringBackChannel(person))
     assert declined["error"]["data"]["code"] == "not_confirmed"
-    agreed = await harness.ask(host, "resources/read", read, FakeBackChannel(person))
+    agreed = await harness.ask(host, "resources/read", read, AnsweringBackChannel(person))
     assert agreed["result"]["contents"][0]["uri"] == "file://a//get"
     nobody = await harness.ask(harness.host("one"), "prompts/get", {"name": "a.get"})
     assert nobody["error"]["data"]["code"] == "not_confirmed"
@@ -340,7 +341,7 @@ async def test_arguments_that_no_person_could_be_shown_go_nowhere(
         ("prompts/get", {"name": "a.open", "arguments": arguments}),
         ("resources/read", {"uri": wrapped("a", "x://open"), "arguments": arguments}),
     ):
-        answer = await harness.ask(host, method, params, FakeBackChannel(agrees))
+        answer = await harness.ask(host, method, params, AnsweringBackChannel(agrees))
         assert answer["error"]["code"] == -32602
         assert "nested at most 64 levels" in answer["error"]["message"]
     assert harness.sent == []

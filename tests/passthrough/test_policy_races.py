@@ -11,9 +11,10 @@ from aggregator.domain.principal import Principal
 from aggregator.gateway.host import Host
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.session import UpstreamSession
-from tests.access.gateway_harness import FORMS, MODERN, FakeBackChannel, GatewayHarness, error_data, make_config, tool
+from tests.access.gateway_harness import FORMS, MODERN, GatewayHarness, error_data, make_config, tool
 from tests.access.secured_harness import SecuredHarness
 from tests.passthrough.upstreams import first_update, local, subscribed_to, updates
+from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.library import FILE, Library
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
@@ -50,25 +51,25 @@ class FakeAskingServer:
         return {"resultType": "input_required", "inputRequests": {"which": FORM}, "requestState": "mine"}
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Nobody listens."""
+        """Drop the notification."""
 
     def speak(self, version: str) -> None:
-        """Nothing depends on it."""
+        """Ignore the revision: no test depends on it."""
 
 
 class AskingHarness(GatewayHarness):
-    """A desk with the one server that asks."""
+    """A gateway with one server that asks."""
 
     def __init__(self, folder: Path, body: Json) -> None:
         config = make_config(folder, {"a": {"command": "played"}})
         super().__init__(config, {"a": [tool("get")]}, {"agents": {"one": body}})
         self.server = FakeAskingServer()
-        link = self.app.upstreams["a"]
-        link.lists.put("resource", [{"uri": "file:///get", "name": "get"}])
-        link.lists.put("prompt", [{"name": "get"}])
-        link.shared.greeting = Negotiated(MODERN, {}, {"tools": {}, "resources": {}, "prompts": {}}, None)
+        upstream = self.app.upstreams["a"]
+        upstream.lists.put("resource", [{"uri": "file:///get", "name": "get"}])
+        upstream.lists.put("prompt", [{"name": "get"}])
+        upstream.shared.greeting = Negotiated(MODERN, {}, {"tools": {}, "resources": {}, "prompts": {}}, None)
         asking: Any = self.server
-        link.shared.session = UpstreamSession(asking, link.shared.greeting, "played", {})
+        upstream.shared.session = UpstreamSession(asking, upstream.shared.greeting, "played", {})
         self.app.updates.rebuild()
 
     def comer(self, key: str = "k1") -> Host:
@@ -85,10 +86,10 @@ class AskingHarness(GatewayHarness):
         return interim
 
     async def back(self, method: str, interim: Json, answer: Json = ANSWER, key: str = "k1") -> Json:
-        """What comes of the request once that is answered."""
+        """Return the result of the request once the input request is answered."""
         answers = dict.fromkeys(interim.get("inputRequests", ()), answer)
         params = {**KINDS[method], "inputResponses": answers, "requestState": interim["requestState"]}
-        return await self.ask(self.comer(key), method, params, FakeBackChannel())
+        return await self.ask(self.comer(key), method, params, AnsweringBackChannel())
 
 
 @pytest.mark.parametrize("method", KINDS)
@@ -152,8 +153,8 @@ async def test_a_call_with_its_questions_counts_once(tmp_path: Path, body: Json)
     assert error_data(await table.ask(table.comer(), "tools/call", KINDS["tools/call"]))["code"] == "limit_reached"
 
 
-@pytest.mark.parametrize("way", [("sse", "2025-11-25"), ("http", MODERN)])
-async def test_a_part_that_is_denied_is_not_told_of(tmp_path: Path, way: tuple[str, str]) -> None:
+@pytest.mark.parametrize("host_kind", [("sse", "2025-11-25"), ("http", MODERN)])
+async def test_a_part_that_is_denied_is_not_told_of(tmp_path: Path, host_kind: tuple[str, str]) -> None:
     """D4: who subscribed to the whole hears of the parts that it may read, and of no other."""
     library = Library("shop")
     body = {"allow": ["server:shop"], "deny": [f"resource:shop.{FILE}/secret"]}
@@ -162,7 +163,7 @@ async def test_a_part_that_is_denied_is_not_told_of(tmp_path: Path, way: tuple[s
             running, tmp_path, {"shop": local(library, protocol="legacy")}, {"agents": {"one": body}}, ["one"]
         )
         uri = "file://shop//notes/a.txt"
-        async with harness.connect_as(way, "one") as one, subscribed_to(one, resourceSubscriptions=[uri]):
+        async with harness.connect_as(host_kind, "one") as one, subscribed_to(one, resourceSubscriptions=[uri]):
             for part in ("secret", "open"):
                 await one.call("shop.touch", {"uri": f"{FILE}/{part}"}).result()
             await first_update(one, f"{uri}/open")

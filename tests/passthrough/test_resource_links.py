@@ -40,7 +40,7 @@ prefixes = st.sampled_from(["p", "fs", "A_b-9"])
 
 
 def exposed(value: Any, prefix: str) -> Any:
-    """The same, written the slow way."""
+    """Expose the URIs of a value, written the slow way."""
     made = copy.deepcopy(value)
     for block in made if isinstance(made, list) else ():
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):

@@ -65,13 +65,13 @@ spelled_anew = st.builds(edited, st.sampled_from(DENIED), edits)
 
 
 def same(one: str, other: str) -> bool:
-    """Whether some servers read the same URI in both."""
+    """Return whether some servers read the same URI in both."""
     read = whatwg(one), whatwg(other)
     return one == other or (read[0] is not None and read[0] == read[1]) or rfc3986(one) == rfc3986(other)
 
 
 def read_differently(uri: str) -> bool:
-    """Whether RFC 3986 finds a path or a host where WHATWG finds the other: drive letters, `https:` without a host."""
+    """Return whether RFC 3986 and WHATWG differ on path or host: drive letters, `https:` without a host."""
     scheme, _, rest = uri.partition(":")
     if scheme.lower() == "file":
         return re.search("[:|]", rest) is not None
@@ -122,7 +122,7 @@ def exposed_uris(uri: str) -> list[str]:
 def harness(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[[str, str, list[str]], list[tuple[str, Any]]]]:
-    """Asks for URIs, in every way that leads to them, as one of two agents; says what reached the server each time."""
+    """A function that asks for a URI in every way, as one of two agents, and returns what reached the server."""
     loop = asyncio.new_event_loop()
 
     async def made() -> ResourceHarness:

@@ -15,8 +15,8 @@ from aggregator.upstream.lists.subscriptions import UpstreamSubscriptions
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.peer import PeerGone
-from tests.access.waiting import until
 from tests.peers.toolbox import Json
+from tests.polling import until
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 ACK = "notifications/subscriptions/acknowledged"
@@ -139,7 +139,7 @@ async def test_what_is_refused_is_told_and_not_asked_again_until_somebody_wants_
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
 async def test_a_session_that_was_forgotten(version: str) -> None:
-    """The link is told to make another one, and whoever waits is told that there is no answer."""
+    """The upstream is asked for another connection, and whoever waits is told that there is no answer."""
     async with watching(version) as made:
         made.upstream.does = lambda method, params: SessionExpired()
         made.watch.want("a:1")

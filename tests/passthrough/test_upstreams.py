@@ -8,12 +8,12 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from aggregator.upstream.lists import lists
-from tests.access.waiting import until
 from tests.end_to_end.scripted_host import MODERN
 from tests.passthrough.conftest import OpenHarness
 from tests.passthrough.upstreams import LISTS, listed, local, read
 from tests.peers.library import FILE, PROMPTS, RESOURCES, TOOLS, Library
 from tests.peers.toolbox import Json
+from tests.polling import until
 
 LEGACY: Final = "2025-11-25"
 

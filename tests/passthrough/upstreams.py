@@ -1,4 +1,4 @@
-"""The upstreams of these tests, and what hosts do with resources and prompts."""
+"""The upstreams of these tests, and what hosts do with resources and prompts: list, read, subscribe."""
 
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -36,7 +36,7 @@ _standing: WeakSet[ScriptedHost] = WeakSet()
 
 
 def __getattr__(name: str) -> Library:
-    """What the `target` of a `local` upstream names."""
+    """Return the server that the `target` of a `local` upstream names."""
     try:
         return _libraries[name]
     except KeyError:
@@ -87,7 +87,7 @@ async def read(host: ScriptedHost, uri: str) -> Json:
 
 @asynccontextmanager
 async def subscribed_to(host: ScriptedHost, **wanted: Any) -> AsyncIterator[Json]:
-    """The host hears of changes, in the way of its era and door; yields what was acknowledged."""
+    """Subscribe a host to changes as its era and frontend require; yield the acknowledged filter."""
     if host.modern:
         listening = host.ask("subscriptions/listen", {"notifications": wanted})
         acknowledged = await host.inbox.until(lambda message: subscription_of(message) == listening.id)
@@ -111,7 +111,7 @@ def subscription_of(message: Json) -> Any:
 
 
 def updates(host: ScriptedHost) -> list[str]:
-    """The resources the host was told of so far."""
+    """Return the URIs of the updates that the host has received so far."""
     return [m["params"]["uri"] for m in host.inbox.messages if m.get("method") == UPDATED]
 
 

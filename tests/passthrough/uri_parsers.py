@@ -1,4 +1,4 @@
-"""What servers make of a URI: WHATWG URL parsing, as in Node.js (the `ada` parser), and RFC 3986 normalisation."""
+"""The two common readings of a URI: WHATWG URL parsing (the `ada` parser of Node.js) and RFC 3986 normalisation."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""Secrets that nobody else has, one for every place that may hold one, and a search for them in any bytes.
+"""Unique secrets, one for every place that may hold one, and a search for them in any bytes.
 
 The search knows nothing of how the product takes secrets out: it writes each secret in every way it can think of, and
 looks for that.
@@ -28,7 +28,7 @@ Encoder = Callable[[str], str]
 
 
 class Canaries:
-    """Makes secrets and remembers for which place each was made."""
+    """A maker of secrets that records the place of each."""
 
     def __init__(self, folder: Path) -> None:
         self.planted: dict[str, str] = {}
@@ -40,11 +40,11 @@ class Canaries:
         return self.add(place, f"{secrets.token_urlsafe(9)}{TAME}{secrets.token_urlsafe(12)}")
 
     def awkward(self, place: str) -> str:
-        """With characters that every encoder writes in another way."""
+        """Make a secret with characters that every encoder writes in another way."""
         return self.add(place, f"{secrets.token_urlsafe(9)}{AWKWARD}{secrets.token_urlsafe(12)}")
 
     def add(self, place: str, secret: str) -> str:
-        """One that was made elsewhere."""
+        """Register a secret that was made elsewhere."""
         assert place not in self.planted, place
         self.planted[place] = secret
         return secret
@@ -62,12 +62,12 @@ class Canaries:
         return f"${{file:{path}}}"
 
     def seen_in(self, data: bytes) -> list[str]:
-        """Where the secrets that stand in the data were made for, and how they are written there."""
+        """Return the places of the secrets in the data, and the encoding of each."""
         return [f"{place}, {how}" for place, secret in self.planted.items() for how in sightings(data, secret)]
 
 
 def sightings(data: bytes, secret: str) -> list[str]:
-    """In which ways a secret is written in the data; none if it is not there."""
+    """Return the encodings in which the data holds a secret; none if it is absent."""
     without_breaks = _without_breaks(data)
     # Most ways of writing a tame secret are the same.
     unique = {written: how for how, written in spellings(secret)}
@@ -100,7 +100,7 @@ def in_json(text: str) -> str:
 
 
 def in_base64(data: bytes, before: int, encode: Callable[[bytes], bytes]) -> bytes:
-    """What does not depend on what stands before (so many bytes, modulo 3) and after."""
+    """Return the base64 characters that do not depend on the `before` bytes ahead (modulo 3), or on what follows."""
     one, other = (encode(fill * before + data + fill * 3) for fill in (b"\x00", b"\xff"))
     same = [a == b for a, b in zip(one, other, strict=True)]
     start = same.index(True)
@@ -135,7 +135,7 @@ TEXT_ENCODERS: Final[dict[str, Encoder]] = {
 
 
 def contents(database: Path) -> bytes:
-    """All that is in an SQLite file: its bytes and its log's, and every value whole, however it lies on the pages."""
+    """Return the contents of an SQLite file: its bytes, those of its log, and every value whole."""
     values = []
     with closing(sqlite3.connect(database)) as connection:
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]

@@ -7,7 +7,7 @@ from aggregator.wire.peer import NoBackChannel
 
 
 class FakeConnection:
-    """Passes each notification to `notified`, with its method and params. It cannot be asked."""
+    """A connection to a host that passes each notification to `notified`; the host cannot be asked."""
 
     def __init__(self, notified: Callable[[str, Mapping[str, Any]], object]) -> None:
         self._notified = notified

@@ -1,4 +1,4 @@
-"""An MCP server that tells everything it knows, in every encoding: `python -I -S leaky.py [MODE] ARGS`.
+"""An MCP server that discloses its environment and arguments in every encoding: `python -I -S leaky.py [MODE] ARGS`.
 
 It prints its environment and arguments to stderr, to stdout, into notifications and tracebacks. `dies`: that is all it
 does. `falls`: it also serves, and ends in the middle of a call. Standard library only.
@@ -17,7 +17,7 @@ Message = dict[str, Any]
 
 
 def disclosure() -> Iterator[str]:
-    """All that was entrusted to it, in lines."""
+    """Return everything that was entrusted to the server, in lines."""
     for name, value in [*os.environ.items(), *enumerate(sys.argv)]:
         if len(value) > 20 and not value.startswith("/"):
             yield f"{name}={value}"
@@ -35,7 +35,7 @@ def say(message: Message) -> None:
 
 
 def disclose() -> None:
-    """On every channel that is not an answer."""
+    """Disclose the secrets on every channel besides answers."""
     for line in disclosure():
         print(line, file=sys.stderr)
         print(f"noise: {line}")

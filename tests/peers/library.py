@@ -69,7 +69,7 @@ _MANY: Final = 150
 
 
 class Library(Server[Any]):
-    """`name` is said in everything that is read, to tell two of them apart."""
+    """An SDK server with resources and prompts; `name` is in every text that is read."""
 
     def __init__(self, name: str = "library", *, hints: Mapping[str, Any] | None = None, tells: bool = True) -> None:
         self.bus = InMemorySubscriptionBus()
@@ -195,7 +195,7 @@ class Library(Server[Any]):
         return text_result("done")
 
     async def add(self, kind: str, name: str, ctx: Context | None = None) -> None:
-        """One more, and everybody who listens is told."""
+        """Add an item and notify every subscriber."""
         uri = f"file:///{name}"
         event: ServerEvent
         match kind:
@@ -217,7 +217,7 @@ class Library(Server[Any]):
             await getattr(ctx.session, f"send_{what}_list_changed")()
 
     async def touch(self, uri: str) -> None:
-        """Say that a resource changed, to everybody who subscribed to it or to what it is a part of."""
+        """Notify every subscriber of a resource, or of what contains it, that it changed."""
         await self.bus.publish(ResourceUpdated(uri))
         for watched, sessions in self._sessions.items():
             if uri == watched or uri.startswith(f"{watched}/"):
@@ -238,10 +238,10 @@ class Library(Server[Any]):
 
 
 class SseApp:
-    """ASGI: HTTP+SSE, the stream at `/sse`."""
+    """An ASGI app that serves one SDK server over HTTP+SSE, the stream at `/sse`."""
 
-    def __init__(self, library: Library) -> None:
-        self._server = library
+    def __init__(self, server: Server[Any]) -> None:
+        self._server = server
         self._transport = SseServerTransport("/messages/")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -14,19 +14,11 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from tests.peers.toolbox import Json, Refusal, Toolbox, text_result, tool
+from tests.peers.toolbox import Json, Refusal, RpcFailure, Toolbox, text_result, tool
 
 MODERN: Final = "2026-07-28"
 META: Final = "io.modelcontextprotocol/"
 PAGE: Final = 250
-
-
-class Failure(Exception):
-    """Answered as a JSON-RPC error."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.error: Json = {"code": code, "message": message, **({} if data is None else {"data": data})}
 
 
 def big_tools(count: int) -> list[Json]:
@@ -70,7 +62,7 @@ class RawPeer:
             if self._modern:
                 result = {**result, "resultType": "complete"}
             self.send({"id": request_id, "result": result})
-        except Failure as failure:
+        except RpcFailure as failure:
             self.send({"id": request_id, "error": failure.error})
         except Refusal as refusal:
             error = {"code": refusal.code, "message": refusal.message, "data": refusal.data}
@@ -84,7 +76,7 @@ class RawPeer:
         if method == "server/discover" and self._options.dies_on_discover:
             os._exit(3)
         if self._modern and params.get("_meta", {}).get(f"{META}protocolVersion") != MODERN:
-            raise Failure(-32022, "Unsupported protocol version", {"supported": [MODERN], "requested": "?"})
+            raise RpcFailure(-32022, "Unsupported protocol version", {"supported": [MODERN], "requested": "?"})
         capabilities = {"tools": {"listChanged": True}}
         match method:
             case "initialize" if not self._modern:
@@ -105,7 +97,7 @@ class RawPeer:
             case "ping" if not self._modern:
                 return {}
             case _:
-                raise Failure(-32601, "Method not found")
+                raise RpcFailure(-32601, "Method not found")
 
     async def _call(self, params: Json) -> Json:
         token = params.get("_meta", {}).get("progressToken")

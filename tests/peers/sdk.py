@@ -87,7 +87,7 @@ async def _call(tools: Toolbox, ctx: Context, params: Mapping[str, Any]) -> Json
 
 
 def _dressed(ctx: Context, result: Json, *, cacheable: bool = False) -> Json:
-    """As the era has it: 2026-07-28 results carry `resultType`, who answered, and how long it holds."""
+    """Complete a result for its era: in 2026-07-28 with `resultType`, server info and cache hints."""
     if ctx.protocol_version != MODERN:
         return result
     info = {"io.modelcontextprotocol/serverInfo": {"name": "peer", "version": "1.0"}}
@@ -99,7 +99,7 @@ server: Server[Any] = build()
 
 
 class Events(EventStore):
-    """Everything sent, by number, so that a broken stream can be taken up again."""
+    """A store of sent events by number, so that a broken stream can be resumed."""
 
     def __init__(self) -> None:
         self._sent: list[tuple[StreamId, types.JSONRPCMessage | None]] = []
@@ -118,7 +118,7 @@ class Events(EventStore):
 
 
 class Recorder:
-    """ASGI: notes the method and headers of every request on its way in."""
+    """ASGI middleware that records the method and headers of every request."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -144,7 +144,7 @@ class Recorder:
 
 
 class LegacyOnly:
-    """ASGI: refuses what is modern, as servers on SDK 1.x do."""
+    """ASGI middleware that refuses 2026-07-28, as servers on SDK 1.x do."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -27,8 +27,16 @@ class Refusal(Exception):
         self.code, self.message, self.data = code, message, data
 
 
+class RpcFailure(Exception):
+    """A failure that a server answers with a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.error: Json = {"code": code, "message": message, **({} if data is None else {"data": data})}
+
+
 class EventLog:
-    """What happened, in order; whoever waits for an entry is woken by it."""
+    """A log of events in order, with a way to wait for an entry."""
 
     def __init__(self) -> None:
         self.entries: list[str] = []

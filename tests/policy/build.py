@@ -31,7 +31,7 @@ def book(*contents: object) -> Rulebook:
 
 
 def errors(*contents: object) -> list[str]:
-    """What is wrong with these files."""
+    """Return the problems of these files."""
     made = checked(*contents)
     assert made.documents is None
     return [str(problem) for problem in made.problems]

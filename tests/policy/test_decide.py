@@ -222,7 +222,7 @@ def test_a_nearer_binding_counts() -> None:
     assert [rules_of(made).binding(name) for name in ("s", "u", "v")] == ["y", "x", None]
 
 
-def test_resources_and_prompts_go_the_same_road() -> None:
+def test_resources_and_prompts_are_decided_in_the_same_way() -> None:
     made = one(
         allow=["resource:t.file:///public/*", "prompt:t.greet", "server:s", "t.*"],
         deny=["resource:*secret*"],

@@ -47,7 +47,7 @@ REFUSED: Final = {
 
 
 def schema_of(group: dict[str, Any], dialect: str) -> dict[str, Any]:
-    """With its dialect said, as ours is 2020-12 otherwise."""
+    """Return the schema of a group with its dialect named, as the default here is 2020-12."""
     schema = group["schema"]
     if isinstance(schema, bool):
         schema = {} if schema else {"not": {}}

@@ -30,7 +30,7 @@ def build_index(*tools: ToolRecord) -> SearchIndex:
 
 
 def everything(_: ToolRecord) -> bool:
-    """Who may see all."""
+    """Allow every tool."""
     return True
 
 
@@ -40,7 +40,7 @@ def names(hits: list[Hit]) -> list[str]:
 
 
 def found(index: SearchIndex, query: str, limit: int = 10) -> list[str]:
-    """What somebody finds who may see all."""
+    """Return the names that a search finds when every tool is visible."""
     return names(index.search(query, everything, limit))
 
 

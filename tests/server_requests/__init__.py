@@ -1,1 +1,1 @@
-"""Questions to the person, log lines and progress, between both eras, over every transport and by every door."""
+"""Requests, log messages and progress of servers to hosts, between both eras, every transport and frontend."""

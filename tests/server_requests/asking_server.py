@@ -1,4 +1,4 @@
-"""A server that asks: tools, a prompt and a resource, in plain JSON, so that any transport and either era can carry it.
+"""A server that sends requests to its host, in plain JSON, for any transport and either era.
 
 A call is begun once, however often it is asked about: `begun` counts, by the `key` of its arguments.
 """
@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
-from tests.peers.toolbox import EventLog, Json, text, text_result
+from tests.peers.toolbox import EventLog, Json, RpcFailure, text, text_result
 
 META: Final = "io.modelcontextprotocol/"
 MODERN: Final = "2026-07-28"
 LEGACY: Final = "2025-11-25"
-# A state that only comes back as it was if nobody reads it.
+# A state that only comes back unchanged if it is never parsed.
 STRANGE: Final = ' {"b": 1.0, "a" : "\\u77e5 é\u2028"}\\'
 
 Say = Callable[[Json], None]
@@ -28,16 +28,8 @@ _TASK: Final = {"name": "task", "inputSchema": {"type": "object"}, "execution": 
 _APP: Final = {"name": "app", "inputSchema": {"type": "object"}, "_meta": {"ui": {"visibility": ["app"]}}}
 
 
-class Failure(Exception):
-    """Answered as a JSON-RPC error."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.error: Json = {"code": code, "message": message, **({} if data is None else {"data": data})}
-
-
 class ClientConnection:
-    """What one side of a connection or session keeps: our own requests, and how to say what belongs to no request."""
+    """The state of one connection or session: open requests of the server, and the standing stream."""
 
     def __init__(self) -> None:
         self.declared: Json = {}
@@ -67,7 +59,7 @@ class ClientConnection:
         return result
 
     def hear(self, message: Json) -> None:
-        """An answer to us, or a notification."""
+        """Handle a response to the server, or a notification."""
         if "method" not in message:
             waiting = self._waiting.get(message.get("id"))
             if waiting is not None and not waiting.done():
@@ -81,7 +73,7 @@ class ClientConnection:
 
 
 class AskingServer:
-    """The server behind all its connections."""
+    """The server of all its connections."""
 
     def __init__(self, era: str) -> None:
         self.modern = era == "modern"
@@ -99,7 +91,7 @@ class AskingServer:
             if self.modern:
                 result = {"resultType": "complete", **result}
             return {"jsonrpc": "2.0", "id": message["id"], "result": result}
-        except Failure as failure:
+        except RpcFailure as failure:
             return {"jsonrpc": "2.0", "id": message["id"], "error": failure.error}
 
     async def _answer(self, connection: ClientConnection, method: str, params: Json, say: Say) -> Json:
@@ -148,7 +140,7 @@ class AskingServer:
             case "ping" if not self.modern:
                 return {}
             case _:
-                raise Failure(-32601, "Method not found")
+                raise RpcFailure(-32601, "Method not found")
 
     def _schema(self, name: str) -> Json:
         if name != "header":
@@ -204,7 +196,7 @@ class AskingServer:
             case "visit":
                 if key not in self._visited:
                     page = {"mode": "url", "url": given["url"], "elicitationId": f"page-{key}", "message": "Log in."}
-                    raise Failure(-32042, "Log in first.", {"elicitations": [page]})
+                    raise RpcFailure(-32042, "Log in first.", {"elicitations": [page]})
                 self.begun[key] += 1
                 return text_result("let in")
             case "visited":
@@ -214,13 +206,15 @@ class AskingServer:
                     connection.standing({"method": "notifications/elicitation/complete", "params": done})
                 return text_result("noted")
             case "lack":
-                raise Failure(-32021, "Sampling is needed.", {"requiredCapabilities": {"sampling": {}}})
+                raise RpcFailure(-32021, "Sampling is needed.", {"requiredCapabilities": {"sampling": {}}})
             case "flood":
                 return text_result(json.dumps(await self._flood(connection, key, given["count"], say)))
             case "insist":
                 answer = await connection.ask(say, given["method"], given["params"])
                 if "error" in answer:
-                    raise Failure(4711, "It cannot be done without an answer.", {"com.example/said": answer["error"]})
+                    raise RpcFailure(
+                        4711, "It cannot be done without an answer.", {"com.example/said": answer["error"]}
+                    )
                 return text_result("done")
             case "pester":
                 return text_result(json.dumps([await connection.ask(say, *request) for request in given["requests"]]))
@@ -259,7 +253,7 @@ class AskingServer:
             case "app":
                 return text_result("for an app")
             case _:
-                raise Failure(-32602, f"Unknown tool {name}")
+                raise RpcFailure(-32602, f"Unknown tool {name}")
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -267,7 +261,7 @@ class AskingServer:
         task.add_done_callback(self._tasks.discard)
 
     async def _flood(self, connection: ClientConnection, key: str, count: int, say: Say) -> Json:
-        """What becomes of so many questions at once; every refusal is noted."""
+        """Ask `count` times at once; return the outcomes, and log every refusal."""
         outcomes = {"answer": 0, "error": 0}
 
         async def ask() -> None:
@@ -305,7 +299,7 @@ class AskingServer:
         if state is None:
             self.begun[key] += 1
         elif state not in self.states:
-            raise Failure(-32602, "That is no state of mine.")
+            raise RpcFailure(-32602, "That is no state of mine.")
         done: list[Any] = json.loads(state.partition("\0")[0]) if state is not None else []
         responses = params.get("inputResponses", {})
         names = [f"{len(done)}/{at} é" for at, _ in enumerate(rounds[len(done)])] if len(done) < len(rounds) else []

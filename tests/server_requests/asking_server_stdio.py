@@ -1,4 +1,4 @@
-"""The asker on its own pipes: `python -m tests.server_requests.asking_server_stdio legacy|modern [asks-first]`.
+"""The asking server on its own pipes: `python -m tests.server_requests.asking_server_stdio legacy|modern [asks-first]`.
 
 `asks-first`: it wants to know the roots as soon as it is greeted, as file servers do.
 """

@@ -1,4 +1,4 @@
-"""The asker over Streamable HTTP, in either era, and over HTTP+SSE: plain ASGI, one object per server."""
+"""The asking server over Streamable HTTP, in either era, and over HTTP+SSE: plain ASGI, one object per server."""
 
 import asyncio
 import itertools

@@ -33,13 +33,13 @@ def build() -> MCPServer:
 
     @server.tool()
     async def elicits(ctx: Context) -> str:
-        """Asks a person, as servers do that were written before 2026-07-28."""
+        """Ask the user by a request, as servers written before 2026-07-28 do."""
         result = await ctx.elicit(message="Which one?", schema=Name)
         return result.data.answer if result.action == "accept" else result.action
 
     @server.tool()
     async def samples(ctx: Context) -> str:
-        """Asks the host's model in the same way."""
+        """Ask the host's model by a request."""
         said = TextContent(type="text", text="Say it.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MCPDeprecationWarning)
@@ -52,7 +52,7 @@ def build() -> MCPServer:
 
     @server.tool()
     async def requires(ctx: Context) -> str | InputRequiredResult:
-        """Asks a person by its result, as only 2026-07-28 knows it."""
+        """Ask the user by an `input_required` result, as only 2026-07-28 allows."""
         answer = (ctx.input_responses or {}).get("name")
         if isinstance(answer, ElicitResult):
             return str((answer.content or {}).get("answer"))
@@ -62,12 +62,12 @@ def build() -> MCPServer:
 
     @server.tool()
     async def where(ctx: Context) -> str:
-        """Tells in which revision it was called, and in which server of which process."""
+        """Return the revision of the call, the server and the process."""
         return f"{ctx.request_context.protocol_version} {os.getpid()}/{id(server)}"
 
     @server.tool()
     async def hold(ctx: Context) -> str:
-        """Waits until it is cancelled."""
+        """Wait until cancelled."""
         await ctx.report_progress(1)
         await asyncio.Event().wait()
         return "never"
@@ -79,7 +79,7 @@ def build() -> MCPServer:
 
     @server.tool()
     async def grow(name: str, ctx: Context) -> str:
-        """Adds a tool, and says so."""
+        """Add a tool and notify the host."""
 
         def grown() -> str:
             return "grown"

@@ -1,15 +1,14 @@
-"""One house with an asker behind every transport in every era, and houses of one's own for what disturbs."""
+"""One harness with an asking server on every transport and era, and separate ones for tests that disturb it."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.end_to_end.server_harness import ServerHarness, write_config
-from tests.peers.serving import BackgroundLoop, serving
+from tests.peers.serving import BackgroundLoop, closing_in_threads, serving
 from tests.peers.toolbox import Json
 from tests.server_requests.asking_server_web import AskingWebServer
 from tests.server_requests.entries import stdio_entry
@@ -21,7 +20,7 @@ _numbers: Final = itertools.count(1)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who only wants to be asked again is, at once; what ended comes back, and rules are read, in a moment."""
+    """Shorten the pauses before repeated requests, reconnects and reloads."""
     for pause in ("_PAUSE", "_LONGEST_PAUSE"):
         monkeypatch.setattr(f"aggregator.gateway.ask.input_required.{pause}", 0.001)
     monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.05)
@@ -36,7 +35,7 @@ def background() -> Iterator[BackgroundLoop]:
 
 @pytest.fixture(scope="package")
 def harness(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> ServerHarness:
-    """Nothing in it is ever changed, and no two hosts use it at once."""
+    """A shared harness that no test changes, and that only one host uses at a time."""
     modern, legacy = (background.open(serving(AskingWebServer(era))) for era in ("modern", "legacy"))
     servers = {
         "stdio_modern": stdio_entry("modern"),
@@ -44,27 +43,24 @@ def harness(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory
         "http_modern": {"type": "http", "url": f"{modern}/mcp"},
         "http_legacy": {"type": "http", "url": f"{legacy}/mcp"},
         "sse": {"type": "sse", "url": f"{legacy}/sse"},
-        # No call of it is ever given up: after that it could not be told for a while whose a question aside is.
+        # No call of it is ever cancelled: afterwards a request beside a call could not be attributed for a while.
         "calm": {"type": "http", "url": f"{legacy}/mcp"},
     }
     made = ServerHarness(background, write_config(tmp_path_factory.mktemp("house"), servers))
-    assert {link.state for link in made.app.upstreams.values()} == {"ready"}
+    assert {upstream.state for upstream in made.app.upstreams.values()} == {"ready"}
     return made
 
 
 @pytest.fixture(scope="package")
 def closer() -> Iterator[Callable[[BackgroundLoop], None]]:
-    """Closes what one test opened while the next ones run: a web server takes a fifth of a second to stop."""
-    with ThreadPoolExecutor() as threads:
-        closing: list[Future[None]] = []
-        yield lambda running: closing.append(threads.submit(running.__exit__, None, None, None))
-        for one in closing:
-            one.result()
+    """Close the loop of a test in a thread, while the next tests run."""
+    with closing_in_threads() as close:
+        yield close
 
 
 @pytest.fixture
 def own_background(closer: Callable[[BackgroundLoop], None]) -> Iterator[BackgroundLoop]:
-    """One that a test has for itself."""
+    """A background loop for one test."""
     running = BackgroundLoop().__enter__()
     yield running
     closer(running)
@@ -72,7 +68,7 @@ def own_background(closer: Callable[[BackgroundLoop], None]) -> Iterator[Backgro
 
 @pytest.fixture
 def open_harness(tmp_path: Path, own_background: BackgroundLoop) -> OpenHarness:
-    """Opens a house of its own for one test, in a background of its own."""
+    """Open a harness for one test, in a background loop of its own."""
 
     def opened(servers: Mapping[str, Json], **settings: Any) -> ServerHarness:
         return ServerHarness(own_background, write_config(tmp_path, servers, **settings))
@@ -82,5 +78,5 @@ def open_harness(tmp_path: Path, own_background: BackgroundLoop) -> OpenHarness:
 
 @pytest.fixture
 def key() -> str:
-    """A name no other call has, for askers that many tests share."""
+    """A name that no other call has, for servers that many tests share."""
     return f"key-{next(_numbers)}"

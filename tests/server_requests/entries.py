@@ -1,4 +1,4 @@
-"""Askers as entries of a configuration, and questions as they ask them."""
+"""Asking servers as entries of a configuration, and the requests they send."""
 
 import sys
 from typing import Any, Final
@@ -36,6 +36,6 @@ ABLE: Final[Json] = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools
 
 
 def stdio_entry(era: str, *args: str, **fields: Any) -> Json:
-    """The asker as a child process."""
+    """Return the entry of an asking server as a child process."""
     command = ["-m", "tests.server_requests.asking_server_stdio", era, *args]
     return {"command": sys.executable, "args": command, "cwd": str(ROOT), **fields}

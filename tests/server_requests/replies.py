@@ -1,4 +1,4 @@
-"""What the program at a door does when it is asked, in the way of its era."""
+"""Answers of a host to requests of a server, in either era."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ def is_question(message: Json) -> bool:
 
 
 async def asked(host: ScriptedHost, count: int = 1) -> Json:
-    """The last of so many questions that a handshake-era host has had."""
+    """Wait for `count` requests to a handshake-era host; return the last."""
     return (await host.inbox.until(is_question, count))[-1]
 
 
@@ -29,7 +29,7 @@ async def refuse(host: ScriptedHost, question: Json, code: int = -1, message: st
 
 
 def resume(host: ScriptedHost, method: str, params: Json, interim: Json, answers: Sequence[Json] | Json) -> Call:
-    """The request of a 2026-07-28 host once more, with answers by key, or in the order of the questions."""
+    """Send the request of a 2026-07-28 host again, with answers by key or in the order of the requests."""
     named = answers if isinstance(answers, dict) else dict(zip(interim["inputRequests"], answers, strict=True))
     more: Json = {"inputResponses": named} if "inputRequests" in interim else {}
     return host.ask(method, {**params, **more, "requestState": interim["requestState"]})
@@ -38,7 +38,7 @@ def resume(host: ScriptedHost, method: str, params: Json, interim: Json, answers
 async def ask_and_answer(
     host: ScriptedHost, method: str, params: Json, rounds: Sequence[Sequence[Json]], meta: Json | None = None
 ) -> tuple[Json, list[Json]]:
-    """The result of a request that asks, and its questions; each round is answered with what is given for it."""
+    """Send a request, answer each round of input requests; return the result and the input requests."""
     questions: list[Json] = []
     if host.modern:
         result = await host.ask(method, params, meta).result()
@@ -58,5 +58,5 @@ async def ask_and_answer(
 
 
 def text_as_json(result: Json) -> Any:
-    """What a tool answered, as JSON."""
+    """Return the text of a tool's result as JSON."""
     return json.loads(result["content"][0]["text"])

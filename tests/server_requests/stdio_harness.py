@@ -1,4 +1,4 @@
-"""The aggregator as `aggregator stdio` runs it, in process: one host, on two pipes, and servers that wait for it."""
+"""The aggregator in process as `aggregator stdio` runs it: one host on two pipes, and servers that wait for it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,7 +9,7 @@ from tests.end_to_end.server_harness import ServerHarness
 
 
 class StdioHarness(ServerHarness):
-    """Its only host comes in by the stdio door."""
+    """A harness with the stdio frontend only, for one host."""
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[tuple[str, App]]:

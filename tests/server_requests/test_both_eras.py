@@ -7,11 +7,11 @@ from typing import Any, Final
 import pytest
 
 from aggregator.domain.versions import LATEST_LEGACY
-from tests.access.waiting import until
 from tests.end_to_end.scripted_host import MODERN, HttpWire, ScriptedHost
 from tests.end_to_end.server_harness import ROOT, ServerHarness, write_config
 from tests.peers.serving import BackgroundLoop, serving
 from tests.peers.toolbox import Json
+from tests.polling import until
 from tests.server_requests.both_eras_server import build
 from tests.server_requests.conftest import OpenHarness
 from tests.server_requests.entries import ABLE, ANSWERS

@@ -9,12 +9,12 @@ import pytest
 
 from aggregator.upstream.sessions import isolation as apart
 from tests.access.secured_harness import SecuredHarness
-from tests.access.waiting import until
 from tests.end_to_end.scripted_host import MODERN, ScriptedHost
 from tests.end_to_end.server_harness import write_config
 from tests.peers.serving import BackgroundLoop, serving
-from tests.peers.toolbox import Json, text_result
-from tests.server_requests.asking_server import AskingServer, ClientConnection, Failure, Say
+from tests.peers.toolbox import Json, RpcFailure, text_result
+from tests.polling import until
+from tests.server_requests.asking_server import AskingServer, ClientConnection, Say
 from tests.server_requests.asking_server_web import AskingWebServer
 from tests.server_requests.conftest import OpenHarness
 from tests.server_requests.entries import ABLE, ANSWERS, FORM, stdio_entry
@@ -69,7 +69,7 @@ class SelectiveServer(AskingServer):
         if params["name"] != "choosy":
             return await super()._call(connection, params, say)
         if "elicitation" not in connection.declared:
-            raise Failure(-32602, "Tool choosy not found")
+            raise RpcFailure(-32602, "Tool choosy not found")
         return text_result("chosen")
 
 
@@ -150,8 +150,8 @@ async def test_what_nobody_uses_is_closed(open_harness: OpenHarness, monkeypatch
     harness = open_harness({"one": stdio_entry("legacy", isolation="per_agent")})
     async with harness.host("sse", LEGACY) as host:
         first = (await seen(host))["pid"]
-        link = harness.app.upstreams["one"]
-        await until(lambda: not link._isolated._sides)
+        upstream = harness.app.upstreams["one"]
+        await until(lambda: not upstream._isolated._sides)
         assert (await seen(host))["pid"] != first
 
 

@@ -29,7 +29,7 @@ def lines(host: ScriptedHost) -> list[Json]:
 
 
 async def logged(host: ScriptedHost, upstream: str, level: str | None) -> list[Json]:
-    """What a host hears of one call that logs, having asked for this level."""
+    """Return the log messages that a host with this level receives of one call."""
     before = len(lines(host))
     meta: dict[str, Any] = {}
     if host.modern and level is not None:
@@ -43,7 +43,9 @@ async def logged(host: ScriptedHost, upstream: str, level: str | None) -> list[J
 @everywhere
 @every_era
 @every_upstream
-async def test_a_host_hears_what_it_wants(harness: ServerHarness, frontend: str, version: str, upstream: str) -> None:
+async def test_a_host_gets_the_levels_it_wants(
+    harness: ServerHarness, frontend: str, version: str, upstream: str
+) -> None:
     """From the level it names, with the server's name before the logger's; without one, as its era has it."""
     expected = [
         {"level": "debug", "data": "quiet", "logger": f"{upstream}/inner/db"},

@@ -1,4 +1,4 @@
-"""Every kind of question x every era of host and upstream x every transport x every door."""
+"""Every kind of question x every era of host and upstream x every transport x every frontend."""
 
 import json
 from typing import Final

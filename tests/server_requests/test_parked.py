@@ -59,7 +59,7 @@ def asking_servers() -> dict[str, AskingWebServer]:
 def shared_harness(
     background: BackgroundLoop, asking_servers: dict[str, AskingWebServer], tmp_path_factory: pytest.TempPathFactory
 ) -> SecuredHarness:
-    """The same for tests that change no rules, with a server of either era."""
+    """A shared harness for tests that change no rules, with a server of either era."""
     servers = {
         name: {"type": "http", "url": f"{background.open(serving(asking_server))}/mcp"}
         for name, asking_server in asking_servers.items()
@@ -292,7 +292,7 @@ async def test_a_host_that_leaves_while_it_waits_ends_the_call(
         await harness.background.elsewhere(asking_server.server.event_log.until(f"cancelled {key} again"))
 
 
-async def test_one_agent_cannot_fill_the_room(
+async def test_one_agent_cannot_take_every_place(
     harness: SecuredHarness, asking_server: AskingWebServer, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     """So many calls of one agent wait, then its servers are told that nobody can be asked; others are not hindered."""

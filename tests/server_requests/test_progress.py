@@ -18,7 +18,7 @@ FLOOD: Final = 200
 
 
 class RecordingChannel:
-    """The way back of a request, and a clock that only the test moves."""
+    """A back channel that records progress, with a clock that only the test moves."""
 
     request_id = 1
 
@@ -45,7 +45,7 @@ class Clock(asyncio.SelectorEventLoop):
 
 
 def run(reports: list[tuple[float, float]], end: str = "flush") -> RecordingChannel:
-    """What a host hears of reports at these times, until the request ends at the last of them."""
+    """Return the progress that a host receives of reports at these times, the last being the end of the request."""
     heard = RecordingChannel()
     loop = Clock()
     loop.heard = heard
@@ -79,7 +79,7 @@ def moments() -> Iterator[Any]:
 
 
 @given(next(moments()))
-def test_what_is_heard_rises_and_is_bounded(steps: list[tuple[float, float]]) -> None:
+def test_progress_rises_and_is_bounded(steps: list[tuple[float, float]]) -> None:
     """In any window so many at most, each higher than the one before, and the highest is always among them."""
     at, reports = 0.0, []
     for pause, done in steps:

@@ -5,13 +5,13 @@ from typing import Final
 
 import pytest
 
-from tests.access.waiting import until
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
 from tests.end_to_end.server_harness import FRONTENDS, ServerHarness, write_config
 from tests.passthrough.upstreams import first_update, local, subscribed_to, updates
 from tests.peers.library import FILE, Library
 from tests.peers.serving import BackgroundLoop, serving
 from tests.peers.toolbox import Json
+from tests.polling import until
 from tests.server_requests.asking_server_web import AskingWebServer
 from tests.server_requests.conftest import OpenHarness
 from tests.server_requests.entries import ABLE, FORM, stdio_entry

@@ -35,7 +35,7 @@ def ordinary_folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp())
     administrator = os.geteuid() == 0
     if administrator:
-        # Python loads it when it is first needed, from where somebody else may not look.
+        # Python loads it when it is first needed, from a folder that another user may not read.
         codecs.lookup("utf-16-be")
         os.chown(folder, 65534, 65534)
         os.seteuid(65534)

@@ -44,7 +44,7 @@ class OtherProcess:
         self.process.stdin.flush()
 
     def kill(self) -> str:
-        """SIGKILL; returns the lines it had written and nobody had read."""
+        """Kill the process with SIGKILL; return its unread lines."""
         self.process.kill()
         assert self.process.stdout is not None
         rest = self.process.stdout.read()
@@ -52,7 +52,7 @@ class OtherProcess:
         return rest
 
     def done(self) -> str:
-        """Wait for its end, which must be a good one; returns the lines nobody had read."""
+        """Wait for the end with exit code 0; return the unread lines."""
         out, _ = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0
         return out

@@ -98,7 +98,7 @@ def _status(path: Path, status: str) -> None:
 
 
 def _forbid(connection: Any, _: object) -> None:
-    """As some builds of SQLite do: nobody writes the text of the schema."""
+    """Forbid writes to the schema's text, as some builds of SQLite do."""
 
     def ruling(action: int, *names: str | None) -> int:
         forbidden = action == sqlite3.SQLITE_PRAGMA and names[:2] == ("writable_schema", "ON")

@@ -21,7 +21,7 @@ URL = f"postgresql+asyncpg://ada:{PASSWORD}@db.example:5433/house"
 
 
 class Driver(ModuleType):
-    """Stands in for the driver as far as SQLAlchemy looks at it before it connects."""
+    """A fake of the driver, as far as SQLAlchemy looks at it before it connects."""
 
     def __init__(self) -> None:
         super().__init__("asyncpg")
@@ -38,7 +38,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def of_state(sqlstate: str, *, invalidated: bool = False, wrapped: bool = True) -> Exception:
-    """What the driver raises with this state; SQLAlchemy wraps what comes once there is a connection."""
+    """Return the driver's error with this state; SQLAlchemy wraps errors of an open connection."""
     raised = type("RaisedError", (Exception,), {"sqlstate": sqlstate})("said by the server")
     return DBAPIError("SELECT 1", None, raised, connection_invalidated=invalidated) if wrapped else raised
 

@@ -1,4 +1,4 @@
-"""The product's own patience, shortened as where it meets faults, and a moderate number of examples."""
+"""Shortened waiting times as in `tests/faults`, and a moderate number of Hypothesis examples."""
 
 import pytest
 from hypothesis import settings

@@ -10,8 +10,10 @@ import pytest
 from aggregator.domain.errors import ERROR_META_KEY, UpstreamUnavailable
 from aggregator.upstream.process import process
 from aggregator.upstream.process.process import Reaper, run_child
-from tests.faults.app_harness import BOUND, alive, lines_of, raw_stdio, running_app, server_config, until
+from tests.faults.app_harness import BOUND, lines_of, raw_stdio, running_app, server_config
 from tests.faults.raw_http import ReceivedRequest, ReplyWriter, raw_http
+from tests.peers.processes import is_alive
+from tests.polling import until
 
 STUBBORN: Final = """
 import signal, time
@@ -36,7 +38,7 @@ async def test_a_program_that_does_not_go_is_not_ready_meanwhile(
         await harness.call("frail.close_stdout")
         await until(lambda: harness.upstream("frail").shared.session is None, "it is being ended")
         answer = await harness.call("frail.echo", say="x")
-        assert alive(before), "it is still being ended"
+        assert is_alive(before), "it is still being ended"
         assert answer["_meta"][ERROR_META_KEY]["state"] == "reconnecting"
         assert "frail is reconnecting: it closed its stdout" in answer["content"][0]["text"]
         harness.app.hurry.set()
@@ -46,17 +48,17 @@ async def test_what_is_taken_out_is_not_ready_while_it_ends(tmp_path: Path) -> N
     """Proves: D11, D7. A call that comes then is answered at once, however long the program takes to go."""
     log = tmp_path / "log"
     async with running_app(raw_stdio("frail", "stubborn", log=log, reconnect_wait=600)) as harness:
-        link = harness.upstream("frail")
+        upstream = harness.upstream("frail")
         stopping = asyncio.create_task(harness.app.supervisor.stop())
-        await until(lambda: link.shared.session is None, "it is being ended")
+        await until(lambda: upstream.shared.session is None, "it is being ended")
         with pytest.raises(UpstreamUnavailable) as caught:
             async with asyncio.timeout(BOUND):
-                await link.call("tools/call", {"name": "echo"}, 600)
-        assert alive(pid(log)), "it is still being ended"
+                await upstream.call("tools/call", {"name": "echo"}, 600)
+        assert is_alive(pid(log)), "it is still being ended"
         assert caught.value.details["state"] == "stopped"
         harness.app.hurry.set()
         await stopping
-    assert not alive(pid(log))
+    assert not is_alive(pid(log))
 
 
 async def test_no_number_of_cancellations_leaves_a_program_behind() -> None:
@@ -77,30 +79,30 @@ async def test_no_number_of_cancellations_leaves_a_program_behind() -> None:
             for _ in range(5):
                 await asyncio.sleep(0)
         assert not owner.done()
-        assert alive(child_pid[0])
+        assert is_alive(child_pid[0])
         reaper.hurry.set()
         await asyncio.wait([owner])
     assert owner.cancelled()
-    assert not alive(child_pid[0])
+    assert not is_alive(child_pid[0])
     await reaper.close()
 
 
 async def test_a_session_that_was_lost_does_not_come_back() -> None:
     """Proves: A7, C11. The connection is given up while a call has its session renewed: it is made on the next one."""
     async with raw_http() as raw, running_app(server_config("web", type="http", url=raw.url)) as harness:
-        link = harness.upstream("web")
+        upstream = harness.upstream("web")
         raw.sessions.clear()
 
         async def renewing(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             del raw.on["initialize"]
-            assert link.shared.session is not None
-            link.shared.lose(link.shared.session, "it no longer knows our session")
+            assert upstream.shared.session is not None
+            upstream.shared.lose(upstream.shared.session, "it no longer knows our session")
             await raw.ordinary(seen, reply)
 
         raw.on["initialize"] = renewing
         await harness.check_echo("web.echo", "once")
-        assert link.state == "ready"
-        assert link.reconnects == 1
+        assert upstream.state == "ready"
+        assert upstream.reconnects == 1
 
 
 async def test_a_start_that_is_given_up_leaves_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,5 +125,5 @@ async def test_a_start_that_is_given_up_leaves_no_program(monkeypatch: pytest.Mo
     starting = asyncio.create_task(start())
     await asyncio.wait([starting], timeout=BOUND)
     assert starting.cancelled()
-    assert [alive(one) for one in pids] == [False]
+    assert [is_alive(one) for one in pids] == [False]
     await reaper.close()

@@ -41,7 +41,7 @@ class UnresponsiveTransport:
         return -signal.SIGKILL
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Close nothing."""
 
     def signal(self, group: int, number: int) -> None:
         self.signals[number] = self._loop.time()

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from aggregator.upstream.process import process
-from tests.faults.app_harness import AppHarness, alive, code_of, lines_of, raw_stdio, running_app, server_config, until
+from tests.faults.app_harness import AppHarness, code_of, lines_of, raw_stdio, running_app, server_config
 from tests.faults.raw_http import ReceivedRequest, ReplyWriter, raw_http
 from tests.faults.test_cached_catalog import GatedServer, notified_methods
+from tests.peers.processes import is_alive
+from tests.polling import until
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def error_of(result: Any) -> Any:
 
 
 async def lost(harness: AppHarness, gated: GatedServer) -> None:
-    """The server is gone, and cannot come back before the shop opens."""
+    """End the server, which cannot come back before its gate opens."""
     gated.close()
     assert code_of(await harness.call("shop.leave")) == "outcome_unknown"
     # Not `reconnecting`: a short grace may have passed by the time anybody looks.
@@ -101,11 +103,11 @@ async def test_calls_under_way_over_http_end_at_once() -> None:
         raw.on["tools/call"] = hang
         call = asyncio.create_task(harness.call("web.echo"))
         await until(lambda: raw.count("tools/call") == 1, "it is under way")
-        link = harness.upstream("web")
-        assert link.shared.session is not None
-        link.shared.lose(link.shared.session, "it does not answer")
+        upstream = harness.upstream("web")
+        assert upstream.shared.session is not None
+        upstream.shared.lose(upstream.shared.session, "it does not answer")
         assert code_of(await call) == "outcome_unknown"
-        await until(lambda: link.state == "ready", "it is back")
+        await until(lambda: upstream.state == "ready", "it is back")
 
 
 async def test_the_process_that_was_lost_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,4 +119,4 @@ async def test_the_process_that_was_lost_leaves_nothing(tmp_path: Path, monkeypa
             await harness.call("frail.close_stdout")
             await harness.check_echo("frail.echo")
             pids = [int(line.split()[1]) for line in lines_of(log) if line.startswith("start")]
-            assert [alive(pid) for pid in pids] == [*[False] * (len(pids) - 1), True]
+            assert [is_alive(pid) for pid in pids] == [*[False] * (len(pids) - 1), True]

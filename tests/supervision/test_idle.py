@@ -30,7 +30,7 @@ def loop() -> Iterator[VirtualLoop]:
 
 
 class IdleProbe:
-    """A rest, and somebody who waits for it."""
+    """An `IdleStop` and a task that waits for it."""
 
     def __init__(self, loop: VirtualLoop, **fields: Any) -> None:
         self.loop = loop
@@ -60,74 +60,74 @@ class IdleProbe:
 
 def test_use_puts_it_off(loop: VirtualLoop) -> None:
     """Proves: C4. From the end of the last use, however many there are; what lasts is waited for."""
-    bed = IdleProbe(loop, idle_timeout=IDLE)
-    task = bed.waits()
-    assert not bed.after(90, task)
-    uses = [bed.idle.use() for _ in range(2)]
+    probe = IdleProbe(loop, idle_timeout=IDLE)
+    task = probe.waits()
+    assert not probe.after(90, task)
+    uses = [probe.idle.use() for _ in range(2)]
     for use in uses:
-        bed.do(use.__enter__)
-    assert not bed.after(10 * IDLE, task)
-    bed.do(lambda: uses[0].__exit__(None, None, None))
-    assert not bed.after(10 * IDLE, task)
-    bed.do(lambda: uses[1].__exit__(None, None, None))
-    assert not bed.after(99, task)
-    bed.do(bed.idle.need)
-    assert not bed.after(99, task)
-    assert bed.after(2, task)
+        probe.do(use.__enter__)
+    assert not probe.after(10 * IDLE, task)
+    probe.do(lambda: uses[0].__exit__(None, None, None))
+    assert not probe.after(10 * IDLE, task)
+    probe.do(lambda: uses[1].__exit__(None, None, None))
+    assert not probe.after(99, task)
+    probe.do(probe.idle.need)
+    assert not probe.after(99, task)
+    assert probe.after(2, task)
 
 
 def test_what_others_want_puts_it_off(loop: VirtualLoop) -> None:
     """Proves: C4, C5"""
-    bed = IdleProbe(loop, idle_timeout=IDLE)
-    bed.wanted = True
-    task = bed.waits()
-    assert not bed.after(10 * IDLE, task)
-    bed.wanted = False
-    assert bed.after(IDLE, task)
+    probe = IdleProbe(loop, idle_timeout=IDLE)
+    probe.wanted = True
+    task = probe.waits()
+    assert not probe.after(10 * IDLE, task)
+    probe.wanted = False
+    assert probe.after(IDLE, task)
 
 
 def test_a_question_puts_it_off(loop: VirtualLoop) -> None:
     """Proves: C4. Though no call is under way while a person thinks."""
-    bed = IdleProbe(loop, idle_timeout=IDLE)
-    task = bed.waits()
-    bed.do(lambda: bed.idle.keep_alive(900))
-    assert not bed.after(899, task)
-    assert bed.after(2, task)
+    probe = IdleProbe(loop, idle_timeout=IDLE)
+    task = probe.waits()
+    probe.do(lambda: probe.idle.keep_alive(900))
+    assert not probe.after(899, task)
+    assert probe.after(2, task)
 
 
-def test_without_a_time_it_never_rests_until_it_is_given_one(loop: VirtualLoop) -> None:
+def test_without_a_time_it_never_stops_until_it_is_given_one(loop: VirtualLoop) -> None:
     """Proves: C4"""
-    bed = IdleProbe(loop)
-    task = bed.waits()
-    assert not bed.after(1e6, task)
-    bed.config.value = bed.config.value.model_copy(update={"idle_timeout": IDLE})
-    bed.do(bed.idle.reconfigured)
-    assert bed.after(0, task)
+    probe = IdleProbe(loop)
+    task = probe.waits()
+    assert not probe.after(1e6, task)
+    probe.config.value = probe.config.value.model_copy(update={"idle_timeout": IDLE})
+    probe.do(probe.idle.reconfigured)
+    assert probe.after(0, task)
 
 
-def test_what_only_tells_what_it_has_rests_at_once(loop: VirtualLoop) -> None:
+def test_what_is_started_only_to_learn_it_stops_at_once(loop: VirtualLoop) -> None:
     """Proves: F4. Unless it is needed by then; then it is like any other."""
-    bed = IdleProbe(loop)
-    bed.idle.stop_once_listed()
-    assert bed.waits().done()
-    bed = IdleProbe(loop)
-    bed.idle.stop_once_listed()
-    bed.do(bed.idle.need)
-    assert not bed.after(1e6, bed.waits())
+    probe = IdleProbe(loop)
+    probe.idle.stop_once_listed()
+    assert probe.waits().done()
+    probe = IdleProbe(loop)
+    probe.idle.stop_once_listed()
+    probe.do(probe.idle.need)
+    assert not probe.after(1e6, probe.waits())
 
 
 def test_a_look_up_is_waited_for_a_moment(loop: VirtualLoop) -> None:
     """Proves: F4. A database that does not answer is as good as none."""
-    bed = IdleProbe(loop)
+    probe = IdleProbe(loop)
 
     async def known() -> asyncio.Task[None]:
-        return asyncio.ensure_future(bed.idle.wait_restored())
+        return asyncio.ensure_future(probe.idle.wait_restored())
 
     task = loop.run_until_complete(known())
-    assert not bed.after(RESTORE_WAIT - 0.1, task)
-    assert bed.after(0.2, task)
-    bed.idle.restored()
-    assert bed.after(0, loop.run_until_complete(known()))
+    assert not probe.after(RESTORE_WAIT - 0.1, task)
+    assert probe.after(0.2, task)
+    probe.idle.restored()
+    assert probe.after(0, loop.run_until_complete(known()))
 
 
 def test_lazy_ones_do_not_all_come_at_once() -> None:

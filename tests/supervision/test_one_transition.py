@@ -11,8 +11,9 @@ import aggregator.upstream
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lifecycle.state import UpstreamState
 from aggregator.upstream.lifecycle.states import Event, State
-from tests.faults.app_harness import AppHarness, raw_stdio, running_app, server_config, until
+from tests.faults.app_harness import AppHarness, raw_stdio, running_app, server_config
 from tests.faults.raw_http import ReceivedRequest, ReplyWriter, raw_http, raw_sse
+from tests.polling import until
 
 # What changes an `UpstreamState`, and the only module that may.
 MOVERS: Final = frozenset({"move", "schedule", "attempt", "close"})

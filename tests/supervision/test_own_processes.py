@@ -4,7 +4,8 @@ import asyncio
 
 from aggregator.config.health import HealthConfig
 from aggregator.gateway.host import Host
-from tests.faults.app_harness import AppHarness, FakeBackChannel, code_of, raw_stdio, running_app, text_of
+from tests.faults.app_harness import AppHarness, code_of, raw_stdio, running_app, text_of
+from tests.peers.back_channel import FakeBackChannel
 
 
 def second_host(harness: AppHarness, name: str) -> Host:

@@ -13,7 +13,9 @@ import pytest
 
 from aggregator.upstream.process import process
 from aggregator.upstream.process.process import Reaper, run_child
-from tests.faults.app_harness import BOUND, alive, until
+from tests.faults.app_harness import BOUND
+from tests.peers.processes import is_alive
+from tests.polling import until
 
 SLEEPER: Final = "import time; print('up', flush=True); time.sleep(600)"
 PROGRAM: Final = Path(process.__file__).with_name("reaper.py")
@@ -37,7 +39,7 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def ignores_all(pid: int) -> bool:
-    """Whether a process has come so far as to ignore every one of them; one or two it may have been started with."""
+    """Return whether a process ignores all of the signals; one or two it may have been started with."""
     status = Path(f"/proc/{pid}/status").read_text()
     mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:"))
     return all(int(mask, 16) >> (number - 1) & 1 for number in SIGNALS)
@@ -76,6 +78,6 @@ async def test_a_group_that_has_ended_is_signalled_no_more(monkeypatch: pytest.M
             async with run_child("x", sys.executable, ("-c", SLEEPER), {}, None, None, reaper, 0.0) as child:
                 assert listed == {os.getpgid(child.pid)}
             assert listed == set()
-            assert not alive(child.pid)
+            assert not is_alive(child.pid)
     finally:
         await reaper.close()

@@ -13,14 +13,15 @@ import pytest
 from aggregator.config.model import ServerConfig
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.sessions.negotiate import Negotiated
-from tests.faults.app_harness import AppHarness, Json, code_of, lines_of, raw_stdio, running_app, server_config, until
+from tests.faults.app_harness import AppHarness, Json, code_of, lines_of, raw_stdio, running_app, server_config
 from tests.faults.raw_http import RawHttpServer, ReceivedRequest, ReplyWriter, raw_http, raw_sse
+from tests.polling import until
 
 FAILS = "import sys; sys.exit('no such database')"
 
 
 async def servers_of(harness: AppHarness) -> str:
-    """What an agent is told of its servers."""
+    """Return what an agent is told of its servers."""
     answer = await harness.ask("tools/call", {"name": "list_servers", "arguments": {}})
     return str(answer["content"][0]["text"])
 
@@ -103,17 +104,17 @@ async def test_what_an_operator_has_to_mend_is_tried_slowly(status: int) -> None
         raw_http() as raw,
         running_app(server_config("web", type="http", url=raw.url, reconnect_wait=0.01)) as harness,
     ):
-        link = harness.upstream("web")
+        upstream = harness.upstream("web")
         await raw.stop()
         raw.on.update(dict.fromkeys(("server/discover", "initialize"), refusing(status)))  # type: ignore[arg-type]
         code_of(await harness.call("web.echo"))
-        assert link.state == "reconnecting"
+        assert upstream.state == "reconnecting"
         assert harness.tools()
         await raw.start()
-        await until(lambda: link.state == "unavailable", "it refused us")
+        await until(lambda: upstream.state == "unavailable", "it refused us")
         assert harness.tools() == []
-        assert f"HTTP {status}" in link.reason
-        condition = link.lifecycle.current
+        assert f"HTTP {status}" in upstream.reason
+        condition = upstream.lifecycle.current
         assert condition.next_try is not None
         assert condition.next_try - time.time() > backoff.REFUSED_FIRST / 2 - 1
         text = (await harness.call("web.echo"))["content"][0]["text"]
@@ -142,9 +143,9 @@ async def test_retry_after_is_obeyed(status: int, form: str) -> None:
 
         raw.on["server/discover"] = raw.on["initialize"] = refuse
         async with running_app(server_config("web", type="http", url=raw.url)) as harness:
-            link = harness.upstream("web")
-            assert f"HTTP {status}" in link.reason
-            condition = link.lifecycle.current
+            upstream = harness.upstream("web")
+            assert f"HTTP {status}" in upstream.reason
+            condition = upstream.lifecycle.current
             assert condition.next_try is not None
             assert 110 < condition.next_try - time.time() < 140
             assert [seen.method for seen in raw.seen] == ["server/discover"]
@@ -188,20 +189,20 @@ async def test_era_and_session_are_found_anew() -> None:
         raw_http() as raw,
         running_app(server_config("web", type="http", url=raw.url, reconnect_wait=0.01)) as harness,
     ):
-        link = harness.upstream("web")
+        upstream = harness.upstream("web")
 
         def back(before: Negotiated | None) -> bool:
-            return link.state == "ready" and link.greeting is not before
+            return upstream.state == "ready" and upstream.greeting is not before
 
         for modern in (True, False, True):
-            before = link.greeting
+            before = upstream.greeting
             await raw.stop()
             await harness.call("web.echo", say="x")
             raw.modern = modern
             await raw.start()
             await until(partial(back, before), "it is back")
-            assert link.greeting is not None
-            assert link.greeting.era == ("modern" if modern else "legacy")
+            assert upstream.greeting is not None
+            assert upstream.greeting.era == ("modern" if modern else "legacy")
             await harness.check_echo("web.echo")
 
 
@@ -221,7 +222,7 @@ async def test_a_call_that_finds_the_connection_gone_waits_for_the_next(tmp_path
 
 
 def dead(raw: RawHttpServer, number: int) -> Mapping[str, ServerConfig]:
-    """Of each kind of death some."""
+    """Return `number` server configurations, with every kind of fault among them."""
     kinds = [
         lambda name: server_config(name, type="http", url="http://127.0.0.1:9/mcp"),
         lambda name: server_config(name, type="sse", url=f"{raw.url}/nothing"),
@@ -243,10 +244,13 @@ async def test_a_hundred_dead_ones_cost_a_timer_each(monkeypatch: pytest.MonkeyP
             await alone.check_echo("well.echo")
         async with running_app(raw_stdio("well"), *dead(raw, 100).values()) as harness:
             await until(lambda: len(asyncio.all_tasks()) <= tasks + 100, "one task each is left")
-            states = [link.state for link in harness.app.upstreams.values()]
+            states = [upstream.state for upstream in harness.app.upstreams.values()]
             assert states == ["ready", *["unavailable"] * 100]
-            seen, conditions = len(raw.seen), [link.lifecycle.current for link in harness.app.upstreams.values()]
+            seen, conditions = (
+                len(raw.seen),
+                [upstream.lifecycle.current for upstream in harness.app.upstreams.values()],
+            )
             for _ in range(50):
                 await harness.check_echo("well.echo")
             assert len(raw.seen) == seen
-            assert [link.lifecycle.current for link in harness.app.upstreams.values()] == conditions
+            assert [upstream.lifecycle.current for upstream in harness.app.upstreams.values()] == conditions

@@ -49,12 +49,12 @@ class ReconnectMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = VirtualLoop()
-        self.notifications = _Lines()
+        self.log_lines = _Lines()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(state_module, "time", self)
         self.patch.setattr(reconnect_loop, "time", self)
         logger = logging.getLogger("aggregator.upstream.lifecycle.state")
-        self.patch.setattr(logger, "handlers", [self.notifications])
+        self.patch.setattr(logger, "handlers", [self.log_lines])
         self.patch.setattr(logger, "level", logging.INFO)
         self.patch.setattr(logger, "propagate", False)
         self.moves = 0
@@ -96,7 +96,7 @@ class ReconnectMachine(RuleBasedStateMachine):
 
     @initialize(start=st.sampled_from(["eager", "on_call", "lazy"]), known=st.booleans(), needed=st.booleans())
     def begin(self, start: Any, known: bool, needed: bool) -> None:
-        """`needed`: somebody called before it was looked up what it had."""
+        """Begin the upstream; `needed` calls it before its known tools are looked up."""
         config = CurrentConfig(
             ServerConfig(id="s", key="s", prefix="s", type="stdio", command="x", start=start, grace=GRACE)
         )
@@ -140,7 +140,7 @@ class ReconnectMachine(RuleBasedStateMachine):
 
     @rule(well=st.booleans(), flag=st.booleans(), died=st.booleans(), number=st.integers(0, 3))
     def go_on(self, well: bool, flag: bool, died: bool, number: int) -> None:
-        """Whatever the upstream can do now."""
+        """Let the upstream do what it can now."""
         if self.current is None:
             next_try = self.lifecycle.current.next_try
             self.loop.pass_time(next_try - self.loop.time() if next_try is not None else 1.0)
@@ -179,7 +179,7 @@ class ReconnectMachine(RuleBasedStateMachine):
         assert self.events[before:] == ["lost"], "one lost connection is one event"
 
     def become_idle(self, current: Connection, called: bool) -> None:
-        """`called`: in the very moment."""
+        """Stop the idle upstream; `called` calls it in the same moment."""
 
         def report() -> None:
             self.reconnecting.idle()
@@ -234,7 +234,7 @@ class ReconnectMachine(RuleBasedStateMachine):
 
     @invariant()
     def says_each_transition_once(self) -> None:
-        assert len(self.notifications.lines) == self.moves
+        assert len(self.log_lines.lines) == self.moves
 
     @invariant()
     def nothing_goes_wrong_unseen(self) -> None:

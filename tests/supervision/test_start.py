@@ -20,8 +20,10 @@ from aggregator.gateway.host import Host
 from aggregator.storage.database import open_database
 from aggregator.upstream.lifecycle import idle as rest
 from aggregator.upstream.sessions.negotiate import Negotiated
-from tests.faults.app_harness import BOUND, AppHarness, Json, alive, lines_of, raw_stdio, running_app, text_of, until
+from tests.faults.app_harness import BOUND, AppHarness, Json, lines_of, raw_stdio, running_app, text_of
 from tests.faults.test_cached_catalog import GatedServer, listed, notified_methods
+from tests.peers.processes import is_alive
+from tests.polling import until
 
 GREETING = Negotiated("2025-06-18", {"name": "r"}, {"tools": {}}, None)
 TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "hang", "leave")]
@@ -82,7 +84,7 @@ async def test_a_hundred_servers_of_which_three_run(gated: GatedServer, tmp_path
         answers = await asyncio.gather(*calls)
         assert {text_of(answer) for answer in answers} == {"x"}
         assert len(starts(log)) == 3
-        states = [link.state for link in harness.app.upstreams.values()]
+        states = [upstream.state for upstream in harness.app.upstreams.values()]
         assert (states.count("ready"), states.count("stopped")) == (3, 97)
         assert harness.app.report()[0], "it is ready"
         assert len(await listed(harness)) == 97 * 3 + 3 * 11
@@ -160,7 +162,7 @@ async def test_one_that_nobody_knows_is_started_once_to_learn_it(gated: GatedSer
     async with running(gated.storage, config) as harness:
         assert "shop.echo" in await listed(harness)
         await until_idle(harness, "shop")
-        await until(lambda: not alive(starts(log)[0]), "its process is gone")
+        await until(lambda: not is_alive(starts(log)[0]), "its process is gone")
         assert "shop.echo" in await listed(harness)
         await harness.check_echo("shop.echo")
         assert len(starts(log)) == 2
@@ -260,15 +262,15 @@ async def test_no_call_is_lost_to_the_stop(tmp_path: Path) -> None:
     """Proves: A7, C4. Calls come at the very moment at which it stops, again and again: each has its answer."""
     log = tmp_path / "log"
     async with running_app(raw_stdio("s", log=log, idle_timeout=1e-6, protocol="legacy")) as harness:
-        link, moments = harness.upstream("s"), 0
-        changed = link.lifecycle._on_change
+        upstream, moments = harness.upstream("s"), 0
+        changed = upstream.lifecycle._on_change
 
         def count() -> None:
             nonlocal moments
             changed()
-            moments += link.state == "stopped"
+            moments += upstream.state == "stopped"
 
-        link.lifecycle._on_change = count
+        upstream.lifecycle._on_change = count
         for number in range(20):
             calls = [asyncio.create_task(harness.call("s.echo", say=str(number))) for _ in range(1 + number % 3)]
             answers = await asyncio.gather(*calls)
@@ -276,24 +278,24 @@ async def test_no_call_is_lost_to_the_stop(tmp_path: Path) -> None:
             for _ in range(number % 7):
                 await asyncio.sleep(0)
         assert moments
-        assert link.in_flight == 0
+        assert upstream.in_flight == 0
 
 
 async def test_a_call_in_the_moment_of_the_decision_waits_for_the_next_start(tmp_path: Path) -> None:
     """Proves: A7, C4. The decision is made in one step: whoever comes after it starts the server anew."""
     log = tmp_path / "log"
     async with running_app(raw_stdio("s", log=log, idle_timeout=0.05)) as harness:
-        link = harness.upstream("s")
+        upstream = harness.upstream("s")
         await harness.check_echo("s.echo")
         calls: list[asyncio.Task[Json]] = []
-        changed = link.lifecycle._on_change
+        changed = upstream.lifecycle._on_change
 
         def at_once() -> None:
             changed()
-            if link.state == "stopped" and not calls:
+            if upstream.state == "stopped" and not calls:
                 calls.extend(asyncio.create_task(harness.call("s.echo", say="now")) for _ in range(3))
 
-        link.lifecycle._on_change = at_once
+        upstream.lifecycle._on_change = at_once
         await until(lambda: calls, "it came to rest")
         assert {text_of(answer) for answer in await asyncio.gather(*calls)} == {"now"}
         assert len(starts(log)) >= 2
@@ -305,15 +307,15 @@ async def test_a_subscription_keeps_it_awake(tmp_path: Path) -> None:
     async with running_app(
         raw_stdio("s", log=log, idle_timeout=0.03), raw_stdio("other", idle_timeout=0.06)
     ) as harness:
-        link = harness.upstream("s")
-        link.subscriptions.want("file:///a")
+        upstream = harness.upstream("s")
+        upstream.subscriptions.want("file:///a")
         await harness.check_echo("s.echo")
         awake = len(starts(log))
         for _ in range(2):
             await harness.check_echo("other.echo")
             await until_idle(harness, "other")
-        assert link.state == "ready"
-        link.subscriptions.unwant("file:///a")
+        assert upstream.state == "ready"
+        upstream.subscriptions.unwant("file:///a")
         await until_idle(harness, "s")
         assert len(starts(log)) == awake
 
@@ -328,11 +330,11 @@ async def test_connections_of_their_own_end_as_well(tmp_path: Path) -> None:
             await harness.check_echo("s.echo")
         base, one, two = starts(log)
         async with asyncio.timeout(BOUND):
-            while alive(one):
+            while is_alive(one):
                 await harness.check_echo("s.echo")
-        assert alive(base)
-        assert alive(two)
-        await until(lambda: not any(map(alive, starts(log))), "all are ended")
+        assert is_alive(base)
+        assert is_alive(two)
+        await until(lambda: not any(map(is_alive, starts(log))), "all are ended")
         await harness.check_echo("s.echo")
 
 
@@ -340,8 +342,8 @@ async def test_a_shorter_time_counts_at_once(tmp_path: Path) -> None:
     """Proves: D11. One that was to run for ever stops once its configuration says so."""
     async with running_app(raw_stdio("s", log=tmp_path / "log")) as harness:
         await harness.check_echo("s.echo")
-        link = harness.upstream("s")
-        link.update(link.config.model_copy(update={"idle_timeout": 0.01}))
+        upstream = harness.upstream("s")
+        upstream.update(upstream.config.model_copy(update={"idle_timeout": 0.01}))
         await until_idle(harness, "s")
         await harness.check_echo("s.echo")
 

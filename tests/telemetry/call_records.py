@@ -1,4 +1,4 @@
-"""Call records as the pipeline fills them, and a snapshot of a small house."""
+"""Call records as the pipeline fills them, and a snapshot of a small aggregator."""
 
 from typing import Any, Final, get_args
 

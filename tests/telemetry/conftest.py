@@ -1,4 +1,4 @@
-"""An environment in which nobody has asked for spans yet."""
+"""An environment without OpenTelemetry variables."""
 
 import os
 

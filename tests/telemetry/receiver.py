@@ -35,7 +35,7 @@ class ReceivedSpan:
 
 @dataclass
 class Receiver:
-    """`status` is what it answers; it answers nothing while `held`."""
+    """An OTLP receiver. `status` is its answer; it does not answer while `held`."""
 
     status: int = 200
     url: str = ""
@@ -95,7 +95,7 @@ def receiving(status: int = 200) -> Iterator[Receiver]:
                 self.send_header("content-length", "0")
                 self.end_headers()
             except OSError:
-                # Nobody waits for the answer any more.
+                # The client has stopped waiting for the answer.
                 self.close_connection = True
 
         def log_message(self, format: str, *args: Any) -> None:

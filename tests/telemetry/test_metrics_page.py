@@ -33,7 +33,7 @@ COUNTED(call())
 
 
 async def harness(folder: Path, policies: object = None, page: MetricsText | None = COUNTED.page) -> WebServer:
-    """The web doors over a house without servers."""
+    """Run the web frontends of an application without servers."""
     config = folder / "aggregator.json"
     config.write_text('{"mcpServers": {}}')
     if policies is not None:
@@ -101,7 +101,7 @@ async def test_other_methods(tmp_path: Path) -> None:
     assert (head.status_code, head.content) == (200, b"")
 
 
-async def test_a_house_that_counts_nothing_has_no_page(tmp_path: Path) -> None:
+async def test_without_metrics_there_is_no_page(tmp_path: Path) -> None:
     assert (await ask(await harness(tmp_path, page=None), HERE)).status_code == 404
 
 

@@ -89,7 +89,7 @@ def test_every_step_has_its_span_below_the_call() -> None:
     }
 
 
-def test_a_call_at_the_stdio_door_and_one_over_v1() -> None:
+def test_a_call_at_the_stdio_frontend_and_one_over_v1() -> None:
     piped, posted = made(call(frontend="stdio"))[0], made(call(frontend="v1"))[0]
     assert piped.attributes["network.transport"] == "pipe"
     assert "network.protocol.name" not in piped.attributes

@@ -1,4 +1,4 @@
-"""What Hypothesis makes here: JSON as peers send it, names as upstreams give them, and servers as configs hold them."""
+"""Hypothesis strategies: JSON as peers send it, names as upstreams give them, servers as configurations hold them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -56,7 +56,7 @@ def tool(name: str, **more: Any) -> dict[str, Any]:
 
 
 def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
-    """`data` in pieces, cut at `places` (taken modulo its length; the same place twice makes an empty piece)."""
+    """Return `data` in pieces, cut at `places` (modulo its length; an equal place twice makes an empty piece)."""
     at = sorted(place % (len(data) + 1) for place in places)
     return [data[start:end] for start, end in zip([0, *at], [*at, len(data)], strict=True)]
 

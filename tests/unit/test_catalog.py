@@ -62,7 +62,7 @@ SERVERS = Catalog(
 
 
 def _resolve(name: str) -> ToolRecord:
-    """What a call of it is answered by: the likeliest reading, or the error that names the nearest."""
+    """Return what answers a call of the name: the likeliest tool, or the error that names the nearest."""
     readings = list(SERVERS.candidates(name))
     if not readings:
         raise UnknownTool(name, SERVERS.nearest(name))

@@ -1,4 +1,4 @@
-"""The shelf: a catalog of what is shown now, vetted once per change, and one bad server costs only itself."""
+"""The catalog builder: a catalog of what is shown now, validated once per change; one bad server costs only itself."""
 
 import asyncio
 from typing import Any
@@ -21,29 +21,29 @@ BOUND = 5
 
 
 def _upstreams(*names: str) -> dict[str, Upstream]:
-    """Links that were never run, ready with one tool each."""
-    links = {name: Upstream(server(name), Reaper(), SilentObserver(), Slices()) for name in names}
-    for link in links.values():
-        link.lifecycle.current = StateAndReason("ready")
-        link.definitions = [tool("t")]
-    return links
+    """Return upstreams that were never run, ready with one tool each."""
+    upstreams = {name: Upstream(server(name), Reaper(), SilentObserver(), Slices()) for name in names}
+    for upstream in upstreams.values():
+        upstream.lifecycle.current = StateAndReason("ready")
+        upstream.definitions = [tool("t")]
+    return upstreams
 
 
-def _builder(links: dict[str, Upstream]) -> CatalogBuilder:
-    return CatalogBuilder(links, links, 47)
+def _builder(upstreams: dict[str, Upstream]) -> CatalogBuilder:
+    return CatalogBuilder(upstreams, upstreams, 47)
 
 
 async def test_only_what_is_shown_is_listed_in_config_order() -> None:
     """Proves: C17, C4"""
-    links = _upstreams("b", "a", "c")
-    builder = _builder(links)
+    upstreams = _upstreams("b", "a", "c")
+    builder = _builder(upstreams)
     assert [record.name for record in builder.tools().tools] == ["b.t", "a.t", "c.t"]
-    links["a"].lifecycle.current = StateAndReason("unavailable")
-    links["c"].lifecycle.current = StateAndReason("reconnecting")
+    upstreams["a"].lifecycle.current = StateAndReason("unavailable")
+    upstreams["c"].lifecycle.current = StateAndReason("reconnecting")
     assert [record.name for record in builder.tools().tools] == ["b.t", "c.t"]
 
 
-async def test_a_list_is_vetted_once_per_change(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_is_validated_once_per_change(monkeypatch: pytest.MonkeyPatch) -> None:
     vetted: list[str] = []
 
     def counting(config: ServerConfig, *rest: Any, **more: Any) -> Steps[tuple[tuple[ToolRecord, ...], list[str]]]:
@@ -51,21 +51,21 @@ async def test_a_list_is_vetted_once_per_change(monkeypatch: pytest.MonkeyPatch)
         return vet_module.validate_tools_steps(config, *rest, **more)
 
     monkeypatch.setattr(shelf_module, "validate_tools_steps", counting)
-    links = _upstreams("a", "b")
-    builder = _builder(links)
+    upstreams = _upstreams("a", "b")
+    builder = _builder(upstreams)
     builder.tools()
     builder.tools()
-    links["b"].definitions = [tool("new")]
+    upstreams["b"].definitions = [tool("new")]
     assert [record.name for record in builder.tools().tools] == ["a.t", "b.new"]
     assert vetted == ["a", "b", "b"]
 
 
 async def test_a_name_that_another_server_casts_a_shadow_on_stays_put_when_that_server_leaves() -> None:
     """Proves: F2"""
-    links = _upstreams("a", "a_b")
-    builder = _builder(links)
+    upstreams = _upstreams("a", "a_b")
+    builder = _builder(upstreams)
     both = {record.listed["canonical"] for record in builder.tools().tools}
-    links["a"].lifecycle.current = StateAndReason("unavailable")
+    upstreams["a"].lifecycle.current = StateAndReason("unavailable")
     (left,) = builder.tools().tools
     assert left.listed["canonical"] in both
     assert left.listed["canonical"] != "a_b.t"
@@ -73,68 +73,70 @@ async def test_a_name_that_another_server_casts_a_shadow_on_stays_put_when_that_
 
 async def test_a_list_nobody_foresaw_costs_only_its_server() -> None:
     """Proves: E4, C4"""
-    links = _upstreams("good", "bad", "fine")
-    links["bad"].definitions = [tool("x", inputSchema={"type": "object", "properties": {"$id": {"type": "string"}}})]
-    names = [record.name for record in _builder(links).tools().tools]
+    upstreams = _upstreams("good", "bad", "fine")
+    upstreams["bad"].definitions = [
+        tool("x", inputSchema={"type": "object", "properties": {"$id": {"type": "string"}}})
+    ]
+    names = [record.name for record in _builder(upstreams).tools().tools]
     assert [name for name in names if not name.startswith("bad.")] == ["good.t", "fine.t"]
 
 
-async def test_a_failure_after_connecting_does_not_end_the_link_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever goes wrong once a server was ready, the link has to try again."""
-    link = Upstream(server("s"), Reaper(), SilentObserver(), Slices())
+async def test_a_failure_after_connecting_does_not_end_the_upstream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong once a server was ready, the upstream has to try again."""
+    upstream = Upstream(server("s"), Reaper(), SilentObserver(), Slices())
     lived = asyncio.Event()
 
     async def live(stack: Any) -> None:
-        link._loop.connected()
+        upstream._loop.connected()
         lived.set()
         raise RuntimeError("a bug in whatever reads the list")
 
-    monkeypatch.setattr(link.shared, "_run", live)
+    monkeypatch.setattr(upstream.shared, "_run", live)
     async with asyncio.timeout(BOUND):
-        running = asyncio.ensure_future(link.run())
+        running = asyncio.ensure_future(upstream.run())
         await lived.wait()
         await asyncio.wait([running], timeout=0.05)
         ended = running.done()
         running.cancel()
         await asyncio.wait([running])
-    assert not ended, f"the link is {link.state} and will never connect again"
+    assert not ended, f"the link is {upstream.state} and will never connect again"
 
 
 async def test_what_was_said_of_a_list_is_not_said_again(caplog: pytest.LogCaptureFixture) -> None:
-    """Proves: E9. Another server that comes or goes has every list vetted anew; only what is new is a warning."""
-    links = _upstreams("a")
-    links["a"].definitions = [tool("t"), {"name": "one"}]
-    builder = _builder(links)
+    """Proves: E9. Another server that comes or goes has every list validated anew; only what is new is a warning."""
+    upstreams = _upstreams("a")
+    upstreams["a"].definitions = [tool("t"), {"name": "one"}]
+    builder = _builder(upstreams)
     builder.tools()
     said = len(caplog.records)
     assert said
     builder.reconfigure(("a", "b"), 47)
     builder.tools()
     assert len(caplog.records) == said
-    links["a"].definitions = [tool("t"), {"name": "two"}]
+    upstreams["a"].definitions = [tool("t"), {"name": "two"}]
     builder.tools()
     assert len(caplog.records) > said
 
 
 async def test_what_was_looked_over_ahead_is_not_again_when_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: C5. Neither a list that a server is about to have, nor lists under another configuration."""
-    links = _upstreams("a", "b")
-    builder = _builder(links)
+    upstreams = _upstreams("a", "b")
+    builder = _builder(upstreams)
     builder.tools()
     new = [tool("new")]
-    await builder.examine(links["a"], "tool", new)
-    other = [links[name].config.model_copy(update={"prefix": f"{name}_x"}) for name in links]
+    await builder.examine(upstreams["a"], "tool", new)
+    other = [upstreams[name].config.model_copy(update={"prefix": f"{name}_x"}) for name in upstreams]
     await builder.prepare(other, 47)
     monkeypatch.setattr(shelf_module, "at_once", _never)
-    links["a"].definitions = new
+    upstreams["a"].definitions = new
     with pytest.raises(AssertionError, match="at once"):
         builder.tools()  # what was made ready since then is for the other configuration
-    links["a"].definitions = old = [tool("old")]
-    await builder.examine(links["a"], "tool", old)
+    upstreams["a"].definitions = old = [tool("old")]
+    await builder.examine(upstreams["a"], "tool", old)
     assert [record.name for record in builder.tools().tools] == ["a.old", "b.t"]
     await builder.prepare(other, 47)
     for config in other:
-        links[config.id].update(config)
+        upstreams[config.id].update(config)
     builder.reconfigure((config.prefix for config in other), 47)
     assert [record.name for record in builder.tools().tools] == ["a_x.old", "b_x.t"]
 

@@ -24,7 +24,7 @@ CUTS = st.lists(st.integers(0, 500), max_size=12)
 
 
 def read(chunks: Iterable[bytes], limit: int = LIMIT) -> list[Event]:
-    """Everything the reader makes of the chunks."""
+    """Return every event that the reader makes of the chunks."""
     reader = EventReader(limit)
     return [event for chunk in chunks for event in reader.feed(chunk)]
 

@@ -1,4 +1,4 @@
-"""Who may knock: `Host` and `Origin` against DNS rebinding, preflights, and how large a request may be."""
+"""The host guard: `Host` and `Origin` against DNS rebinding, preflights, and the size of a request."""
 
 import asyncio
 import json

@@ -280,7 +280,7 @@ async def test_what_python_would_print_goes_the_same_way(capsys: pytest.CaptureF
 
 
 class _Unraisable:
-    """What Python tells of an exception that it cannot raise."""
+    """The arguments of Python's hook for an exception that it cannot raise."""
 
     err_msg, object = "ignored in a finalizer", None
 

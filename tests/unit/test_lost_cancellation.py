@@ -1,4 +1,4 @@
-"""A link that is told to stop in the very moment its upstream answers stops all the same."""
+"""An upstream that is stopped at the very moment its server answers stops all the same."""
 
 import asyncio
 from typing import Any, cast
@@ -17,7 +17,7 @@ class _Answering:
         self.answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
 
     def speak(self, version: str) -> None:
-        """Nothing here depends on it."""
+        """Ignore the revision: no test depends on it."""
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         return await self.answer

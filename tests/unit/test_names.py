@@ -30,7 +30,7 @@ _CANONICAL = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def _listed(harness: dict[str, list[str]]) -> dict[tuple[str, str], str]:
-    """Canonical names of whole servers, made the way the shelf makes them."""
+    """Return canonical names of whole servers, made as the catalog builder makes them."""
     ambiguous = shadowed(harness)
     names: dict[tuple[str, str], str] = {}
     for prefix, tools in harness.items():

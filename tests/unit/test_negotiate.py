@@ -35,7 +35,7 @@ Answer = dict[str, Any] | Exception | Callable[[], Awaitable[dict[str, Any]]]
 
 
 async def silence() -> dict[str, Any]:
-    """No answer, ever."""
+    """Wait without an end."""
     await asyncio.Event().wait()
     raise AssertionError("unreachable")
 
@@ -73,7 +73,7 @@ class Scripted:
         self.spoken.append(version)
 
     def finished(self) -> bool:
-        """Whether the whole script was played."""
+        """Return whether the whole script was used."""
         return not self._script
 
 

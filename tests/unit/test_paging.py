@@ -53,7 +53,7 @@ class Pages:
 
 
 class Endless(Pages):
-    """A new cursor on every page, for ever."""
+    """A list without an end: a new cursor on every page."""
 
     def page(self, number: int) -> Any:
         return {"tools": self.pages, "nextCursor": str(number + 1)}

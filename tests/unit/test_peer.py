@@ -66,7 +66,7 @@ class PeerEnd:
 
 
 class PeerPair:
-    """`near` asks, `far` answers; every message passes through bytes."""
+    """Two peers back to back: `near` asks, `far` answers, and every message passes through bytes."""
 
     def __init__(self, tasks: Tasks) -> None:
         self.near_end, self.far_end = PeerEnd(), PeerEnd()
@@ -89,7 +89,7 @@ class PeerPair:
             await asyncio.sleep(0)
 
     def at_rest(self) -> bool:
-        """Whether no table holds anything."""
+        """Return whether no table holds anything."""
         tables = [
             table
             for peer in (self.near, self.far)
@@ -276,7 +276,7 @@ async def test_a_request_may_go_another_way_and_so_does_its_cancellation() -> No
         assert both.sent == []
 
 
-async def test_notifications_are_heard_and_never_answered() -> None:
+async def test_notifications_are_handled_and_never_answered() -> None:
     async with peer_pair() as both:
         both.near.notify("notifications/x", {"a": 1})
         both.near.notify("notifications/y")
@@ -317,7 +317,7 @@ async def test_what_was_asked_for_a_request_ends_with_it(end: Callable[[Peer, st
         asked.cancel()
 
 
-async def test_who_hears_nothing_still_answers() -> None:
+async def test_a_peer_that_handles_no_notification_still_answers() -> None:
     """What runs goes on; only what waits for an answer, and what would, ends."""
     async with peer_pair() as both:
         running = asyncio.ensure_future(both.near.request("wait", {"n": 1}))

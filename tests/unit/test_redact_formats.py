@@ -123,7 +123,7 @@ GRAMMARS: Final = {
 
 
 def make(grammar: str, seed: int) -> tuple[str, list[str]]:
-    """A text with a key in it, and the pieces of it that nobody may see."""
+    """Return a text with a key in it, and the pieces of the key that must be redacted."""
     rng = random.Random(f"{grammar}{seed}")  # noqa: S311
     text, secret = "", []
     for part in grammar.split("|"):
@@ -142,7 +142,7 @@ def make(grammar: str, seed: int) -> tuple[str, list[str]]:
 
 
 def is_mixed(piece: str, alphabet: str) -> bool:
-    """Whether there is a digit and a letter in it, and letters of both cases where the alphabet has them."""
+    """Return whether a piece has a digit, a letter, and both cases where the alphabet has them."""
     both = alphabet.upper() != alphabet != alphabet.lower()
     return not piece.isalpha() and not piece.isdigit() and not (both and piece in (piece.upper(), piece.lower()))
 
@@ -190,7 +190,7 @@ def test_our_own_keys_are_found_and_can_be_told_apart() -> None:
 
 
 def private_key(kind: str, size: int) -> str:
-    """What looks like a private key in a file (RFC 7468)."""
+    """Return a text that looks like a private key in a file (RFC 7468)."""
     body = base64.b64encode(random.Random(kind).randbytes(size)).decode()  # noqa: S311
     lines = [body[at : at + 64] for at in range(0, len(body), 64)]
     return "\n".join([f"-----BEGIN {kind}-----", *lines, f"-----END {kind}-----", ""])

@@ -162,7 +162,7 @@ def test_a_schema_says_what_a_password_is_and_holds_none() -> None:
 
 
 def test_an_operators_own_names() -> None:
-    """Proves: D9. Capitals and what joins the words do not matter; the house's names go with `patterns`."""
+    """Proves: D9. Capitals and what joins the words do not matter; the operator's names are in `patterns`."""
     for patterns in (True, False):
         own = Redactor(fields=["customer_id", "iban"], patterns=patterns)
         value = {"customerId": "17", "CUSTOMER-ID": 18, "IBAN": "DE12", "id": 3, "password": "correct horse"}

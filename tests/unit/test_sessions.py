@@ -41,7 +41,7 @@ def _host() -> Host:
 
 
 class Lists:
-    """What every host is shown: these tools."""
+    """Lists that show every host these tools."""
 
     def __init__(self, tools: Sequence[ToolRecord] = ()) -> None:
         self.tools = tools
@@ -50,7 +50,7 @@ class Lists:
         return True
 
     async def prepare(self, host: Host) -> None:
-        """Nothing takes long."""
+        """Prepare nothing: no list takes long."""
 
     def lists_of(self, host: Host) -> Seen:
         return {"tools": tuple(self.tools), "prompts": ()}
@@ -152,7 +152,7 @@ async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
     assert await _written(stream) == [{"jsonrpc": "2.0", "method": notification("tools"), "params": {"a": 1}}]
 
 
-async def test_an_open_session_hears_of_changes_and_an_ended_one_does_not() -> None:
+async def test_an_open_session_is_notified_of_changes_and_an_ended_one_is_not() -> None:
     """Proves: C5"""
     seen: list[ToolRecord] = []
     changes = ListChanges(Lists(seen))

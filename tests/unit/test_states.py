@@ -65,7 +65,7 @@ def test_every_word_of_the_table_is_explained() -> None:
 
 
 class StateMachine(RuleBasedStateMachine):
-    """What can happen by the table alone, in any order."""
+    """A state machine of everything that the table allows, in any order."""
 
     state: State
     was_ready = False
@@ -182,7 +182,7 @@ def test_how_long_is_said_as_people_say_it(seconds: float, words: str) -> None:
     assert round_duration(seconds) == words
 
 
-def test_what_is_told_of_a_condition() -> None:
+def test_the_text_of_a_state() -> None:
     assert StateAndReason("ready", "", 5.0).text(7.0) == ""
     assert StateAndReason("unavailable", "it fell", 5.0, 20.0).text(8.0) == "it fell; next try in 12s"
     assert StateAndReason("unavailable", "it fell", 5.0, 20.0).text(30.0) == "it fell; next try in 1s"

@@ -1,4 +1,4 @@
-"""The Streamable HTTP door where it decides without the gateway: notifications and batches of a session."""
+"""The Streamable HTTP frontend where it decides without the gateway: notifications and batches of a session."""
 
 import asyncio
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class EmptyGateway:
 
 
 class FrontendUnderTest:
-    """A door, one session of the batch era in it, and what was answered last."""
+    """A Streamable HTTP frontend with one session of the batch era, and the last answer."""
 
     def __init__(self) -> None:
         tasks = Tasks("a test")
@@ -76,7 +76,7 @@ class FrontendUnderTest:
 
 
 class FakeExchange:
-    """Stands in for an exchange; says only whether it was cancelled."""
+    """A fake exchange that records whether it was cancelled."""
 
     cancelled = False
 

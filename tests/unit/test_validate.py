@@ -1,4 +1,4 @@
-"""Vetting a tool list: what is wrong with one tool costs at most that tool, and the rest stays as it came."""
+"""Validation of a tool list: what is wrong with one tool costs at most that tool, and the rest stays as it came."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""A client of `/v1` whose every exchange is held to the OpenAPI document that the door itself gives out."""
+"""A client of `/v1` that checks every exchange against the OpenAPI document of the frontend."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -17,7 +17,7 @@ _JSON: Final = "application/json"
 
 @dataclass(frozen=True)
 class ApiResponse:
-    """`body` is JSON."""
+    """A response of `/v1`; `body` is JSON."""
 
     status: int
     body: Any
@@ -70,7 +70,7 @@ class Api:
 
 @asynccontextmanager
 async def api_client(harness: SecuredHarness, agent: str | None) -> AsyncIterator[Api]:
-    """`/v1` of a room, as one of its agents or without a key."""
+    """Open a client of `/v1` as one of the agents, or without a key."""
     async with harness.client(agent) as client:
         document = None if agent is None else (await client.get("/v1/openapi.json")).json()
         yield Api(client, document)

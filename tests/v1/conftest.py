@@ -1,4 +1,4 @@
-"""One room for what disturbs nothing, and rooms of one's own for the rest."""
+"""One shared harness for tests that only read, and separate ones for the rest."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -39,7 +39,7 @@ ANSWERS: Final = {
     "picture": {"content": [{"type": "image", "mimeType": "image/png", "data": PIXEL}]},
     "measure": {"content": [], "structuredContent": {"metres": 1.5}},
 }
-# The word that nobody but `two` may ever read.
+# A word that only `two` may ever read.
 SECRET: Final = "zqx"
 POLICIES: Final = {
     "agents": {
@@ -56,7 +56,7 @@ POLICIES: Final = {
 
 
 class WeatherToolbox(RecordingToolbox):
-    """With one tool whose answer is a JSON-RPC error."""
+    """A toolbox with one tool that answers with a JSON-RPC error."""
 
     async def call(self, params: Mapping[str, Any], progress: Progress) -> Json:
         if params["name"] == "decline":
@@ -66,7 +66,7 @@ class WeatherToolbox(RecordingToolbox):
 
 @pytest.fixture(scope="module")
 def background() -> Iterator[BackgroundLoop]:
-    """One for every room of a module: they close together, before Hypothesis could see them draw random numbers."""
+    """A background loop for every harness of a module; they close before Hypothesis could see random numbers drawn."""
     with BackgroundLoop() as running:
         yield running
 
@@ -87,13 +87,13 @@ def shared(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture
 def open_api(shared: SecuredHarness) -> OpenApi:
-    """Comes into the shared room as an agent."""
+    """Open a client of the shared harness as an agent."""
     return partial(api_client, shared)
 
 
 @pytest.fixture
 def open_harness(background: BackgroundLoop, tmp_path: Path) -> OpenHarness:
-    """Opens a room for one test."""
+    """Open a harness for one test."""
 
     def opened(
         servers: Mapping[str, Json], policies: object, agents: Iterable[str] = ("one", "two"), **more: Any

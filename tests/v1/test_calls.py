@@ -19,7 +19,7 @@ BEIJING: Final = {"city": "北京"}
 
 
 def codes(answer: ApiResponse) -> list[str | None]:
-    """What became of each call: a code, or None if it went well."""
+    """Return the error code of each call, or None for success."""
     return [record.get("error", {}).get("code") for record in answer.body["results"]]
 
 
@@ -178,7 +178,7 @@ async def test_who_leaves_takes_the_calls_along(shared: SecuredHarness, open_har
         await harness.background.elsewhere(toolbox.event_log.until(f"cancelled {key}"))
 
 
-async def test_the_same_answers_as_at_the_mcp_door(shared: SecuredHarness, open_api: OpenApi) -> None:
+async def test_the_same_answers_as_at_the_mcp_frontend(shared: SecuredHarness, open_api: OpenApi) -> None:
     """F3: one pipeline: the texts of results and refusals, word for word."""
     asked: list[tuple[str, dict[str, Any]]] = [
         ("weather.get", BEIJING), ("weather.get", {}), ("weather.refuse", {}), (f"shop.{SECRET}wipe", {}),
@@ -194,7 +194,7 @@ async def test_the_same_answers_as_at_the_mcp_door(shared: SecuredHarness, open_
 
 
 async def test_every_call_leaves_one_record(open_harness: OpenHarness) -> None:
-    """D9: good or bad, also those that this door refuses itself; with the conversation and the person it is for."""
+    """D9: good or bad, also those that this frontend refuses itself; with the conversation and the person it is for."""
     policies = {"agents": {"one": {"allow": ["*"], "deny": ["shop.wipe"]}}}
     toolbox = RecordingToolbox([tool("get"), tool("wipe")])
     harness = open_harness({"shop": toolbox.config_entry()}, policies, ["one"], v1={"max_calls_per_conversation": 1})

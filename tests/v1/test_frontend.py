@@ -29,7 +29,7 @@ OPEN: Final = {"agents": {"one": {"allow": ["*"]}}}
     ],
 )
 async def test_who_is_not_let_in(open_api: OpenApi, headers: Any, query: str, status: int, code: str | None) -> None:
-    """D4, F3: the same keys and the same guard as at every door; nothing is told, the document neither."""
+    """D4, F3: the same keys and the same guard as at every frontend; nothing is told, the document neither."""
     async with open_api(None) as api:
         for path, method in (("tools", "get"), ("openapi.json", "get"), ("tool_calls", "post")):
             answer = await api.raw(f"{path}{query}", method, headers={**POSTED, **headers}, content=json.dumps(CALL))
@@ -40,7 +40,7 @@ async def test_who_is_not_let_in(open_api: OpenApi, headers: Any, query: str, st
 
 
 async def test_a_key_in_either_header(shared: SecuredHarness, open_api: OpenApi) -> None:
-    """D4: as at the other doors."""
+    """D4: as at the other frontends."""
     async with open_api(None) as api:
         for headers in ({"x-api-key": shared.keys["one"]}, {"authorization": f"bearer {shared.keys['one']}"}):
             assert (await api.raw("tools", "get", headers=headers)).status == 200
@@ -87,7 +87,7 @@ async def test_methods_and_paths(open_api: OpenApi) -> None:
         assert (await api.get("tools", querry="x")).body["error"]["field"] == "querry"
 
 
-async def test_a_door_that_is_closed(open_harness: OpenHarness) -> None:
+async def test_a_frontend_that_is_closed(open_harness: OpenHarness) -> None:
     """F3: `v1.enabled: false`."""
     harness = open_harness(
         {"weather": RecordingToolbox([tool("get")]).config_entry()}, OPEN, ["one"], v1={"enabled": False}

@@ -119,7 +119,7 @@ async def test_a_call_that_waits_for_a_person(open_harness: OpenHarness, tmp_pat
 
 
 async def test_a_call_that_nobody_can_agree_to(open_harness: OpenHarness) -> None:
-    """B6: 403, since this door cannot ask a person."""
+    """B6: 403, since this frontend cannot ask a person."""
     policies = {"agents": {"one": {"allow": ["*"], "confirm": ["shop.*"]}}}
     harness = open_harness({"shop": RecordingToolbox([tool("put")]).config_entry()}, policies, ["one"])
     async with api_client(harness, "one") as api:

@@ -157,7 +157,7 @@ def test_where_nothing_is_said_both_accept_the_same(schema: Json, given: list[Js
 
 
 def test_the_schema_itself_is_untouched() -> None:
-    """B3: it is shared with every other door."""
+    """B3: it is shared with every other frontend."""
     tool = record(
         inputSchema={"type": "object", "properties": {"a": {"type": "array"}}, "allOf": [{"required": ["a"]}]}
     )

@@ -26,7 +26,7 @@ def names(tools: list[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("agent", ["one", "two", "hidden"])
-async def test_the_same_as_at_the_mcp_door(shared: SecuredHarness, open_api: OpenApi, agent: str) -> None:
+async def test_the_same_as_at_the_mcp_frontend(shared: SecuredHarness, open_api: OpenApi, agent: str) -> None:
     """A1, C7, F3: `format=mcp` is `tools/list`, with the schemas as the policy tightened them."""
     async with shared.connect_as(("http", MODERN), agent) as host, open_api(agent) as api:
         answer = await api.get("tools", format="mcp")
