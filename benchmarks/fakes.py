@@ -109,8 +109,13 @@ class FakeHost:
     async def _post(self) -> tuple[list[tuple[bytes, bytes]], bytes]:
         said: list[Any] = []
 
+        parts = iter(({"type": "http.request", "body": self._body, "more_body": False},))
+
         async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": self._body, "more_body": False}
+            for part in parts:
+                return part
+            await asyncio.Event().wait()  # it stays connected
+            raise AssertionError("unreachable")
 
         async def send(message: Any) -> None:
             said.append(message)

@@ -33,6 +33,8 @@ from aggregator.gateway.ask.input_required import InputRequests
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.calls.pipeline import Pipeline
+from aggregator.gateway.calls.rate_limits import RateLimits
+from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.drain import Drain
@@ -202,11 +204,15 @@ def _build_gateway(
     offers, failover = lists.offers, lists.failover
     startup = StartupWait(supervisor, config)
     resolver = Resolver(supervisor, views, config.startup_wait, failover.covers, lists.slices, lists.current)
-    pipeline = Pipeline(supervisor.upstreams, resolver, approval, call_log, lists.inquiries, failover, offers)
+    rate_limits = RateLimits()
+    relay = Relay(call_log, lists.inquiries, rate_limits, resolver)
+    pipeline = Pipeline(
+        supervisor.upstreams, resolver, approval, call_log, lists.inquiries, failover, offers, relay, rate_limits
+    )
     pipeline.reconfigure(config)
     permission = ItemPermission(approval)
-    resources = Resources(lists.resource_lookup, startup, offers, permission)
-    prompts = Prompts(supervisor, startup, offers, permission)
+    resources = Resources(lists.resource_lookup, startup, offers, permission, relay)
+    prompts = Prompts(supervisor, startup, offers, permission, relay)
     return Dispatcher(
         supervisor=supervisor,
         startup=startup,
@@ -228,7 +234,7 @@ def _build_gateway(
         offers=offers,
         resources=resources,
         prompts=prompts,
-        completion=Completion(offers, resources, prompts, permission),
+        completion=Completion(offers, resources, prompts, permission, relay),
         subscriptions=lists.subscriptions,
         listening=ListenStreams(lists.list_changed, lists.subscriptions, offers, lists.resource_lookup),
     )

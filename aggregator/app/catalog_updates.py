@@ -43,7 +43,7 @@ class CatalogUpdates:
 
         `anew`: notify hosts even if the tools are equal, since their lists may differ for another reason.
         """
-        self._failover.restock(self._builder.tools_of)
+        self._failover.rebuild(self._builder.tools_of)
         resources = self._builder.resources()
         if resources is None:
             self._many_resources.set()

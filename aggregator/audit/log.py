@@ -244,9 +244,12 @@ class AuditLog:
             await self._writer.ease()
 
     async def _make(self) -> None:
+        """Make the rows of all that waits now; what comes meanwhile waits for its own interval."""
         async with self._making:
-            while self._raw:
-                taken = list(islice(self._raw, _CHUNK))
+            left = len(self._raw)
+            while left > 0:
+                taken = list(islice(self._raw, min(left, _CHUNK)))
+                left -= len(taken)
                 entries = await self._writer.in_thread(self._rows, taken)
                 for _ in taken:
                     self._raw.popleft()

@@ -15,7 +15,8 @@ class ToolCall(NamedTuple):
     """`tools/call` as it came: `params` untouched, hop-local `_meta` in it.
 
     `version` is the revision it speaks, `style` how the host sees names, `conversation` what it belongs to,
-    `via` the meta tool or frontend that it came by if not by itself.
+    `via` the meta tool or frontend that it came by if not by itself. `only_reads`: the tool must be known to
+    change nothing.
     """
 
     principal: Principal
@@ -24,6 +25,7 @@ class ToolCall(NamedTuple):
     style: Style = "canonical"
     conversation: str | None = None
     via: str | None = None
+    only_reads: bool = False
 
     @property
     def name(self) -> str:

@@ -1,16 +1,17 @@
-"""Follows every call from when it comes to when it is answered, however that ends: one record, handed on once.
+"""The call log: one record for every request that makes an upstream do something, closed once, however it ends.
 
-Law: what is done with records never delays a call, unless the operator asked for that (`strict`).
+Law: what is done with records never delays a call, unless the operator asked for that (`durability: strict`).
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from contextvars import Token
 from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Protocol, Self
 
 from aggregator.domain.bounds.result_memory import HeldMemory, ResultMemory
 from aggregator.domain.call import ToolCall
@@ -36,125 +37,84 @@ from aggregator.redaction.arguments import unsaid
 
 log = logging.getLogger(__name__)
 
-# Where a host may say for whom and in which session of its own a call is made.
+# Where a host may say for whom, and in which session of its own, a call is made.
 USER_KEY: Final = "aggregator/user_id"
 SESSION_KEY: Final = "aggregator/session_id"
 _NAMED: Final = 200
-# Of what is wrong with arguments.
+# How many of the problems of arguments are named in a record.
 _PROBLEMS_TOLD: Final = 5
-# No revision of MCP is spoken there.
+# The frontend on which no revision of MCP is spoken.
 _PLAIN: Final = "v1"
 
 
-async def _at_once(tool: str) -> None:
-    """There is always room."""
+class RecordSink(Protocol):
+    """A consumer of closed records: the audit log, the spans, the metrics. It returns at once."""
+
+    def __call__(self, record: CallRecord, /) -> None: ...
+
+
+class WaitForSpace(Protocol):
+    """A wait until one more record can be taken; `NotRecorded` where a call must not be made without one."""
+
+    async def __call__(self, tool: str, /) -> None: ...
+
+
+class WaitForRecord(Protocol):
+    """A wait until a record is in the database; `NotRecorded` if it cannot be."""
+
+    async def __call__(self, record: CallRecord, /) -> None: ...
 
 
 class CallLog:
-    """`sinks` get each record when its call is over. Until something is put in place of them, the rest does nothing.
+    """The maker of records: one for each request, given to the `sinks` when the request is over.
 
-    `sample` decides about a new trace, `exported` says that our spans can be looked up by others; `room` waits until
-    there is room for one more record; `begun` until it is on record that a call is about to be made, and `written`
-    until the record of its end is kept, where calls wait for that. `results` counts the memory that results take until
-    their calls are answered.
+    `sample` decides about a new trace, and `exported` says that our spans can be looked up by others. `room` waits for
+    room for one more record, where records are kept. In strict durability `begun` waits until it is on record that a
+    call is about to be sent, and `written` until the record of its end is kept. `results` counts the memory that
+    results take until their calls are answered.
     """
 
     def __init__(self) -> None:
         self.results = ResultMemory(512 * 2**20)
-        self.sinks: tuple[Callable[[CallRecord], None], ...] = ()
+        self.sinks: tuple[RecordSink, ...] = ()
         self.sample: Sample = as_caller
         self.exported = False
-        self.room: Callable[[str], Awaitable[None]] = _at_once
-        self.begun: Callable[[CallRecord], Awaitable[None]] | None = None
-        self.written: Callable[[CallRecord], Awaitable[None]] | None = None
+        self.room: WaitForSpace | None = None
+        self.begun: WaitForRecord | None = None
+        self.written: WaitForRecord | None = None
 
-    async def follow(
-        self, asked: ToolCall, host: Host, travel: Callable[[CallRecord], Awaitable[dict[str, Any]]]
-    ) -> dict[str, Any]:
-        """What `travel` answers, refusals and failures of upstreams as results; the call is on record however it ends.
+    def record(self, call: ToolCall, host: Host, method: str = TOOL_CALL) -> "OpenRecord":
+        """Return the record of a request, open for as long as the `async with` over it lasts.
 
-        Raises:
-            RpcError: it ended in an error of the protocol.
+        For a call of a tool, refusals and failures of upstreams end the block and become its `result`. For any other
+        `method` everything that goes wrong is raised as it is.
         """
-        record = self._begin(asked, host)
-        holding = HeldMemory(self.results)
-        of_log = current_call.set(LogContext(record.trace, record.agent_id, holding=holding))
-        try:
-            return await self._ended(record, travel)
-        except NotRecorded as refused:
-            return refused.to_result()
-        finally:
-            current_call.reset(of_log)
-            holding.end()
+        record = self._begin(call, host)
+        if method != TOOL_CALL:
+            record.method = record.tool = method
+            record.asked_name, record.arguments = _item_asked(call.params)
+        return OpenRecord(self, record)
 
-    async def attend(
-        self, method: str, asked: ToolCall, host: Host, travel: Callable[["OpenRecord"], Awaitable[dict[str, Any]]]
-    ) -> dict[str, Any]:
-        """The same for a request that is no call of a tool: whatever goes wrong is raised as it is.
+    def trace_meta(self, record: CallRecord, meta: Mapping[str, Any]) -> dict[str, str]:
+        """Return the trace context for the request to the upstream: where the host began a trace, or ours are
+        exported."""
+        if not self.exported and "traceparent" not in meta:
+            return {}
+        attempt = sum(step.name == "upstream" for step in record.steps)
+        return onward(record.trace, attempt, recorded=self.exported)
 
-        Raises:
-            RpcError, UpstreamError: why there is no result.
-        """
-        record = self._begin(asked, host)
-        record.method = record.tool = method
-        record.asked_name, record.arguments = _wanted(asked.params)
-        holding = HeldMemory(self.results)
-        of_log = current_call.set(LogContext(record.trace, record.agent_id, tool=method, holding=holding))
-        try:
-            return await self._ended(record, lambda record: travel(OpenRecord(self, record)))
-        except NotRecorded as refused:
-            raise ItemRefused.by(refused) from refused
-        finally:
-            current_call.reset(of_log)
-            holding.end()
-
-    async def _ended(
-        self, record: CallRecord, travel: Callable[[CallRecord], Awaitable[dict[str, Any]]]
-    ) -> dict[str, Any]:
-        try:
-            try:
-                await self.room(record.asked_name)
-                result = await travel(record)
-                self._answered(record, result)
-            except (CallRefused, UpstreamError) as error:
-                log.info("%s: %s: %s", record.agent_id, record.tool or record.asked_name, error)
-                self._failed(record, error)
-                if record.method != TOOL_CALL:
-                    raise
-                record.result = result = error.to_result() if isinstance(error, CallRefused) else to_tool_result(error)
-            except BaseException as error:
-                self._failed(record, error)
-                raise
-            finally:
-                self._close(record)
-        except Exception:
-            if self.written is not None:
-                await self._kept(record, self.written)
-            raise
-        if self.written is not None:
-            await self._kept(record, self.written)
-        return result
-
-    async def _kept(self, record: CallRecord, written: Callable[[CallRecord], Awaitable[None]]) -> None:
-        try:
-            await written(record)
-        except NotRecorded:
-            # What was refused had no effect that would have to be withheld.
-            if any(step.name == "upstream" for step in record.steps):
-                raise
-
-    async def sends(self, record: CallRecord) -> None:
-        """Return once the call may be sent to its upstream. To be called before that, as often as another one gets it.
+    async def wait_until_begun(self, record: CallRecord) -> None:
+        """Return once the call may be sent to its upstream; to be called before each upstream that gets it.
 
         Raises:
-            NotRecorded: it is not on record that it is sent, and has to be.
+            NotRecorded: it is not on record that the call is sent, and has to be.
         """
         if self.begun is not None:
             now = perf_counter() - record.began
             await self.begun(replace(record, steps=list(record.steps), duration=now))
 
-    def unclaimed(self, record: CallRecord, outcome: dict[str, Any] | Exception | None) -> None:
-        """The end of a call whose host did not come back to it, on record below the request that ended in a question.
+    def record_unclaimed(self, record: CallRecord, outcome: dict[str, Any] | Exception | None) -> None:
+        """Record the end of a call whose host did not come back to it, below the request that ended in a question.
 
         `outcome` is None where the call had to be ended.
         """
@@ -162,95 +122,171 @@ class CallLog:
         trace = TraceContext(above.trace_id, new_span_id(), above.span_id, above.sampled, above.tracestate)
         late = replace(record, trace=trace, started=time.time(), began=perf_counter(), steps=[], result=None)
         if isinstance(outcome, dict):
-            self._answered(late, outcome)
+            _note_result(late, outcome)
         else:
-            self._failed(late, outcome if outcome is not None else asyncio.CancelledError())
+            _note_failure(late, outcome if outcome is not None else asyncio.CancelledError())
         late.error_code = "unclaimed"
-        self._close(late)
+        self.close(late)
 
-    def _begin(self, asked: ToolCall, host: Host) -> CallRecord:
-        """The record of a call that has just come in."""
-        principal, meta = asked.principal, asked.params.get("_meta")
+    def close(self, record: CallRecord) -> None:
+        """Give a record that is complete to the sinks."""
+        record.duration = perf_counter() - record.began
+        for sink in self.sinks:
+            sink(record)
+
+    def _begin(self, call: ToolCall, host: Host) -> CallRecord:
+        """Return the record of a request that has just come in."""
+        principal, meta = call.principal, call.params.get("_meta")
         trace = begin(meta, None, self.sample)
-        name = asked.params.get("name")
+        name = call.params.get("name")
         asked_name = name[:_NAMED] if isinstance(name, str) else ""
         record = CallRecord(trace, time.time(), principal.agent_id, asked_name, host.frontend, perf_counter())
         record.tenant, record.key_id = principal.tenant, principal.key_id
-        record.session_id, record.conversation_id, record.via = host.session, asked.conversation, asked.via
-        record.arguments = asked.params.get("arguments")
+        record.session_id, record.conversation_id, record.via = host.session, call.conversation, call.via
+        record.arguments = call.params.get("arguments")
         if host.frontend != _PLAIN:
-            record.host_version = asked.version
+            record.host_version = call.version
         if isinstance(meta, dict):
             record.user_id = _text(meta.get(USER_KEY))
             record.session_id = _text(meta.get(SESSION_KEY)) or host.session
         return record
 
-    def carried(self, record: CallRecord, meta: Mapping[str, Any]) -> dict[str, str]:
-        """The trace context for the request to the upstream: where the host began a trace, or ours are exported."""
-        if not self.exported and "traceparent" not in meta:
-            return {}
-        attempt = sum(step.name == "upstream" for step in record.steps)
-        return onward(record.trace, attempt, recorded=self.exported)
 
-    def _answered(self, record: CallRecord, result: Mapping[str, Any]) -> None:
-        """There is a result for the host, good or bad."""
-        record.result = result
-        if result.get("resultType", "complete") != "complete":
-            record.status, record.error_code = "pending", str(result["resultType"])
-        elif result.get("isError") is True:
-            error = result["_meta"].get(ERROR_META_KEY) if isinstance(result.get("_meta"), dict) else None
-            # Only we can have said that: no upstream's word of this key gets so far.
-            code = error["code"] if error is not None else "tool_error"
-            record.error_code, record.error_message = code, _said(error) if error is not None else None
-            record.status = "invalid" if code == "invalid_arguments" else "error"
+class OpenRecord:
+    """The record of one request while it runs: an async context manager.
 
-    def _failed(self, record: CallRecord, error: BaseException) -> None:
-        """There is none."""
-        record.error_message = str(error)
-        if isinstance(error, CallRefused | UpstreamError):
-            record.status, record.error_code = error.outcome, error.code
-        elif isinstance(error, NotServed | ShuttingDown):
-            record.status, record.error_code = error.outcome, error.word
-        elif isinstance(error, RpcError):
-            if isinstance(error, UpstreamRpcError):
-                record.error_message = unsaid(error.message, record.arguments)
-            record.status = "invalid" if isinstance(error, HostError) else "error"
-            record.error_code = str(error.code)
-        elif isinstance(error, asyncio.CancelledError):
-            record.status, record.error_code, record.error_message = "cancelled", "cancelled", None
-        else:
-            record.status, record.error_code = "error", type(error).__name__
-        if isinstance(error, CallRefused | NotServed) and error.blame is not None:
-            record.rule, record.rule_source = error.blame
-        if isinstance(error, CallRefused | UnknownTool):
-            if error.meant is not None:
-                name_tool(record, error.meant)
-        elif isinstance(error, UpstreamError) and record.server is None:
-            record.server = error.server
+    `record` is what is known so far, `result` what the host gets, once `finish` was called or the block ended in a
+    refusal.
+    """
 
-    def _close(self, record: CallRecord) -> None:
-        """The call is over."""
-        record.duration = perf_counter() - record.began
-        for sink in self.sinks:
-            sink(record)
+    __slots__ = ("_call_log", "_holding", "_token", "record", "result")
 
+    def __init__(self, call_log: CallLog, record: CallRecord) -> None:
+        self._call_log = call_log
+        self._holding = HeldMemory(call_log.results)
+        self._token: Token[LogContext | None] | None = None
+        self.record = record
+        self.result: dict[str, Any] = {}
 
-class OpenRecord(NamedTuple):
-    """Where a request that is no call of a tool leaves what becomes of it."""
+    async def __aenter__(self) -> Self:
+        record = self.record
+        named = None if record.method == TOOL_CALL else record.method
+        context = LogContext(record.trace, record.agent_id, tool=named, holding=self._holding)
+        self._token = current_call.set(context)
+        return self
 
-    journal: CallLog
-    record: CallRecord
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Close the record, and make a result of what a model can act on."""
+        try:
+            ended = error is None or self._end(error)
+            self._call_log.close(self.record)
+            if self._call_log.written is not None and (error is None or isinstance(error, Exception)):
+                try:
+                    await self._wait_until_written(self._call_log.written)
+                except NotRecorded as withheld:
+                    return self._refuse(withheld)
+            if isinstance(error, NotRecorded) and self.record.method != TOOL_CALL:
+                return self._refuse(error)
+            return ended
+        finally:
+            assert self._token is not None, "a record is left once, after it was entered"
+            current_call.reset(self._token)
+            self._holding.end()
+
+    async def wait_for_space(self) -> None:
+        """Wait while too many records wait to be written; to be called before anything is done for the request.
+
+        Raises:
+            NotRecorded: the request must not be made without a record, and there can be none.
+        """
+        if self._call_log.room is not None:
+            await self._call_log.room(self.record.asked_name)
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Note the result that the host gets, good or bad."""
+        self.result = result
+        _note_result(self.record, result)
 
     def name(self, server: str, own: str) -> None:
-        """It is known what is asked for, and of which server."""
+        """Note which item of which server is meant, for a request that is no call of a tool."""
         self.record.server, self.record.own_name = server, own
-        of_log = current_call.get()
-        if of_log is not None:
-            of_log.server = server
+        context = current_call.get()
+        if context is not None:
+            context.server = server
+
+    def _end(self, error: BaseException) -> bool:
+        """Note why there is no result. Return whether the error has become one."""
+        record = self.record
+        _note_failure(record, error)
+        if not isinstance(error, CallRefused | UpstreamError):
+            return False
+        log.info("%s: %s: %s", record.agent_id, record.tool or record.asked_name, error)
+        if record.method != TOOL_CALL:
+            return False
+        self.result = error.to_result() if isinstance(error, CallRefused) else to_tool_result(error)
+        record.result = self.result
+        return True
+
+    def _refuse(self, refused: NotRecorded) -> bool:
+        """Answer with a refusal of the audit log.
+
+        Raises:
+            ItemRefused: the request is no call of a tool.
+        """
+        if self.record.method != TOOL_CALL:
+            raise ItemRefused.by(refused) from refused
+        self.result = refused.to_result()
+        return True
+
+    async def _wait_until_written(self, written: WaitForRecord) -> None:
+        try:
+            await written(self.record)
+        except NotRecorded:
+            # What was refused had no effect that would have to be withheld.
+            if any(step.name == "upstream" for step in self.record.steps):
+                raise
+
+
+def _note_result(record: CallRecord, result: Mapping[str, Any]) -> None:
+    record.result = result
+    if result.get("resultType", "complete") != "complete":
+        record.status, record.error_code = "pending", str(result["resultType"])
+    elif result.get("isError") is True:
+        error = result["_meta"].get(ERROR_META_KEY) if isinstance(result.get("_meta"), dict) else None
+        # Only we can have said that: no upstream's word of this key gets so far.
+        code = error["code"] if error is not None else "tool_error"
+        record.error_code, record.error_message = code, _said(error) if error is not None else None
+        record.status = "invalid" if code == "invalid_arguments" else "error"
+
+
+def _note_failure(record: CallRecord, error: BaseException) -> None:
+    record.error_message = str(error)
+    if isinstance(error, CallRefused | UpstreamError):
+        record.status, record.error_code = error.outcome, error.code
+    elif isinstance(error, NotServed | ShuttingDown):
+        record.status, record.error_code = error.outcome, error.word
+    elif isinstance(error, RpcError):
+        if isinstance(error, UpstreamRpcError):
+            record.error_message = unsaid(error.message, record.arguments)
+        record.status = "invalid" if isinstance(error, HostError) else "error"
+        record.error_code = str(error.code)
+    elif isinstance(error, asyncio.CancelledError):
+        record.status, record.error_code, record.error_message = "cancelled", "cancelled", None
+    else:
+        record.status, record.error_code = "error", type(error).__name__
+    if isinstance(error, CallRefused | NotServed) and error.blame is not None:
+        record.rule, record.rule_source = error.blame
+    if isinstance(error, CallRefused | UnknownTool):
+        if error.meant is not None:
+            name_tool(record, error.meant)
+    elif isinstance(error, UpstreamError) and record.server is None:
+        record.server = error.server
 
 
 class timed:
-    """What runs inside is one step of the call."""
+    """Times what runs inside as one stage of a call."""
 
     __slots__ = ("_began", "_name", "_record")
 
@@ -270,20 +306,20 @@ class timed:
 
 
 def name_tool(record: CallRecord, tool: ToolRecord) -> None:
-    """It is known which tool is meant."""
+    """Note which tool is meant."""
     record.server, record.tool, record.own_name, record.schema_version = (
         tool.server,
         tool.name,
         tool.own_name,
         tool.version,
     )
-    of_log = current_call.get()
-    if of_log is not None:
-        of_log.server, of_log.tool = tool.server, tool.name
+    context = current_call.get()
+    if context is not None:
+        context.server, context.tool = tool.server, tool.name
 
 
 def _said(error: Mapping[str, Any]) -> str | None:
-    """What was wrong, without what was given: the values of a call are kept only where the config says so."""
+    """Return what was wrong, without the values of the call: those are kept only where the config says so."""
     if "problems" not in error:
         return error.get("message")
     found = error["problems"]
@@ -291,8 +327,8 @@ def _said(error: Mapping[str, Any]) -> str | None:
     return "; ".join(said + [f"and {len(found) - _PROBLEMS_TOLD} more"] * (len(found) > _PROBLEMS_TOLD))
 
 
-def _wanted(params: Mapping[str, Any]) -> tuple[str, Any]:
-    """What a request asks for, by whatever names it: a URI, or the name of a prompt; and what it is given."""
+def _item_asked(params: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the URI or name that a request asks for, and the arguments it gives."""
     ref = params.get("ref")
     holder = ref if isinstance(ref, dict) else params
     named = holder.get("uri", holder.get("name"))

@@ -10,6 +10,7 @@ from aggregator.catalog.resources import ItemCatalog
 from aggregator.config.model import Config
 from aggregator.domain.abilities import abilities_of
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import ON_RECORD
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, NotServed
 from aggregator.domain.log_levels import LEVELS, rank
@@ -20,7 +21,7 @@ from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, META_CLIE
 from aggregator.gateway.admission import Admission
 from aggregator.gateway.ask.input_required import InputRequests
 from aggregator.gateway.ask.upstream_caller import RequestCaller, SessionCaller
-from aggregator.gateway.call_log import CallLog, OpenRecord
+from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.capabilities import CAPABILITIES
@@ -46,7 +47,7 @@ from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import Finder, ServerSeen
 from aggregator.gateway.views.instructions import instructions
 from aggregator.gateway.views.list_changed import ListChanges
-from aggregator.gateway.views.views import Views
+from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.peer import Channel
 
@@ -181,7 +182,7 @@ class Dispatcher:
             self._supervisor.notify_dedicated(host, method)
 
     def called(self, principal: Principal, name: str) -> ToolRecord | None:
-        """Return the visible tool that a name means; None if there is none. Used to compare headers with its schema."""
+        """Return the visible tool that a name means; None if there is none now."""
         return self._resolver.called(self.views.of(principal), name)
 
     async def find(self, principal: Principal, name: str) -> ToolRecord:
@@ -304,14 +305,14 @@ class Dispatcher:
     async def _on_record(
         self, method: str, question: Request, answer: Callable[[Request], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
-        async def travel(trail: OpenRecord) -> dict[str, Any]:
+        async with self.journal.record(question.asked(), question.host, method) as entry:
+            await entry.wait_for_space()
             if self.drain.started:
                 raise self.drain.refusal()
             refuse_look_alikes(question.params)
             await self._offers.ready(question.host)
-            return await answer(question._replace(trail=trail))
-
-        return await self.journal.attend(method, question.asked(), question.host, travel)
+            entry.finish(await answer(question._replace(trail=entry)))
+        return entry.result
 
     async def subscribe(self, question: Request) -> Mapping[str, Any]:
         await self._offers.ready(question.host)
@@ -327,16 +328,27 @@ class Dispatcher:
         )
         return {}
 
-    async def call_tool(self, question: Request) -> Mapping[str, Any]:
-        host, params = question.host, question.params
+    def call_tool(self, question: Request) -> Awaitable[Mapping[str, Any]]:
+        """Return what answers a call: the pipeline, or a meta tool of that name."""
+        host = question.host
         view = self.views.of(host.principal)
-        asked = question.asked(view.style(host.style))
+        call = question.asked(view.style(host.style))
         if self.drain.started:
-            return await self.journal.follow(asked, host, self.drain.refuse)
-        if params.get("name") in self._meta_tools:
-            await self._exhibit.prepare(host)
-            return await self._meta.call(asked, view, host, question.channel)
-        return await self._pipeline.call_tool(asked, view, host, question.channel)
+            return self._refuse_call(call, host)
+        if question.params.get("name") in self._meta_tools:
+            return self._call_meta_tool(call, view, host, question.channel)
+        return self._pipeline.call_tool(call, view, host, question.channel)
+
+    async def _call_meta_tool(self, call: ToolCall, view: View, host: Host, channel: Channel) -> Mapping[str, Any]:
+        await self._exhibit.prepare(host)
+        return await self._meta.call(call, view, host, channel)
+
+    async def _refuse_call(self, call: ToolCall, host: Host) -> Mapping[str, Any]:
+        """Refuse a call during the drain, on record."""
+        async with self.journal.record(call, host) as entry:
+            await entry.wait_for_space()
+            raise self.drain.refusal()
+        return entry.result
 
     def _instructions(self, host: Host) -> str:
         """Return the `instructions` text for a host."""

@@ -6,9 +6,8 @@ Law: a request is refused before anything of it is sent, or it runs; a call is r
 import asyncio
 import math
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
-from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import ShuttingDown
 
 # The longest wait that a host is told, in seconds.
@@ -54,10 +53,6 @@ class Drain:
     def refusal(self) -> ShuttingDown:
         """Return the error that new requests are answered with."""
         return ShuttingDown(self.retry_after)
-
-    async def refuse(self, record: CallRecord) -> dict[str, Any]:
-        """Refuse a recorded call."""
-        raise self.refusal()
 
     async def wait_idle(self, limit: float) -> bool:
         """Wait at most `limit` seconds for the running requests to end; return whether all did."""

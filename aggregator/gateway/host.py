@@ -37,7 +37,8 @@ class Host:
     `version` is None until the handshake, and set per request by a modern envelope. `connection` sends notifications
     and requests that belong to no request of the host; None without a standing connection or a `session`. `log_level`
     is the level set by the host, None if it set none. `names` is the configured spelling of tool names; None leaves it
-    to `client_info`. `style` is the spelling that results, unless the policy sets one for the agent.
+    to `client_info`. `style` is the spelling that results, unless the policy sets one for the agent. `headers` are
+    those of the HTTP request that a host of 2026-07-28 is.
     """
 
     frontend: str
@@ -50,6 +51,7 @@ class Host:
     connection: HostConnection | None = None
     session: str | None = None
     log_level: str | None = None
+    headers: Mapping[str, list[str]] | None = None
     style: Style = field(init=False)
 
     def __post_init__(self) -> None:

@@ -73,10 +73,9 @@ def source_of(
     HTTP/1.0 counts as forwarded: no MCP client speaks it, and some proxies do without adding a header.
     """
     forwarded = http_version == "1.0"
-    for name, _ in headers:
-        if name not in _ORDINARY and is_mark(name):
-            forwarded = True
-            break
+    names = dict(headers)
+    if not forwarded and not names.keys() <= _ORDINARY:
+        forwarded = any(is_mark(name) for name in names.keys() - _ORDINARY)
     if not forwarded and host is not None and len(host) < _SHORT:
         return _direct(peer, host)
     by_trusted = forwarded and bool(trusted) and _is_trusted(peer, trusted)

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
+from types import TracebackType
 from typing import Any, Final, Protocol
 
 from aggregator.config.model import ServerConfig
@@ -23,12 +24,11 @@ from aggregator.upstream.lists.lists import UpstreamLists
 from aggregator.upstream.lists.subscriptions import UpstreamSubscriptions
 from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.redaction import server_redaction
-from aggregator.upstream.sessions import request as errands
 from aggregator.upstream.sessions.clients import DownstreamClients
 from aggregator.upstream.sessions.connect import Connector
 from aggregator.upstream.sessions.isolation import IsolatedSessions
 from aggregator.upstream.sessions.negotiate import Negotiated
-from aggregator.upstream.sessions.request import OutgoingRequest
+from aggregator.upstream.sessions.request import OutgoingRequest, send
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.upstream.shared_connection import SharedConnection
 from aggregator.wire.peer import OnProgress
@@ -253,43 +253,23 @@ class Upstream:
         if self._idle.uses >= self.config.max_pending:
             self.refused += 1
             raise UpstreamBusy(self.config.id, self.config.max_pending)
-        errand = OutgoingRequest(method, params, limit, on_progress, headers, caller)
+        watched = self.health.watching(on_progress) if on_progress is not None else None
+        request = OutgoingRequest(method, params, limit, watched, headers, caller)
+        began, again = time.monotonic(), False
         with self._idle.use():
-            began = time.monotonic()
-            session = await self._session_for(caller, limit)
-            if caller is not None:
-                caller.sent_in = session.greeting.version
-            try:
-                return await self._send(errand, session)
-            except UpstreamUnavailable:
-                left = limit - (time.monotonic() - began)
-                if not session.over or left <= 0:
-                    raise
-                # Nothing was sent: it showed only now that the connection had ended.
-                errand.limit = left
-                return await self._send(errand, await self._session_for(caller, left))
-
-    async def _send(self, errand: OutgoingRequest, session: UpstreamSession) -> dict[str, Any]:
-        # The health of the shared connection says nothing of a process that one host has for itself.
-        alone = session is not self.shared.session and not session.cheap
-        began = self.health.begin(alone=alone)
-        if errand.on_progress is not None:
-            errand.on_progress = self.health.watching(errand.on_progress)
-        self.calls += 1
-        self.in_flight += 1
-        try:
-            result = await errands.run(errand, self.config, session, self._renew, self.redaction)
-        except BaseException as error:
-            self.health.failed(began, error, alone=alone)
-            if alone and is_silence(error):
-                self._isolated.unanswered(session)
-            raise
-        finally:
-            self.in_flight -= 1
-        self.health.answered(began, alone=alone)
-        if alone:
-            self._isolated.answered(session)
-        return result
+            while True:
+                session = await self._session_for(caller, request.limit)
+                if caller is not None:
+                    caller.sent_in = session.greeting.version
+                try:
+                    with _InFlight(self, session):
+                        return await send(request, self.config, session, self._renew, self.redaction)
+                except UpstreamUnavailable:
+                    request.limit = limit - (time.monotonic() - began)
+                    if again or not session.over or request.limit <= 0:
+                        raise
+                    # Nothing was sent: only now did it show that the connection was gone.
+                    again = True
 
     async def _session_for(self, caller: Caller | None, limit: float) -> UpstreamSession:
         """Return the session for a request of this caller: the shared one, or an isolated one."""
@@ -359,3 +339,36 @@ class Upstream:
         for session in dedicated:
             if session.greeting.era == "legacy":
                 await session.connection.notify(method)
+
+
+class _InFlight:
+    """One request in flight: counted, and its end reported to the health of the connection that it uses."""
+
+    __slots__ = ("_alone", "_began", "_session", "_upstream")
+
+    def __init__(self, upstream: Upstream, session: UpstreamSession) -> None:
+        self._upstream = upstream
+        self._session = session
+        # The health of the shared connection says nothing of a process that is one host's own.
+        self._alone = session is not upstream.shared.session and not session.cheap
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        upstream = self._upstream
+        self._began = upstream.health.begin(alone=self._alone)
+        upstream.calls += 1
+        upstream.in_flight += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        upstream = self._upstream
+        upstream.in_flight -= 1
+        if error is None:
+            upstream.health.answered(self._began, alone=self._alone)
+            if self._alone:
+                upstream._isolated.answered(self._session)
+        else:
+            upstream.health.failed(self._began, error, alone=self._alone)
+            if self._alone and is_silence(error):
+                upstream._isolated.unanswered(self._session)

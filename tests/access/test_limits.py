@@ -266,6 +266,6 @@ async def test_many_conversations_take_bounded_room(monkeypatch: pytest.MonkeyPa
     one = harness.host("one")
     for at in range(120):
         assert ran(await harness.call(one, "crm.get", _meta={CONVERSATION_KEY: f"{at} " + "x" * 10_000}))
-    kept = harness.app.gateway._pipeline._ledger._conversations
+    kept = harness.app.gateway._pipeline._rate_limits._conversations
     assert len(kept) <= 50
     assert sum(len(conversation) for _, conversation in kept) < 50 * 1_000

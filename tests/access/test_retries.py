@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from aggregator.domain.errors import RpcError, UpstreamHttpStatus
-from aggregator.gateway.calls import pipeline
+from aggregator.gateway.calls import relay
 from aggregator.wire.peer import PeerGone
 from tests.access.conftest import MakeConfig
 from tests.access.gateway_harness import GatewayHarness, error_data, tool
@@ -34,7 +34,7 @@ DECLARED: Final[dict[str, Json]] = {
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "_RETRY_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(relay, "_RETRY_PAUSES", (0.0, 0.0))
 
 
 def failing(harness: GatewayHarness, times: int, fault: Callable[[], Exception]) -> None:
@@ -136,7 +136,7 @@ async def test_a_timeout_is_not_tried_again(config: MakeConfig) -> None:
 
 async def test_no_attempt_begins_after_the_deadline(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """D8: a pause that would outlast the call is not waited for."""
-    monkeypatch.setattr(pipeline, "_RETRY_PAUSES", (0.0, 3600.0))
+    monkeypatch.setattr(relay, "_RETRY_PAUSES", (0.0, 3600.0))
     harness = GatewayHarness(config("crm", timeout=1), {"crm": [tool("get")]}, ruled(retry=["*"]))
     failing(harness, 9, PASSING["lost"])
     assert error_data(await harness.call(harness.host("one"), "crm.get"))["code"] == "outcome_unknown"

@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from aggregator.gateway.calls import pipeline
+from aggregator.gateway.calls import relay
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, LEGACY, MODERN
 from tests.faults.raw_http import ReceivedRequest, ReplyWriter, raw_http
@@ -172,7 +172,7 @@ async def test_each_attempt_is_a_span_and_the_row_counts_them(
     background: BackgroundLoop, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proves: D9. A call that was sent three times is one call with two retries."""
-    monkeypatch.setattr(pipeline, "_RETRY_PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(relay, "_RETRY_PAUSES", (0.01, 0.01))
 
     async def flaky(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         if raw.count("tools/call") < 3:

@@ -22,7 +22,7 @@ _numbers: Final = itertools.count(1)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the pauses before repeated requests, reconnects and reloads."""
     for pause in ("_PAUSE", "_LONGEST_PAUSE"):
-        monkeypatch.setattr(f"aggregator.gateway.ask.input_required.{pause}", 0.001)
+        monkeypatch.setattr(f"aggregator.gateway.calls.relay.{pause}", 0.001)
     monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.05)
     monkeypatch.setattr("aggregator.upstream.lifecycle.backoff.FIRST", 0.05)
 

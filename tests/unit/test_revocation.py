@@ -34,13 +34,14 @@ async def test_a_stream_that_is_written_elsewhere_ends_with_its_request() -> Non
         return {"type": "http.disconnect"}
 
     async def answer(exchange: Exchange) -> None:
-        exchange.notify("notifications/message", {})
-        await asyncio.Event().wait()
+        async with exchange:
+            exchange.notify("notifications/message", {})
+            await asyncio.Event().wait()
 
     unread = UnreadBytes()
     async with asyncio.timeout(BOUND), Tasks("a test") as tasks:
         exchange = Exchange(1, receive, send, tasks, modern=True, unread=unread)
-        request = asyncio.create_task(exchange.run(answer(exchange)))
+        request = asyncio.create_task(answer(exchange))
         await streaming.wait()
         request.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -68,11 +69,11 @@ async def test_a_parked_call_is_told_of_once(attended: bool) -> None:
 
     async with asyncio.timeout(BOUND), parking.tasks:
         call = ParkedCall(parking, called, work, told.append)
-        assert await call.attend() is None
+        assert await call.wait() is None
         (question,) = call.leave(60.0)
         if attended:
             call.come_back(called, {question: {"action": "accept"}})
-            request = asyncio.create_task(call.attend())
+            request = asyncio.create_task(call.wait())
             await asyncio.sleep(0)
             request.cancel()
         admitted.review(lambda principal: False)
@@ -94,9 +95,9 @@ async def test_a_parked_call_that_is_over_is_left() -> None:
 
     async with asyncio.timeout(BOUND), parking.tasks:
         call = ParkedCall(parking, cast(RequestCaller, behind), work, lambda outcome: None)
-        assert await call.attend() is None
+        assert await call.wait() is None
         (question,) = call.leave(60.0)
         assert len(admitted) == 1
         call.come_back(cast(RequestCaller, behind), {question: {"action": "accept"}})
-        assert await call.attend() is not None
+        assert await call.wait() is not None
         assert len(admitted) == 0

@@ -1,7 +1,7 @@
 """Sessions over Streamable HTTP: found by an id nobody can guess, bounded in number, ended when idle."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -183,13 +183,14 @@ async def test_ending_a_session_cancels_what_runs_in_it() -> None:
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
 
-    async def answer() -> Mapping[str, Any]:
-        await asyncio.Event().wait()
-        return {}
+    async def answer(exchange: Exchange) -> bool:
+        async with exchange:
+            await asyncio.Event().wait()
+        return exchange.succeeded
 
     async with asyncio.timeout(BOUND), Tasks("a test") as tasks:
         exchange = session.running["a"] = Exchange("a", receive, send, tasks, modern=False)
-        running = tasks.start(exchange.run(answer()))
+        running = tasks.start(answer(exchange))
         await asyncio.sleep(0)
         assert "1 running" in repr(session)
         sessions.close()

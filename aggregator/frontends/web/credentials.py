@@ -3,23 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aggregator.frontends.web.host_guard import Scope, Send, respond, source_in
+from aggregator.frontends.web.host_guard import Scope, Send, respond, source_in, values
 from aggregator.identity.identify import FrontendName, Refused, RequestFacts
 
 
 def request_facts(scope: Scope, frontend: FrontendName, endpoint_agent: str | None = None) -> RequestFacts:
     """Return every credential of a request, as it was sent."""
-    authorization: list[str] = []
-    api_key: list[str] = []
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            authorization.append(value.decode("latin-1"))
-        elif name == b"x-api-key":
-            api_key.append(value.decode("latin-1"))
     return RequestFacts(
         frontend,
-        tuple(authorization),
-        tuple(api_key),
+        tuple(values(scope, b"authorization")),
+        tuple(values(scope, b"x-api-key")),
         scope.get("query_string", b"").decode("latin-1"),
         endpoint_agent,
         source_in(scope),

@@ -5,8 +5,9 @@ Rule 2: in the modern era a closed connection cancels the request; before that i
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, Self
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import ShuttingDown, to_wire
@@ -15,7 +16,7 @@ from aggregator.frontends.web.host_guard import Receive, Send, respond_bytes
 from aggregator.wire.codec import encode
 from aggregator.wire.peer import NoBackChannel, Peer, PeerGone, encode_error
 
-# A request that runs this long gets someone who watches its connection.
+# Seconds after which the connection of a request that still runs is watched.
 SLOW: Final = 0.05
 
 # JSON-RPC code -> HTTP status, modern era (SH). Every other error is a 200, as results are.
@@ -31,7 +32,11 @@ _STATUS: Final[Mapping[int, int]] = {
 
 
 class Exchange:
-    """The way back of one request (a `Channel`). `run` is called once, in the task that owns the response."""
+    """One HTTP request and its answer: an async context manager, and the `Channel` of the request in it.
+
+    The block puts the answer into `result`. On the way out that is sent, or the error by which the block ended;
+    `succeeded` then says which. It is entered in the task that owns the response.
+    """
 
     def __init__(
         self,
@@ -43,8 +48,12 @@ class Exchange:
         modern: bool,
         peer: Peer | None = None,
         unread: UnreadBytes | None = None,
+        headers: Mapping[bytes, bytes] | None = None,
     ) -> None:
         self.request_id = request_id
+        self.result: Any = None
+        self.succeeded = False
+        self._headers = headers
         self._unread = unread or UnreadBytes()
         self._peer = peer
         self._receive = receive
@@ -54,15 +63,70 @@ class Exchange:
         self._stream: EventStream | None = None
         self._writing: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._running: asyncio.Task[Any] | None = None
         self._cancelled = False
 
+    async def __aenter__(self) -> Self:
+        self._running = asyncio.current_task()
+        self._timer = asyncio.get_running_loop().call_later(SLOW, self._watch)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Send the answer. Nothing is sent if the host no longer wants it, or this task is ended for another reason."""
+        status, body, running = 200, b"", self._running
+        try:
+            if error is None:
+                status, body = self._written()
+            elif isinstance(error, Exception):
+                status, body = self._refused(error)
+            elif isinstance(error, asyncio.CancelledError) and self._cancelled and running is not None:
+                running.uncancel()
+            else:
+                await self._break_off()
+                return False
+        finally:
+            self._running = None
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._watching is not None:
+                self._watching.cancel()
+        if self._stream is None and body:
+            await respond_bytes(self._send, status, body, self._headers)
+        else:
+            await self._finish(body)
+        return True
+
+    def _written(self) -> tuple[int, bytes]:
+        """Return the status and the body of the result, or of the error that it cannot be written."""
+        try:
+            body = encode({"jsonrpc": "2.0", "id": self.request_id, "result": self.result})
+        except Exception as error:
+            return self._refused(error)
+        self.succeeded = True
+        return 200, body
+
+    def _refused(self, error: Exception) -> tuple[int, bytes]:
+        """Return the status and the body of an error."""
+        body = encode_error(self.request_id, error)
+        if isinstance(error, ShuttingDown):
+            self._headers = {b"retry-after": b"%d" % error.retry_after, b"connection": b"close"}
+            return error.status, body
+        return _STATUS.get(to_wire(error)["code"], 200) if self._modern else 200, body
+
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Say something before the answer; from here on the response is a stream."""
+        """Send a notification before the answer; from here on the response is a stream."""
         self._open().push(encode({"jsonrpc": "2.0", "method": method, "params": params}))
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask the host on this request's own stream (L/basic/transports); 2026-07-28 has no such requests."""
+        """Send a request to the host, on this request's own stream (L/basic/transports).
+
+        Raises:
+            NoBackChannel: the host speaks 2026-07-28.
+            RpcError, PeerGone: as of any request to a peer.
+        """
         if self._peer is None:
             raise NoBackChannel
         stream = self._open()
@@ -71,7 +135,7 @@ class Exchange:
         return await self._peer.request(method, params, via=lambda data, _: stream.push(data), within=self.cancel)
 
     def cancel(self) -> bool:
-        """The host no longer wants the answer, and gets none; False if it is on its way.
+        """Cancel the request: the host no longer wants the answer, and gets none. Return False if it is on its way.
 
         A request that is being ended for another reason keeps that reason.
         """
@@ -80,40 +144,8 @@ class Exchange:
             self._running.cancel()
         return self._running is not None
 
-    async def run(self, answer: Awaitable[Any], headers: Mapping[bytes, bytes] | None = None) -> bool:
-        """Carry out the request and send what comes of it; returns whether it was a result."""
-        self._running = running = asyncio.current_task()
-        timer = asyncio.get_running_loop().call_later(SLOW, self._watch)
-        succeeded = False
-        status = 200
-        body = b""
-        try:
-            body = encode({"jsonrpc": "2.0", "id": self.request_id, "result": await answer})
-            succeeded = True
-        except asyncio.CancelledError:
-            if not self._cancelled or running is None:
-                await self._break_off()
-                raise
-            running.uncancel()
-        except Exception as error:
-            body = encode_error(self.request_id, error)
-            if isinstance(error, ShuttingDown):
-                status, headers = error.status, {b"retry-after": b"%d" % error.retry_after, b"connection": b"close"}
-            elif self._modern:
-                status = _STATUS.get(to_wire(error)["code"], 200)
-        finally:
-            self._running = None
-            timer.cancel()
-            if self._watching is not None:
-                self._watching.cancel()
-        if self._stream is None and body:
-            await respond_bytes(self._send, status, body, headers)
-        else:
-            await self._finish(body)
-        return succeeded
-
     async def _break_off(self) -> None:
-        """Our own task is cancelled: what is written in another one must not go on."""
+        """End the stream, which is written in another task, since this task is cancelled."""
         if self._stream is not None and self._writing is not None:
             self._stream.drop()
             await asyncio.wait({self._writing})
@@ -133,9 +165,9 @@ class Exchange:
         return self._stream
 
     def _watch(self) -> None:
-        self._watching = self._tasks.start(self._attend())
+        self._watching = self._tasks.start(self._watch_connection())
 
-    async def _attend(self) -> None:
+    async def _watch_connection(self) -> None:
         try:
             async with asyncio.timeout(KEEP_ALIVE_INTERVAL):
                 await self._gone()

@@ -22,8 +22,12 @@ _LISTS: Final = frozenset({"tracestate", "baggage"})
 
 def headers_of(scope: Scope) -> dict[str, list[str]]:
     """Return every value of every header, by its name in lower case."""
-    headers: dict[str, list[str]] = {}
-    for name, value in scope["headers"]:
+    pairs = scope["headers"]
+    headers = {name.decode("latin-1"): [value.decode("latin-1").strip(" \t")] for name, value in pairs}
+    if len(headers) == len(pairs):
+        return headers
+    headers = {}
+    for name, value in pairs:
         headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1").strip(" \t"))
     return headers
 

@@ -24,6 +24,8 @@ _PREFLIGHT: Final = {
     b"access-control-max-age": b"600",
 }
 SOURCE: Final = "aggregator.source"
+# The header fields by name, in a scope in which no field is repeated.
+FIELDS: Final = "aggregator.fields"
 _HOW_TO_ALLOW: Final = "add it to http.allowed_hosts, or set http.public_url, in the configuration"
 
 
@@ -51,17 +53,15 @@ class HostGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        hosts, origins = [], []
-        for name, value in scope["headers"]:
-            if name == b"host":
-                hosts.append(value.decode("latin-1"))
-            elif name == b"origin":
-                origins.append(value.decode("latin-1"))
-        if len(hosts) > 1 or len(origins) > 1:
-            twice = "Host" if len(hosts) > 1 else "Origin"
-            await respond(send, 400, {"error": f"`{twice}` is there more than once."}, {b"connection": b"close"})
-            return
-        host = hosts[0] if hosts else ""
+        fields = dict(scope["headers"])
+        if len(fields) == len(scope["headers"]):
+            scope[FIELDS] = fields
+        for name in (b"host", b"origin"):
+            if FIELDS not in scope and len(values(scope, name)) > 1:
+                twice = name.decode().capitalize()
+                await respond(send, 400, {"error": f"`{twice}` is there more than once."}, {b"connection": b"close"})
+                return
+        host, origin = fields.get(b"host", b"").decode("latin-1"), fields.get(b"origin")
         server, client = scope.get("server"), scope.get("client")
         if scope["path"] not in self._open_paths and not self._own.accepts_host(host, server[0] if server else None):
             await respond(send, 421, {"error": f"Host {host!r:.100} is not served here; {_HOW_TO_ALLOW}."})
@@ -69,12 +69,13 @@ class HostGuard:
         scope[SOURCE] = source_of(
             client[0] if client else None, host, scope.get("http_version", ""), scope["headers"], self._own.trusted
         )
-        if origins:
-            if not self._own.accepts_origin(origins[0], host):
-                refusal = f"Origin {origins[0]!r:.100} is not allowed here; see http.allowed_origins."
+        if origin is not None:
+            page = origin.decode("latin-1")
+            if not self._own.accepts_origin(page, host):
+                refusal = f"Origin {page!r:.100} is not allowed here; see http.allowed_origins."
                 await respond(send, 403, {"error": refusal})
                 return
-            send = _sharing(send, origins[0])
+            send = _sharing(send, page)
             if scope["method"] == "OPTIONS":
                 await respond(send, 204, headers=_PREFLIGHT)
                 return
@@ -118,6 +119,9 @@ def refuse_public(host: str) -> None:
 
 def header(scope: Scope, name: bytes) -> str | None:
     """Return the first value of a header, or None."""
+    if FIELDS in scope:
+        value = scope[FIELDS].get(name)
+        return str(value.decode("latin-1")) if value is not None else None
     for key, value in scope["headers"]:
         if key == name:
             return str(value.decode("latin-1"))
@@ -126,6 +130,9 @@ def header(scope: Scope, name: bytes) -> str | None:
 
 def values(scope: Scope, name: bytes) -> list[str]:
     """Return every value of a header, in order."""
+    if FIELDS in scope:
+        value = scope[FIELDS].get(name)
+        return [value.decode("latin-1")] if value is not None else []
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 

@@ -1,11 +1,12 @@
-"""The Streamable HTTP door: 2026-07-28 without sessions and the handshake eras with them, on one endpoint."""
+"""The Streamable HTTP frontend: 2026-07-28 without sessions and the handshake eras with them, on one endpoint."""
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.call_record import ON_RECORD, TOOL_CALL
+from aggregator.domain.call_record import ON_RECORD
 from aggregator.domain.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -40,7 +41,7 @@ Headers = dict[str, list[str]]
 
 
 class StreamableHttpFrontend:
-    """ASGI for one endpoint. What outlives a request lives in `tasks`."""
+    """ASGI for one endpoint. Tasks that outlive a request run in `tasks`."""
 
     def __init__(
         self, gateway: Dispatcher, names: Style | None, bounds: BodyLimits, sessions: Sessions, tasks: Tasks
@@ -52,77 +53,86 @@ class StreamableHttpFrontend:
         self._tasks = tasks
 
     async def serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI, for a request whose sender is known."""
-        try:
-            await self._serve(principal, scope, receive, send)
-        except TooMany as full:
-            await _no_room(send, full)
-
-    async def _serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request of a known principal: ASGI."""
         headers = headers_of(scope)
-        if scope["method"] == "POST":
-            try:
-                seat = self._bounds.admission.acquire("pending", principal)
-            except TooMany as full:
-                if not is_small(scope):
-                    raise
-                await self._post(principal, scope, headers, receive, send, full)
+        try:
+            if scope["method"] != "POST":
+                await self._serve_session(principal, scope, headers, receive, send)
                 return
-            with seat:
-                await self._post(principal, scope, headers, receive, send, seat)
-        elif scope["method"] not in ("GET", "DELETE") or _first(headers, wire_headers.VERSION) in MODERN_VERSIONS:
+            slot, full = self._slot(principal, scope)
+            with slot:
+                message = await self._message(scope, headers, receive)
+                if full is not None:
+                    # Only a message that waits for no answer is taken without a slot: it may free one.
+                    if not isinstance(message, dict) or ("method" in message and "id" in message):
+                        raise full
+                elif method_of(message) == _LISTEN and isinstance(slot, Slot):
+                    slot.change("streams")
+                if isinstance(message, dict) and _is_modern(message, headers):
+                    await self._post_modern(principal, message, headers, receive, send)
+                else:
+                    await self._post_legacy(principal, message, headers, receive, send)
+        except TooMany as refused:
+            wait = {b"retry-after": b"%d" % refused.retry_after}
+            await respond(send, refused.code, error_message(None, refused), wait)
+        except _Unreadable as unreadable:
+            await respond(send, unreadable.status, unreadable.body)
+
+    def _slot(self, principal: Principal, scope: Scope) -> tuple[AbstractContextManager[object], TooMany | None]:
+        """Return a slot for a request, or none and why there is none.
+
+        Raises:
+            TooMany: there is none, and the request is too large to be read without one.
+        """
+        try:
+            return self._bounds.admission.acquire("pending", principal), None
+        except TooMany as full:
+            if not is_small(scope):
+                raise
+            return nullcontext(), full
+
+    async def _message(self, scope: Scope, headers: Headers, receive: Receive) -> Any:
+        """Return the decoded body of a post.
+
+        Raises:
+            _Unreadable: the body is no JSON, too large, or not announced as JSON.
+        """
+        if not (_first(headers, "content-type") or "").lower().startswith("application/json"):
+            raise _Unreadable(415, HostError(INVALID_REQUEST, "Content-Type must be application/json."))
+        accept = _first(headers, "accept") or "*/*"
+        if "application/json" not in accept and "*/*" not in accept and "application/*" not in accept:
+            wrong = HostError(INVALID_PARAMS, "Accept must allow application/json (and text/event-stream).")
+            raise _Unreadable(406, wrong)
+        try:
+            return decode(await self._bounds.read(scope, receive))
+        except BodyRefused as refused:
+            raise _Unreadable(refused.status, {"error": str(refused)}) from refused
+        except ValueError as problem:
+            raise _Unreadable(400, HostError(PARSE_ERROR, f"Parse error: {problem}")) from problem
+
+    async def _serve_session(
+        self, principal: Principal, scope: Scope, headers: Headers, receive: Receive, send: Send
+    ) -> None:
+        """Serve what is no post: `GET` opens the standing stream of a session, `DELETE` ends the session."""
+        if scope["method"] not in ("GET", "DELETE") or _first(headers, wire_headers.VERSION) in MODERN_VERSIONS:
             await respond(send, 405, {"error": "Messages are posted here."}, {b"allow": b"POST"})
-        else:
-            session = await self._session(principal, headers, send)
-            if session is not None and scope["method"] == "DELETE":
-                self._sessions.end(session)
-                await respond(send, 204)
-            elif session is not None:
-                with self._bounds.admission.acquire("streams", principal):
-                    await self._stand(session, headers, receive, send)
+            return
+        session = await self._session(principal, headers, send)
+        if session is not None and scope["method"] == "DELETE":
+            self._sessions.end(session)
+            await respond(send, 204)
+        elif session is not None:
+            with self._bounds.admission.acquire("streams", principal):
+                await self._stand(session, headers, receive, send)
 
     # -- posts
 
-    async def _post(
-        self, principal: Principal, scope: Scope, headers: Headers, receive: Receive, send: Send, seat: Slot | TooMany
-    ) -> None:
-        """`seat` is the room there is: without any, only what asks for none is taken, which may make some."""
-        try:
-            message = decode(await self._body(scope, headers, receive))
-        except BodyRefused as refused:
-            await respond(send, refused.status, {"error": str(refused)})
-            return
-        except HostError as error:
-            await respond(send, 415 if error.code == INVALID_REQUEST else 406, error_message(None, error))
-            return
-        except ValueError as problem:
-            await respond(send, 400, error_message(None, HostError(PARSE_ERROR, f"Parse error: {problem}")))
-            return
-        if isinstance(seat, TooMany):
-            if not isinstance(message, dict) or ("method" in message and "id" in message):
-                raise seat
-        elif method_of(message) == _LISTEN:
-            seat.change("streams")
-        if isinstance(message, dict) and _is_modern(message, headers):
-            await self._post_modern(self._host(principal), message, headers, receive, send)
-        else:
-            await self._post_legacy(principal, message, headers, receive, send)
-
-    def _host(self, principal: Principal) -> Host:
-        return Host("http", self._names, principal)
-
-    async def _body(self, scope: Scope, headers: Headers, receive: Receive) -> bytes:
-        if not (_first(headers, "content-type") or "").lower().startswith("application/json"):
-            raise HostError(INVALID_REQUEST, "Content-Type must be application/json.")
-        accept = _first(headers, "accept") or "*/*"
-        if "application/json" not in accept and "*/*" not in accept and "application/*" not in accept:
-            raise HostError(INVALID_PARAMS, "Accept must allow application/json (and text/event-stream).")
-        return await self._bounds.read(scope, receive)
-
     async def _post_modern(
-        self, host: Host, message: dict[str, Any], headers: Headers, receive: Receive, send: Send
+        self, principal: Principal, message: dict[str, Any], headers: Headers, receive: Receive, send: Send
     ) -> None:
-        method, params, request_id = method_of(message), message.get("params"), sane_id(message.get("id"))
+        """Answer a message of 2026-07-28. Every request is a host of its own."""
+        method, request_id = method_of(message), sane_id(message.get("id"))
+        params: Any = message.get("params")
         if "id" not in message and method is not None:
             # No notification of a client means anything here: closing the stream is what cancels.
             version = _first(headers, wire_headers.VERSION)
@@ -134,36 +144,20 @@ class StreamableHttpFrontend:
         if method is None or request_id is None:
             await respond(send, 400, error_message(None, _not_a_message()))
             return
-        exchange = Exchange(request_id, receive, send, self._tasks, modern=True, unread=self._bounds.unread)
-        await exchange.run(self._answer_modern(host, method, params, headers, exchange))
-
-    async def _answer_modern(
-        self, host: Host, method: str, params: Any, headers: Headers, exchange: Exchange
-    ) -> Mapping[str, Any]:
-        if method == "initialize":
-            # There is no handshake in this era, whatever comes with it.
-            raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
-        _check_envelope(method, params, headers)
-        if method == TOOL_CALL:
-            self._check_params(host.principal, params, headers)
-        if method in ON_RECORD:
-            params = with_context(params, headers)
-        return await self._gateway.answer(host, method, params, exchange)
-
-    def _check_params(self, principal: Principal, params: Mapping[str, Any], headers: Headers) -> None:
-        tool = self._gateway.called(principal, str(params.get("name")))
-        arguments = params.get("arguments") or {}
-        if tool is None or not tool.param_headers or not isinstance(arguments, dict):
-            return
-        problem = wire_headers.mismatch(tool.param_headers, arguments, headers)
-        if problem is not None:
-            raise HostError(HEADER_MISMATCH, problem)
+        host = Host("http", self._names, principal, headers=headers)
+        async with Exchange(
+            request_id, receive, send, self._tasks, modern=True, unread=self._bounds.unread
+        ) as exchange:
+            _check_envelope(method, params, headers)
+            if method in ON_RECORD:
+                params = with_context(params, headers)
+            exchange.result = await self._gateway.answer(host, method, params, exchange)
 
     async def _post_legacy(
         self, principal: Principal, message: Any, headers: Headers, receive: Receive, send: Send
     ) -> None:
         if isinstance(message, dict) and method_of(message) == "initialize":
-            await self._initialize(self._host(principal), message, receive, send)
+            await self._initialize(Host("http", self._names, principal), message, receive, send)
             return
         session = await self._session(principal, headers, send)
         if session is None:
@@ -176,7 +170,7 @@ class StreamableHttpFrontend:
             elif "method" in message and "id" in message:
                 await self._ask(session, message, headers, receive, send)
             else:
-                self._hear(session, message)
+                self._on_notification(session, message)
                 await respond(send, 202)
 
     async def _initialize(self, host: Host, message: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -189,9 +183,17 @@ class StreamableHttpFrontend:
             await respond(send, 400, error_message(request_id, wrong))
             return
         session = self._sessions.open(host)
-        exchange = Exchange(request_id, receive, send, self._tasks, modern=False, unread=self._bounds.unread)
-        answer = self._gateway.answer(session.host, "initialize", params, exchange)
-        if not await exchange.run(answer, {b"mcp-session-id": session.id.encode()}):
+        async with Exchange(
+            request_id,
+            receive,
+            send,
+            self._tasks,
+            modern=False,
+            unread=self._bounds.unread,
+            headers={b"mcp-session-id": session.id.encode()},
+        ) as exchange:
+            exchange.result = await self._gateway.answer(session.host, "initialize", params, exchange)
+        if not exchange.succeeded:
             self._sessions.end(session)
 
     async def _ask(
@@ -217,7 +219,8 @@ class StreamableHttpFrontend:
             if method in ON_RECORD:
                 params = with_context(params, headers)
             try:
-                await exchange.run(self._gateway.answer(session.host, method, params, exchange))
+                async with exchange:
+                    exchange.result = await self._gateway.answer(session.host, method, params, exchange)
             finally:
                 session.running.pop(request_id, None)
 
@@ -228,7 +231,7 @@ class StreamableHttpFrontend:
             if isinstance(part, dict) and "method" in part and "id" in part:
                 asked.append(part)
             elif isinstance(part, dict):
-                self._hear(session, part)
+                self._on_notification(session, part)
         answers = await asyncio.gather(*(self._answer_part(session, part, headers) for part in asked))
         if answers:
             await respond(send, 200, answers)
@@ -249,7 +252,7 @@ class StreamableHttpFrontend:
         except Exception as error:
             return error_message(request_id, error)
 
-    def _hear(self, session: HttpSession, message: dict[str, Any]) -> None:
+    def _on_notification(self, session: HttpSession, message: dict[str, Any]) -> None:
         if "method" not in message:
             session.peer.feed(message)
         heard = incoming(message)
@@ -269,7 +272,7 @@ class StreamableHttpFrontend:
     async def _session(self, principal: Principal, headers: Headers, send: Send) -> HttpSession | None:
         """The session a legacy request names; answers the request itself when there is none.
 
-        Whoever did not open it is told that there is none: an id is no proof of who one is.
+        A host that did not open it is told that there is none: an id proves nothing about its sender.
         """
         session_id = _first(headers, wire_headers.SESSION)
         if session_id is None:
@@ -305,43 +308,55 @@ class StreamableHttpFrontend:
             session.standing_closed(stream)
 
 
-async def _no_room(send: Send, full: TooMany) -> None:
-    await respond(send, full.code, error_message(None, full), {b"retry-after": b"%d" % full.retry_after})
+class _Unreadable(Exception):
+    """A post whose message cannot be read: the HTTP status and the JSON body to answer with."""
+
+    def __init__(self, status: int, why: HostError | dict[str, str]) -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = error_message(None, why) if isinstance(why, HostError) else why
 
 
 def _check_envelope(method: str, params: Any, headers: Headers) -> None:
-    """The modern ladder, first failure wins (SH, Server Validation).
+    """Check the headers of a request of 2026-07-28 against its body; the first failure counts (SH, Server Validation).
 
     Raises:
         HostError: with the code the spec gives that failure.
     """
+    if method == "initialize":
+        # There is no handshake in this era, with or without an envelope.
+        raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
     for name in _ROUTING:
         if len(headers.get(name, ())) > 1:
             raise HostError(HEADER_MISMATCH, f"header {name} stands more than once")
     meta = params.get("_meta") if isinstance(params, dict) else None
     if not isinstance(meta, dict):
         raise HostError(INVALID_PARAMS, f"`params._meta` must carry {META_VERSION!r} and {META_CLIENT_CAPABILITIES!r}.")
-    missing = [key for key in (META_VERSION, META_CLIENT_CAPABILITIES) if key not in meta]
-    if missing:
+    if META_VERSION not in meta or META_CLIENT_CAPABILITIES not in meta:
+        missing = [key for key in (META_VERSION, META_CLIENT_CAPABILITIES) if key not in meta]
         raise HostError(INVALID_PARAMS, f"`params._meta` lacks {' and '.join(missing)}.")
     version = meta[META_VERSION]
-    expected = {wire_headers.VERSION: version, wire_headers.METHOD: method}
+    _refuse_mismatch(headers, wire_headers.VERSION, version)
+    _refuse_mismatch(headers, wire_headers.METHOD, method)
     named_by = wire_headers.NAMED_BY.get(method)
     if named_by is not None and params.get(named_by) is not None:
-        expected[wire_headers.NAME] = params[named_by]
-    for name, value in expected.items():
-        sent = _first(headers, name)
-        decoded = wire_headers.decode_value(sent) if sent is not None and name == wire_headers.NAME else sent
-        if decoded != value:
-            raise HostError(HEADER_MISMATCH, f"header {name} does not match the request body")
+        sent = _first(headers, wire_headers.NAME)
+        if sent is None or wire_headers.decode_value(sent) != params[named_by]:
+            raise HostError(HEADER_MISMATCH, f"header {wire_headers.NAME} does not match the request body")
     if not isinstance(version, str):
         raise HostError(INVALID_PARAMS, f"{META_VERSION!r} must be a string.")
     if version not in MODERN_VERSIONS:
         raise unsupported(version)
 
 
+def _refuse_mismatch(headers: Headers, name: str, value: Any) -> None:
+    """Raise `HostError` if a header does not repeat a value of the body."""
+    if _first(headers, name) != value:
+        raise HostError(HEADER_MISMATCH, f"header {name} does not match the request body")
+
+
 def _is_modern(message: Mapping[str, Any], headers: Headers) -> bool:
-    """Whether the message opens the modern way: by its header, or by the envelope in it."""
+    """Return whether a message speaks 2026-07-28: by its header, or by the envelope in it."""
     version = _first(headers, wire_headers.VERSION)
     if version is not None and version not in LEGACY_VERSIONS:
         return True

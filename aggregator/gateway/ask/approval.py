@@ -1,4 +1,4 @@
-"""A person's agreement to one call: asked for at the host, or queued until somebody answers elsewhere."""
+"""A person's agreement to one call: asked for at the host, or queued until an approver answers."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 # How long a queued question waits for its answer, and the answer for the call.
 QUEUED_FOR: Final = 24 * 3600.0
-# More arguments than this nobody reads: such a call is not queued, so that nobody agrees to what is not shown.
+# An approver does not read more than this: such a call is not queued, so that none agrees to what is not shown.
 QUEUED_BYTES: Final = 256 * 1024
 _SHOWN: Final = 160
 _NOTE_TOLD: Final = 500
@@ -65,7 +65,7 @@ class ApprovalStep:
         question to the host.
 
         Raises:
-            NotConfirmed: the person said no, or nobody can be asked.
+            NotConfirmed: the person said no, or no person can be asked.
             WaitsForApproval: the question is queued.
         """
         asked, tool = resolved.asked, resolved.tool
@@ -145,7 +145,7 @@ def _denied(answer: Approval, now: float) -> NotConfirmed:
 
 
 def _message(resolved: ResolvedCall, arguments: Mapping[str, Any]) -> str:
-    """What the person is asked. The host shows one server, so the upstream is named (S/client/elicitation)."""
+    """Return the question for the person: a host shows one server, so the upstream is named (S/client/elicitation)."""
     tool = resolved.tool
     agent, name = _plain(resolved.asked.principal.agent_id), _plain(tool.own_name)
     asked = f"The agent {agent!r} wants to call {name!r} of the server {tool.server!r} with"

@@ -32,7 +32,7 @@ STATE_KIND: Final = "consent"
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What a person is to agree to. `digest` is that of the arguments, which the answer is bound to."""
+    """A call that a person is to agree to. `digest` is that of the arguments, which the answer is bound to."""
 
     agent_id: str
     tool: str
@@ -42,9 +42,10 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationReply:
-    """`agreed` decides; `interim` is the result to give the host instead, when it has to come back with the answer.
+    """A person's reply: `agreed`, and the `reason` where it is no.
 
-    `unable`: the question reached nobody, whatever the host had declared.
+    `interim` is the result to give the host instead, where it has to come back with the answer. `unable`: the question
+    reached no person, although the host had declared that it would.
     """
 
     agreed: bool
@@ -54,13 +55,13 @@ class ConfirmationReply:
 
 
 class HostPrompt:
-    """Puts yes-or-no questions to people."""
+    """The way of yes-or-no questions to the person at a host."""
 
     def __init__(self) -> None:
         self._sealer = StateSealer(STATE_KIND)
 
     def can_ask(self, host: Host, version: str, params: Mapping[str, Any]) -> bool:
-        """Whether this host can put a form to a person."""
+        """Return whether this host can put a form to a person."""
         meta = params.get("_meta")
         modern = era_of(version) == "modern"
         capabilities = meta.get(META_CLIENT_CAPABILITIES) if modern and isinstance(meta, dict) else host.capabilities
@@ -69,7 +70,7 @@ class HostPrompt:
     async def ask(
         self, question: Confirmation, version: str, params: Mapping[str, Any], channel: Channel
     ) -> ConfirmationReply:
-        """The person's reply, or the interim result that carries the question to them."""
+        """Return the person's reply, or the interim result that carries the question to them."""
         if era_of(version) == "modern":
             return self._ask_modern(question, params)
         try:

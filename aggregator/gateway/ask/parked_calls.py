@@ -1,6 +1,6 @@
 """Calls that go on while their host of 2026-07-28 is asked something by a server of the handshake eras.
 
-Law: a call is run once. Whoever comes back finds it where it is, or is told that it is gone; it is never begun again.
+Law: a call is run once. A host that comes back finds it where it is, or is told that it is gone.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ log = logging.getLogger(__name__)
 # Calls that wait for their host to come back, all together and of one agent.
 AT_MOST: Final = 512
 OF_ONE_AGENT: Final = 32
-# Questions that a server asks at once reach the host at once: so long the others are waited for.
+# Seconds to wait for more questions after the first: those that a server asks at once reach the host at once.
 TOGETHER: Final = 0.02
 
 Work = Callable[[], Awaitable[dict[str, Any]]]
 Unclaimed = Callable[[dict[str, Any] | Exception | None], None]
-"""Told when nobody came back for a call: its outcome, None if it was still running."""
+"""Called when no host came back for a call, with its outcome, None if it was still running."""
 
 
 class ParkedCall:
@@ -51,7 +51,7 @@ class ParkedCall:
         return f"<Parked {self.behind.host.principal.agent_id} {state}, {len(self._open)} questions>"
 
     async def ask(self, method: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """The host's answer, once it comes back with it.
+        """Return the host's answer, once it comes back with it.
 
         Raises:
             RpcError: too many calls wait already.
@@ -68,8 +68,8 @@ class ParkedCall:
         finally:
             self._open.pop(key, None)
 
-    async def attend(self) -> dict[str, Any] | None:
-        """The result; None once there is something to ask the host. To give up waiting ends the call.
+    async def wait(self) -> dict[str, Any] | None:
+        """Return the result; None once there is something to ask the host. To give up waiting ends the call.
 
         Raises:
             Exception: what the call ended with.
@@ -91,7 +91,7 @@ class ParkedCall:
         return self._outcome
 
     def leave(self, patience: float) -> dict[str, Any]:
-        """What the host is asked; it is expected back within `patience` seconds."""
+        """Return what the host is asked; it is expected back within `patience` seconds."""
         self.id = self.id or secrets.token_urlsafe(16)
         self.behind.channel = self.behind.token = None
         self._home.keep(self)
@@ -99,8 +99,8 @@ class ParkedCall:
         return {key: request for key, (request, _) in self._open.items()}
 
     def come_back(self, behind: RequestCaller, answers: Mapping[str, Any]) -> None:
-        """The host is here again, with another request; what it did not answer stays asked."""
-        self._stay()
+        """Take the answers of a host that is here again, with another request; what it did not answer stays asked."""
+        self._stop_expiry()
         self.behind.channel, self.behind.token = behind.channel, behind.token
         for key, answer in answers.items():
             if isinstance(answer, Mapping) and key in self._open:
@@ -109,19 +109,19 @@ class ParkedCall:
                     waiting.set_result(answered(answer))
 
     def end(self) -> None:
-        """Nobody wants it any more."""
-        self._stay()
+        """End the call: its result is not wanted any more."""
+        self._stop_expiry()
         self._home.forget(self)
         self._task.cancel()
 
     def shut_out(self) -> None:
-        """End it: its host would not be let in any more."""
+        """End the call of a host that would not be let in any more."""
         away = self._expiry is not None
         self.end()
         if away:
             self._unclaimed(self._outcome)
 
-    def _stay(self) -> None:
+    def _stop_expiry(self) -> None:
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
@@ -141,7 +141,7 @@ class ParkedCall:
 
 
 class ParkedCalls:
-    """All of them. `tasks` is where they run; leaving `running` ends them."""
+    """All parked calls. They run in `tasks`."""
 
     def __init__(self, admitted: RevocableTasks) -> None:
         self.tasks = Tasks("calls that ask their host")
@@ -152,12 +152,12 @@ class ParkedCalls:
         return len(self._kept)
 
     def get(self, parked: str) -> ParkedCall | None:
-        """A call that waits for its host; None if it is gone."""
+        """Return a call that waits for its host; None if it is gone."""
         kept = self._kept.get(parked)
         return kept[0] if kept is not None else None
 
     def has_room(self, parked: ParkedCall) -> bool:
-        """Whether one more may wait; one that has waited already may go on."""
+        """Return whether one more call may wait; one that has waited already may go on."""
         if parked.id:
             return True
         agent = parked.behind.agent
@@ -177,10 +177,10 @@ class ParkedCalls:
             self._admitted.remove(kept[1])
 
     def left(self, host: Host) -> None:
-        """A host's session is over, and with it what waits for that host."""
+        """End the calls that wait for a host whose session is over."""
         for parked in [kept for kept, _ in self._kept.values() if kept.behind.host is host]:
             parked.end()
 
     async def close(self) -> None:
-        """End them all."""
+        """End all parked calls."""
         await self.tasks.cancel()

@@ -72,7 +72,7 @@ def _mark(server: str, asked: Mapping[str, Any]) -> str:
 
 
 def page_id(server: str, own: str) -> str:
-    """How a page is called towards hosts: two servers may have given the same name to theirs."""
+    """Return the id of a page towards hosts: two servers may have given the same id to theirs."""
     return f"{server}:{own}"
 
 

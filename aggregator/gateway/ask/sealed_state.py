@@ -18,7 +18,7 @@ _SIGNATURE_BYTES: Final = 32
 
 
 class StateSealer:
-    """Seals and opens with a key of this process; `now` is seconds on the caller's monotonic clock.
+    """The sealing of states with a key of this process; `now` is seconds on the caller's monotonic clock.
 
     `kind` stands before what it seals: by that states of other kinds are told apart, not trusted.
     """
@@ -29,18 +29,18 @@ class StateSealer:
         self._used: dict[str, float] = {}
 
     def claims(self, sealed: Any) -> bool:
-        """Whether this says of itself that it was sealed here, true or not."""
+        """Return whether a text claims to be sealed here, true or not."""
         return isinstance(sealed, str) and sealed.startswith(self._prefix)
 
     def seal(self, state: Mapping[str, Any], expires: float) -> str:
-        """An opaque text that `open` takes once, until `expires`."""
+        """Return an opaque text that `open` takes once, until `expires`."""
         body = encode({**state, "nonce": secrets.token_urlsafe(12), "expires": expires})
         return self._prefix + base64.urlsafe_b64encode(self._sign(body) + body).decode()
 
     def open(self, sealed: Any, now: float, bound: Mapping[str, Any] | None = None) -> Mapping[str, Any] | None:
-        """What was sealed, or None: not ours, changed, expired, opened before, or not `bound` to all of this.
+        """Return the sealed state, or None: not ours, changed, expired, opened before, or not `bound` to all of this.
 
-        Whoever brings what is not theirs does not use it up.
+        A host that brings the state of another does not use it up.
         """
         if not isinstance(sealed, str) or not sealed.startswith(self._prefix):
             return None

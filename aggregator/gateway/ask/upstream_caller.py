@@ -1,4 +1,4 @@
-"""The host behind a call, as upstreams have to do with it: what it can be asked, and the way back to it."""
+"""The host behind a call, as upstreams have to do with it: what it can be asked, and the channel to it."""
 
 import asyncio
 import logging
@@ -60,7 +60,7 @@ class RequestCaller:
         self.level: str | None = level if level is not None and rank(level) is not None else None
 
     def __repr__(self) -> str:
-        return f"<Behind {self.host.frontend} {self.host.principal.agent_id}{', parked' if self.parked else ''}>"
+        return f"<RequestCaller {self.host.frontend} {self.host.principal.agent_id}{', parked' if self.parked else ''}>"
 
     @property
     def era(self) -> Era:

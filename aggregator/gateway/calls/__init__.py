@@ -1,1 +1,14 @@
-"""calls."""
+"""A call of a tool, from its name to its result, and the relay for everything that goes to an upstream.
+
+Terms:
+  pipeline: the steps of a call, in order; `Pipeline.call_tool` reads top to bottom.
+  stage: what a step makes and the next one takes (`Permitted`, `Checked`); only the pipeline makes them.
+  relay: the one place that sends a host's request to an upstream, calls and reads alike.
+  round: one request of a call and its answer; there are more where the upstream asks the host something.
+  attempt: one try to have a call answered by one upstream; failover makes more of them.
+  provenance: what a result says of the server it came from.
+
+Entry point: `Pipeline.call_tool` in `pipeline.py`; for resources, prompts and completions `Relay.read_item`.
+
+Must not import: `meta`, `reads`, `dispatcher.py`, nor anything above the gateway; tests/test_layers.py holds that.
+"""

@@ -1,7 +1,7 @@
-"""Which tools of other servers stand in for a tool while its own server is away, and who is asked by a call.
+"""Failover: the tools of other servers that stand in for a tool, and the attempts to have one call answered.
 
 Law: the rulings on the tool that the agent named stay in force, and those on the one that stands in come beside them:
-no way leads around a policy. And no call goes on to another server that may already have been run.
+failover leads around no policy. And no call goes on to another server that may already have been run.
 """
 
 import logging
@@ -9,11 +9,21 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import inf
 from time import monotonic
-from typing import Final
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 from aggregator.config.model import ServerConfig
 from aggregator.config.servers.fallbacks import split
-from aggregator.domain.errors import OverLimit, UpstreamHttpStatus, UpstreamLost, UpstreamRefused, UpstreamUnavailable
+from aggregator.domain.call_record import CallRecord
+from aggregator.domain.errors import (
+    OverLimit,
+    StaleState,
+    UpstreamError,
+    UpstreamHttpStatus,
+    UpstreamLost,
+    UpstreamRefused,
+    UpstreamUnavailable,
+)
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.limits import Limits, ResultLimit
 from aggregator.schemas.compatible import misfit
@@ -21,11 +31,11 @@ from aggregator.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
 
-# So long one that is preferred has to be well before calls go back to it.
+# Seconds that a preferred server has to be well before calls go back to it.
 STABLE: Final = 30.0
-# By these somebody before a server says that it is not there; the call may have come through all the same.
+# Statuses by which a proxy says that a server is not there; the call may have come through all the same.
 _PASSING: Final = frozenset({502, 503, 504})
-# By these a server says that it does not even look at the call: it is not there, or wants to be left alone.
+# Statuses by which a server says that it did not look at the call: it is not there, or wants fewer requests.
 _NOT_RUN: Final = frozenset({404, 410, 429})
 _VERDICTS: Final = 10_000
 _NAMED: Final = 5
@@ -36,9 +46,10 @@ Line = tuple[str, ...]
 
 
 def choose(since: Sequence[float | None], current: int, now: float) -> int | None:
-    """Who is to answer, of several in the order of preference: `since` when each has been well, None for who is not.
+    """Return which of several servers is to answer, by its place in the order of preference; None if none is well.
 
-    `current` answered last. It stays, while it is well, until one before it has been well for `STABLE` seconds.
+    `since` says since when each has been well, None for one that is not. `current` answered last: it stays, while it is
+    well, until one before it has been well for `STABLE` seconds.
     """
     for number, well in enumerate(since[:current]):
         if well is not None and now - well >= STABLE:
@@ -49,8 +60,10 @@ def choose(since: Sequence[float | None], current: int, now: float) -> int | Non
 
 
 def goes_on(error: Exception, *, repeatable: bool, first: bool) -> bool:
-    """Whether another server may be asked after this: the call was surely not run, or may be run again. `first`: it was
-    the turn of the one that the agent named, whose limits hold for all."""
+    """Return whether another server may be tried after this error: the call was surely not run, or may be run again.
+
+    `first`: the attempt was that of the called tool, whose limits hold for all.
+    """
     if isinstance(error, OverLimit):
         return not first
     if isinstance(error, UpstreamUnavailable | UpstreamRefused):
@@ -62,8 +75,10 @@ def goes_on(error: Exception, *, repeatable: bool, first: bool) -> bool:
 
 
 def together(first: Limits, other: Limits, *, charged: bool) -> Limits:
-    """The limits on a call of one tool that another stands in for; none counts it twice. `charged`: it was counted
-    against the first's before."""
+    """Return the limits on a call of one tool that another stands in for; none counts the call twice.
+
+    `charged`: the call was counted against the first's before.
+    """
     own = [limit for limit in first.counted if not charged or limit.kind == "concurrent"]
     counters = {limit.counter for limit in first.counted}
     results: list[ResultLimit] = [one.result for one in (first, other) if one.result is not None]
@@ -74,8 +89,11 @@ def together(first: Limits, other: Limits, *, charged: bool) -> Limits:
 
 
 class Failover:
-    """`restock` says what there is; `others` are then those that may stand in for a tool, by its name, and `problems`
-    the pairs that were configured and do not go together."""
+    """The tools that may stand in for others, rebuilt whenever servers have other tools.
+
+    `others` are those that may stand in for a tool, by its name, and `problems` the configured pairs that do not go
+    together.
+    """
 
     def __init__(self, links: Mapping[str, Upstream]) -> None:
         self._links = links
@@ -90,24 +108,32 @@ class Failover:
         return f"<Failover for {len(self.others)} tools, {len(self.problems)} problems>"
 
     def of(self, tool: ToolRecord) -> tuple[ToolRecord, ...]:
-        """What may stand in for it, best first."""
+        """Return the tools that may stand in for a tool, best first."""
         return self.others.get(tool.name, ())
 
     def covers(self, tool: ToolRecord) -> bool:
-        """Whether a call of it could be answered although its own server is away."""
+        """Return whether a call of a tool could be answered although its own server is away."""
         others = self.others
         return tool.name in others and any(self._is_ready(other.server) for other in others[tool.name])
 
     def answering(self, server: str) -> list[str]:
-        """The other servers to which calls of this one's tools go now."""
+        """Return the other servers to which calls of this server's tools go now."""
         lines = (line for line in self._current if line[0] == server)
         numbers = ((line, self._choice(line)) for line in lines)
         return sorted({line[number] for line, number in numbers if number})
 
-    def order(self, line: Sequence[ToolRecord]) -> Iterator[tuple[ToolRecord, bool]]:
-        """Whom to ask, one after the other until one has it, and whether somebody is left who is well.
+    def attempts(self, tools: Sequence[ToolRecord], starts: "StartsServers", *, resumed: bool) -> "CallAttempts":
+        """Return the attempts to have a call answered by one of these tools, the called one first.
 
-        The first one has its turn in any case: if nobody else can, its own state is the answer.
+        `resumed`: the call goes on with one that asked its host something, so only one of the servers knows it.
+        """
+        order = ((tool, False) for tool in tools) if resumed else self.order(tools)
+        return CallAttempts(self, tools[0], order, starts, resumed=resumed)
+
+    def order(self, line: Sequence[ToolRecord]) -> Iterator[tuple[ToolRecord, bool]]:
+        """Yield the tools to try, one after the other, and whether a server is left that is well.
+
+        The first tool is tried in any case: if no other can, its own server's state is the answer.
         """
         servers = tuple(tool.server for tool in line)
         tried: set[int] = set()
@@ -125,11 +151,11 @@ class Failover:
         return choose(since, servers.index(before) if before is not None else 0, monotonic())
 
     def gave_way(self, server: str) -> None:
-        """A server that seemed well could not take a call."""
+        """Note that a server that seemed well could not take a call."""
         self._gave_way[server] = monotonic()
 
-    def restock(self, tools_of: ToolsOf) -> None:
-        """The servers have other tools, or others stand in for them."""
+    def rebuild(self, tools_of: ToolsOf) -> None:
+        """Find out anew which tools go together, if servers have other tools or others stand in for them."""
         seen = [(link.config, tools_of(link)) for link in self._links.values()]
         if len(seen) == len(self._seen) and all(
             config is known and tools is had for (config, tools), (known, had) in zip(seen, self._seen, strict=True)
@@ -167,7 +193,7 @@ class Failover:
             for server, own in _named(config, tool.own_name):
                 other = by_server.get(server, {}).get(own)
                 if other is None:
-                    # One that nobody has seen yet may have it.
+                    # A server whose tools are not known yet may have it.
                     if by_server.get(server):
                         missing.setdefault(server, []).append(own)
                 elif (why := self._misfit(tool, other)) is not None:
@@ -189,9 +215,10 @@ class Failover:
         return self._verdicts[key]
 
     def _well(self, server: str) -> float | None:
-        """Since when a server has been well; None if it is not.
+        """Return since when a server has been well; None if it is not.
 
-        One that is asleep is, since a call wakes it, and one that was woken; one that never was there is not.
+        One that is stopped while idle is well, since a call starts it, and so is one that starts again; one that never
+        came up is not.
         """
         link = self._links.get(server)
         if link is None or not link.health.answers:
@@ -216,6 +243,107 @@ class Failover:
             log.warning("calls for server %s go to %s", servers[0], servers[number])
 
 
+class StartsServers(Protocol):
+    """The part that starts servers which were stopped while they were idle."""
+
+    async def awake(self, tool: ToolRecord) -> None:
+        """Return once the tool's server has come up or failed."""
+
+
+class CallAttempts:
+    """The attempts to have one call answered, one after the other: an async iterator of `CallAttempt`.
+
+    At its end the failure is raised that the host is to hear of: that of the called tool's own server, if it was tried.
+    """
+
+    def __init__(
+        self,
+        failover: Failover,
+        called: ToolRecord,
+        order: Iterator[tuple[ToolRecord, bool]],
+        starts: StartsServers,
+        *,
+        resumed: bool,
+    ) -> None:
+        self._failover = failover
+        self.called = called
+        self._order = order
+        self._starts = starts
+        self._resumed = resumed
+        self._failure: StaleState | UpstreamError | OverLimit | None = None
+        self._charged = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> "CallAttempt":
+        found = next(self._order, None)
+        if found is None:
+            assert self._failure is not None, "the called tool is always tried"
+            raise self._failure
+        tool, others_left = found
+        if tool is not self.called:
+            await self._starts.awake(tool)
+        return CallAttempt(self, tool, last=not others_left, charged=self._charged)
+
+    def goes_on_after(self, tool: ToolRecord, error: BaseException | None, *, repeatable: bool) -> bool:
+        """Return whether another tool may be tried after this error, which is kept for the end."""
+        if not isinstance(error, StaleState | UpstreamError | OverLimit):
+            return False
+        first = tool is self.called
+        if isinstance(error, StaleState):
+            # The state of another server's question: one of those that follow knows it.
+            if not self._resumed:
+                return False
+        elif self._resumed or not goes_on(error, repeatable=repeatable, first=first):
+            return False
+        if isinstance(error, UpstreamError):
+            self._charged = True
+            self._failover.gave_way(tool.server)
+        if self._failure is None or first:
+            self._failure = error
+        return True
+
+
+class CallAttempt:
+    """One attempt to have a call answered.
+
+    `tool` is the one that is tried. `last`: no other server is left that seems well. `charged`: an attempt before this
+    one counted the call.
+    """
+
+    __slots__ = ("_attempts", "_record", "_repeatable", "charged", "last", "tool")
+
+    def __init__(self, attempts: CallAttempts, tool: ToolRecord, *, last: bool, charged: bool) -> None:
+        self._attempts = attempts
+        self._record: CallRecord | None = None
+        self._repeatable = False
+        self.tool = tool
+        self.last = last
+        self.charged = charged
+
+    def running(self, record: CallRecord, *, repeatable: bool) -> Self:
+        """Return the attempt as a context manager, which swallows an error after which another tool may be tried.
+
+        `repeatable`: the call may be run twice.
+        """
+        self._record, self._repeatable = record, repeatable
+        return self
+
+    def __enter__(self) -> None:
+        assert self._record is not None
+        self._record.answered_by = self.tool.server if self.tool is not self._attempts.called else None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        assert self._record is not None
+        if not self._attempts.goes_on_after(self.tool, error, repeatable=self._repeatable):
+            return False
+        self._record.answered_by = None
+        return True
+
+
 def unfit(tool: ToolRecord, other: ToolRecord) -> str | None:
     """Return why `other` surely cannot stand in for `tool`, by the top level of their schemas; None where it may.
 
@@ -235,7 +363,7 @@ def unfit(tool: ToolRecord, other: ToolRecord) -> str | None:
 
 
 def _named(config: ServerConfig, own: str) -> list[tuple[str, str]]:
-    """The servers and tools that are to stand in for a tool of this server."""
+    """Return the servers and tools that are configured to stand in for a tool of a server."""
     for pattern, named in config.tools.fallbacks.items():
         if fnmatchcase(own, pattern):
             return [split(one, own) for one in named]

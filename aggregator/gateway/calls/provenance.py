@@ -1,4 +1,4 @@
-"""Where a result is from: the server, when it was fetched, the tool's schema version, and how old its data are."""
+"""The provenance of a result: the server, when it was fetched, the tool's schema version, and how old its data are."""
 
 import time
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _LONGEST: Final = 40
 def attributed(
     server: ServerConfig, tool: ToolRecord, result: Mapping[str, Any], now: float, asked: str | None = None
 ) -> dict[str, Any]:
-    """The result with its provenance in `_meta`, and where the config wants it visible, as a last block of text.
+    """Return the result with its provenance in `_meta`, and where the config wants it visible, as a last block of text.
 
     `asked` is the id of the server that was asked, in case that this one stood in for it. `now` is wall-clock time in
     seconds since 1970; times are written in UTC (RFC 3339).
@@ -42,7 +42,7 @@ def attributed(
 
 
 def updated_at(result: Mapping[str, Any]) -> str | None:
-    """The newest time the upstream itself gives for its data, as it wrote it."""
+    """Return the newest time that the upstream itself gives for its data, as it wrote it."""
     # Every result comes through here: loops, and nothing made for those that say nothing.
     newest: str | None = None
     for part in (result.get("_meta"), result.get("structuredContent")):

@@ -25,7 +25,7 @@ Counter = tuple[str, ...]
 
 
 class RateLimits:
-    """What was charged, by counter. Counters keep their name over a reload of the policies."""
+    """The calls that were charged, by counter. Counters keep their name over a reload of the policies."""
 
     def __init__(self) -> None:
         self._minutes: dict[Counter, deque[float]] = {}
@@ -61,7 +61,7 @@ class RateLimits:
         return _Charge(self._running, running) if running else _FREE
 
     def look(self, tool: str, limits: Limits, conversation: str | None) -> None:
-        """Whether a call could be charged now; nothing is.
+        """Check whether a call could be charged now; nothing is.
 
         Raises:
             OverLimit: one limit is reached.
@@ -126,7 +126,7 @@ class _Charge:
 
 
 def _short(conversation: str | None) -> str | None:
-    """A name that takes little room, however long the host's own is."""
+    """Return a name that takes little room, however long the host's own is."""
     if conversation is None or len(conversation) <= _NAME_LIMIT:
         return conversation
     return blake2b(conversation.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

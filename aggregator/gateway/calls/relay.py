@@ -1,35 +1,74 @@
-"""The last step of every read, get and completion.
+"""The relay: everything that goes to an upstream for a host leaves from here, calls, reads, gets and completions alike.
 
-Law: nothing of these reaches an upstream but through `forward`.
+Law: a call of a tool is sent for a `Checked` only, and is charged to its limits here, once for all its requests. No
+other module of the gateway calls `Upstream.call`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from aggregator.domain.call_record import CallRecord
 from aggregator.domain.decision import ConfirmBy
-from aggregator.domain.errors import UpstreamError
-from aggregator.domain.records import ItemKind
-from aggregator.gateway.ask.input_required import CallTarget, Send
+from aggregator.domain.errors import (
+    HEADER_MISMATCH,
+    UpstreamBadAnswer,
+    UpstreamError,
+    UpstreamHttpStatus,
+    UpstreamLost,
+    UpstreamRpcError,
+    UpstreamUnavailable,
+)
+from aggregator.domain.records import ItemKind, ToolRecord
+from aggregator.gateway.ask.input_required import (
+    STATE_LIFETIME,
+    InputRequests,
+    Resumption,
+    ask_while_waiting,
+    unasked_answers,
+)
+from aggregator.gateway.ask.next_round import CallTarget, is_complete, next_round, round_of_error
 from aggregator.gateway.ask.upstream_caller import RequestCaller
-from aggregator.gateway.call_log import timed
+from aggregator.gateway.call_log import CallLog, timed
 from aggregator.gateway.calls.progress import Progress
+from aggregator.gateway.calls.rate_limits import RateLimits
+from aggregator.gateway.calls.resolve import Resolver
+from aggregator.gateway.calls.stages import Checked
 from aggregator.gateway.eras import onward, received
 from aggregator.gateway.request import Request
+from aggregator.policy.limits import Limits
 from aggregator.upstream.sessions.negotiate import version_of
 from aggregator.upstream.upstream import Upstream
+from aggregator.wire.headers import mirror
 
-# What was asked of our host, and features that are agreed hop by hop.
+log = logging.getLogger(__name__)
+
+# How often one request may ask a host that answers while it waits.
+ROUNDS: Final = 10
+# Seconds before an upstream that only wants to be called again is; the pause doubles, up to the longest.
+_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 5.0
+# Seconds before a call that may be repeated is sent again.
+_RETRY_PAUSES: Final = (0.2, 0.6)
+_WORTH_A_RETRY: Final = frozenset({429, 502, 503, 504})
+
+# Params that stay on the host's hop: its name for the thing, answers to our own questions, and `task`, a feature that
+# is agreed hop by hop.
 _NOT_FORWARDED: Final = frozenset({"task", "inputResponses", "requestState"})
+_NOT_FORWARDED_OF_CALL: Final = _NOT_FORWARDED | {"name", "arguments"}
+_UNLIMITED: Final = Limits()
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedItem:
-    """Something of one upstream that a host named: `own` is what the upstream calls it, `asked` what the host wrote.
+    """A resource, prompt or template of one upstream that a host named.
 
-    `takes` are the names of the arguments that a prompt declares, None where nothing is known of them. `listed` and
-    `also` are what a rulebook has to know of a resource (`AgentRules.decide_resource`).
+    `own` is what the upstream calls it, `asked` what the host wrote. `takes` are the names of the arguments that a
+    prompt declares, None where nothing is known of them. `listed` and `also` are what a rulebook has to know of a
+    resource (`AgentRules.decide_resource`).
     """
 
     kind: ItemKind
@@ -42,77 +81,217 @@ class ResolvedItem:
 
     @property
     def name(self) -> str:
-        """As people read it."""
+        """The item's name for people: its server and its own name."""
         return f"{self.link.config.id} {self.own:.200}"
 
 
-async def forward(
-    found: ResolvedItem, method: str, params: Mapping[str, Any], question: Request, *, confirm: ConfirmBy | None = None
-) -> dict[str, Any]:
-    """The upstream's result, without what was meant for its own hop; `params` name the thing as the upstream does.
+@dataclass(slots=True)
+class _Outgoing:
+    """One request of a host on its way to an upstream, with all that its rounds and repetitions share.
 
-    It may be a question to the host (`asks`). `confirm`: who had to agree before, if anybody had.
-
-    Raises:
-        HostError: the host came back with an answer that is not good for this.
-        UpstreamRpcError: the upstream's own error.
-        UpstreamError: it is away, too slow, gone in the middle, or answered nonsense.
-        NotRecorded: it is not on record that it is sent, and has to be.
+    `params` go to the upstream but for `_meta`, `given` are those of the host. `tool` is the called tool, None for an
+    item. `harmless`: to repeat the request changes nothing. `retry`: why it may be sent again if it gets no answer.
     """
-    assert question.trail is not None, "whatever gets here is on record"
-    link, inquiries, (journal, record) = found.link, question.inquiries, question.trail
-    behind = RequestCaller(question.host, question.version, params, question.channel)
-    sent = {key: value for key, value in params.items() if key not in _NOT_FORWARDED}
-    meta = onward(sent.get("_meta"), trusted=link.config.trusted)
-    meta |= journal.carried(record, meta)
-    if meta or "_meta" in sent:
-        sent["_meta"] = meta
-    matter = CallTarget(link, method, found.own, question.host.principal, question.arguments())
-    heard = Progress(behind) if behind.token is not None else None
 
-    async def send(more: dict[str, Any]) -> dict[str, Any]:
-        asked = {**sent, **more} if more else sent
+    target: CallTarget
+    caller: RequestCaller
+    record: CallRecord
+    params: dict[str, Any]
+    given: Mapping[str, Any]
+    limit: float
+    progress: Progress | None
+    tool: ToolRecord | None = None
+    headers: Mapping[str, str] | None = None
+    limits: Limits = _UNLIMITED
+    conversation: str | None = None
+    harmless: bool = False
+    retry: str | None = None
+
+
+class Relay:
+    """The sender of requests to upstreams, in as many rounds as an upstream has questions to the host."""
+
+    def __init__(
+        self, call_log: CallLog, input_requests: InputRequests, rate_limits: RateLimits, resolver: Resolver
+    ) -> None:
+        self._call_log = call_log
+        self._input_requests = input_requests
+        self._rate_limits = rate_limits
+        self._resolver = resolver
+
+    def call_tool(
+        self, checked: Checked, target: CallTarget, caller: RequestCaller, resumption: Resumption | None
+    ) -> Awaitable[dict[str, Any]]:
+        """Send a call of a tool. Return the upstream's result, or a question to the host (`is_complete`).
+
+        Raises:
+            OverLimit: a limit of the policy is reached; nothing is sent.
+            NotRecorded: it is not on record that the call is sent, and has to be.
+            HostError, UpstreamRpcError, UpstreamError: as of `Upstream.call`, or the host's answers are not good.
+        """
+        resolved, ruling, record = checked.permitted
+        tool, call = resolved.tool, resolved.asked
+        params = {key: value for key, value in call.params.items() if key not in _NOT_FORWARDED_OF_CALL}
+        params["name"] = tool.own_name
+        if checked.arguments or "arguments" in call.params:
+            params["arguments"] = checked.arguments
+        progress = Progress(caller) if caller.token is not None else None
+        outgoing = _Outgoing(
+            target,
+            caller,
+            record,
+            params,
+            call.params,
+            tool.timeout,
+            progress,
+            tool,
+            mirror(tool.param_headers, checked.arguments) if tool.param_headers else None,
+            ruling.limits,
+            call.conversation,
+            ruling.retry is not None,
+            ruling.retry,
+        )
+        return self._relay(outgoing, resumption)
+
+    async def read_item(
+        self,
+        item: ResolvedItem,
+        method: str,
+        params: Mapping[str, Any],
+        request: Request,
+        *,
+        confirm: ConfirmBy | None = None,
+    ) -> dict[str, Any]:
+        """Send a read, a get or a completion; `params` name the item as the upstream does.
+
+        Return the upstream's result, without what was meant for its own hop, or a question to the host (`is_complete`).
+        `confirm`: who had to agree before, where a person had to.
+
+        Raises:
+            HostError: the host came back with an answer that is not good for this request.
+            UpstreamRpcError: the upstream's own error.
+            UpstreamError: it is away, too slow, gone in the middle, or answered nonsense.
+            NotRecorded: it is not on record that the request is sent, and has to be.
+        """
+        assert request.trail is not None, "every request that reaches an upstream is on record"
+        upstream = item.link
+        caller = RequestCaller(request.host, request.version, params, request.channel)
+        target = CallTarget(upstream, method, item.own, request.host.principal, request.arguments())
+        sent = {key: value for key, value in params.items() if key not in _NOT_FORWARDED}
+        progress = Progress(caller) if caller.token is not None else None
+        resumption = await self._input_requests.resumption(target, caller, params, confirm=confirm)
+        # None of these methods is for changing anything.
+        outgoing = _Outgoing(
+            target, caller, request.trail.record, sent, params, upstream.config.timeout, progress, harmless=True
+        )
+        return await self._relay(outgoing, resumption)
+
+    async def _relay(self, outgoing: _Outgoing, resumption: Resumption | None) -> dict[str, Any]:
+        """Send the request: at once, as a parked call, or by going on with a call that is parked."""
+        target, caller, record = outgoing.target, outgoing.caller, outgoing.record
+        if resumption is not None:
+            record.approved_by = resumption.agreed
+        if self._call_log.begun is not None:
+            await self._call_log.wait_until_begun(record)
+        if resumption is not None and resumption.parked is not None:
+            record.upstream_version = version_of(target.upstream.greeting)
+            with timed(record, "upstream"):
+                return await self._input_requests.resume(target, caller, resumption)
+        if not self._input_requests.parks(target, caller):
+            return await self._rounds(outgoing, resumption)
+        # What goes on when this request is answered must not write into its record.
+        parked = outgoing.record = replace(record, steps=[])
+        work = partial(self._rounds, outgoing, resumption)
+        unclaimed = partial(self._call_log.record_unclaimed, record)
         try:
-            return received(await link.call(method, asked, link.config.timeout, heard, None, behind))
-        except UpstreamError as error:
-            # None of these methods is for changing anything.
-            error.settle(harmless=True)
-            raise
+            with timed(record, "upstream"):
+                return await self._input_requests.park(target, caller, work, unclaimed, agreed=record.approved_by)
+        finally:
+            record.retries = parked.retries
+            record.upstream_version = caller.sent_in or version_of(target.upstream.greeting)
 
-    async def timed_send(more: dict[str, Any]) -> dict[str, Any]:
-        with timed(record, "upstream"):
-            return await send(more)
-
-    async def work(send: Send) -> dict[str, Any]:
-        more = back.more if back is not None else inquiries.unasked(matter, behind, params)
-        try:
-            result = await inquiries.carry(matter, behind, send, more, agreed=record.approved_by)
-        except BaseException:
-            if heard is not None:
-                heard.drop()
-            raise
-        if heard is not None:
-            heard.flush()
+    async def _rounds(self, outgoing: _Outgoing, resumption: Resumption | None) -> dict[str, Any]:
+        """Send the request, and send it again with the host's answers, until the upstream has no more questions."""
+        target, caller, record, progress = outgoing.target, outgoing.caller, outgoing.record, outgoing.progress
+        more = unasked_answers(target, caller, outgoing.given) if resumption is None else resumption.more
+        again, before = resumption is not None, len(record.steps)
+        with self._rate_limits.charged(target.what, outgoing.limits, outgoing.conversation, again=again):
+            try:
+                for number in range(ROUNDS):
+                    try:
+                        result = await self._send(outgoing, {**outgoing.params, **more} if more else outgoing.params)
+                    except UpstreamRpcError as error:
+                        asked = round_of_error(target, caller, error)
+                    else:
+                        if is_complete(result):
+                            break
+                        asked = next_round(target, caller, result)
+                    target.upstream.keep_alive(STATE_LIFETIME)
+                    if caller.modern:
+                        result = await self._input_requests.pass_on(target, asked, record.approved_by)
+                        break
+                    more = await ask_while_waiting(target, caller, asked)
+                    if not asked.requests:
+                        await asyncio.sleep(min(_PAUSE * 2**number, _LONGEST_PAUSE))
+                else:
+                    server = target.upstream.config.id
+                    raise UpstreamBadAnswer(server, f"{server} asked {ROUNDS} times and has not come to an end.")
+            except BaseException as error:
+                if isinstance(error, UpstreamError):
+                    # With more than one request, the upstream answered before, with a question.
+                    error.settle(harmless=outgoing.harmless, begun=len(record.steps) - before > 1)
+                if progress is not None:
+                    progress.drop()
+                raise
+        if progress is not None:
+            progress.flush()
         return result
 
-    back = await inquiries.back(matter, behind, params, confirm=confirm)
-    if back is not None:
-        record.approved_by = back.agreed
-    await journal.sends(record)
-    try:
-        if back is not None and back.parked is not None:
-            with timed(record, "upstream"):
-                return await inquiries.resume(matter, behind, back)
-        if inquiries.parks(matter, behind):
-            # What goes on when this request is answered must not write into its record.
-            apart, unclaimed = partial(work, send), partial(journal.unclaimed, record)
-            with timed(record, "upstream"):
-                return await inquiries.park(matter, behind, apart, unclaimed, agreed=record.approved_by)
-        return await work(timed_send)
-    finally:
-        record.upstream_version = behind.sent_in or version_of(link.greeting)
+    async def _send(self, outgoing: _Outgoing, params: dict[str, Any]) -> dict[str, Any]:
+        """Send the request of one round; again, where it may be repeated, as often as the time of one call allows."""
+        record, upstream, method = outgoing.record, outgoing.target.upstream, outgoing.target.method
+        limit, attempt = outgoing.limit, 0
+        deadline = asyncio.get_running_loop().time() + limit if outgoing.retry is not None else 0.0
+        headers = outgoing.headers
+        while True:
+            meta = onward(params.get("_meta"), trusted=upstream.config.trusted)
+            meta |= self._call_log.trace_meta(record, meta)
+            sent = {**params, "_meta": meta} if meta or "_meta" in params else params
+            try:
+                with timed(record, "upstream"):
+                    try:
+                        result = await upstream.call(method, sent, limit, outgoing.progress, headers, outgoing.caller)
+                    except UpstreamRpcError as error:
+                        if error.code != HEADER_MISMATCH or outgoing.tool is None:
+                            raise
+                        headers = await self._current_headers(outgoing, outgoing.tool)
+                        result = await upstream.call(method, sent, limit, outgoing.progress, headers, outgoing.caller)
+                return received(result)
+            except (UpstreamLost, UpstreamUnavailable, UpstreamHttpStatus) as error:
+                pause = _pause_before_retry(error, attempt, deadline) if outgoing.retry is not None else None
+                if pause is None:
+                    raise
+                log.info("%s is sent again (%s): %s", outgoing.target.what, outgoing.retry, error)
+                await asyncio.sleep(pause)
+            finally:
+                record.upstream_version = outgoing.caller.sent_in or version_of(upstream.greeting)
+            record.retries += 1
+            attempt, limit = attempt + 1, deadline - asyncio.get_running_loop().time()
+
+    async def _current_headers(self, outgoing: _Outgoing, tool: ToolRecord) -> dict[str, str]:
+        """Return the headers that the tool wants by now: none was run with others (SH, Custom Headers)."""
+        await outgoing.target.upstream.read_tools_again()
+        current = self._resolver.catalog.of_server(tool.server, tool.own_name) or tool
+        return mirror(current.param_headers, outgoing.target.arguments)
 
 
-def asks(result: Mapping[str, Any]) -> bool:
-    """Whether a result is a question to the host, which is passed on as it is."""
-    return bool(result.get("resultType", "complete") != "complete")
+def _pause_before_retry(error: UpstreamError, attempt: int, deadline: float) -> float | None:
+    """Return how many seconds to wait before the request is sent again; None if it is not."""
+    if attempt >= len(_RETRY_PAUSES):
+        return None
+    pause = _RETRY_PAUSES[attempt]
+    if isinstance(error, UpstreamHttpStatus):
+        if error.details["status"] not in _WORTH_A_RETRY:
+            return None
+        pause = max(pause, error.details.get("retry_after", 0.0))
+    return pause if asyncio.get_running_loop().time() + pause < deadline else None

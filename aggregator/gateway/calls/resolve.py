@@ -1,4 +1,4 @@
-"""Which tool a name means for an agent; a server that is still starting is waited for."""
+"""The tool that a name means for an agent; a server that is still starting is waited for."""
 
 import asyncio
 import logging
@@ -20,8 +20,10 @@ log = logging.getLogger(__name__)
 
 
 class Resolver:
-    """`catalog` is swapped whole when it changes; `patience` is what servers that still start are given. `covered`:
-    whether another server can answer for a tool."""
+    """The look-up of called names. `patience` is how many seconds servers that still start are given.
+
+    `covered` says whether another server can answer for a tool.
+    """
 
     def __init__(
         self,
@@ -43,11 +45,11 @@ class Resolver:
 
     @property
     def catalog(self) -> Catalog:
-        """The tools in force."""
+        """The catalog in force."""
         return self.current.tools
 
     async def find(self, view: View, name: str, style: Style, *, to_call: bool = True) -> ToolRecord:
-        """The tool a name means for this agent; a server that is still starting is waited for.
+        """Return the tool that a name means for this agent; a server that is still starting is waited for.
 
         `to_call`: what is only known from the last time is not enough, since it decides what may be called, and how.
 
@@ -93,7 +95,7 @@ class Resolver:
         raise UnknownTool(name, nearest, blame, meant)
 
     def called(self, view: View, name: str) -> ToolRecord | None:
-        """The tool that is there now and visible under a name, without waiting.
+        """Return the tool that is there now and visible under a name, without waiting.
 
         What is hidden from this agent does not stand in the way of what it sees.
         """
@@ -120,7 +122,7 @@ class Resolver:
         return [tool] if tool is not None else []
 
     def _named(self, view: View, name: str) -> Upstream | None:
-        """The server a name speaks of, whether or not it has such a tool."""
+        """Return the server that a name speaks of, whether or not it has such a tool."""
         bound = view.binding(name)
         if bound is not None:
             return self._links.get(bound)
@@ -129,12 +131,12 @@ class Resolver:
 
 
 def _might_call(view: View, link: Upstream, name: str) -> bool:
-    """Whether this agent could call that name if its server were there: else it must not learn of the server."""
+    """Return whether this agent could call that name if its server were there: else it must not learn of the server."""
     return view.decide_name(link.config, _own_name(link, name)).visible
 
 
 def _hides(view: View, link: Upstream, name: str) -> bool:
-    """Whether a denial of that name would be hidden from this agent."""
+    """Return whether a denial of that name would be hidden from this agent."""
     return view.decide_name(link.config, _own_name(link, name)).hidden
 
 

@@ -30,7 +30,7 @@ _WARNINGS: Final = 10_000
 
 
 class Checker:
-    """Compiles each schema once. What does not fit comes back as the result to answer with.
+    """The check of arguments and results. Each schema is compiled once; a refusal is the result to answer with.
 
     What surely takes little time is checked at once, everything else by `workers`.
     """
@@ -120,7 +120,7 @@ class Checker:
     async def _faults(
         self, check: "SchemaCheck | UncompiledSchema", value: Any, tool: ToolRecord, agent: str
     ) -> tuple[Fault, ...]:
-        """What is wrong with the value.
+        """Return what is wrong with the value.
 
         Raises:
             CutShort, UnusableSchema: as of `CheckWorkers.faults`.
@@ -129,7 +129,7 @@ class Checker:
         return faults if faults is not None else await self.workers.faults(check, value, tool.server, agent)
 
     def _warn(self, tool: str, what: str) -> None:
-        """Once per tool and fault: a sloppy server is sloppy on every call."""
+        """Log a warning, once per tool and fault: a sloppy server is sloppy on every call."""
         if (tool, what) not in self._warned and len(self._warned) < _WARNINGS:
             self._warned.add((tool, what))
             log.warning("%s: %s", tool, what)

@@ -2,13 +2,13 @@
 
 import logging
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord
-from aggregator.domain.errors import ERROR_META_KEY, BadArguments, NotReadOnly, UnknownTool
+from aggregator.domain.errors import ERROR_META_KEY, BadArguments, UnknownTool
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.call_log import CallLog, name_tool, timed
 from aggregator.gateway.calls.pipeline import Pipeline
@@ -98,32 +98,31 @@ class MetaTools:
                 if tool is None:
                     return await self._call_inner(asked, view, host, channel)
                 if tool.answer is not None:
-                    return await self._journal.follow(asked, host, partial(self._answer, tool, asked, view))
+                    return await self._call_meta_tool(tool, asked, view, host)
                 asked = asked._replace(params=inner(asked.params), via=outer)
             raise BadArguments(outer, f"{outer} was asked to call itself, again and again.")
         except BadArguments as refused:
-            return await self._journal.follow(asked, host, partial(_refuse, self._tools[outer].record, refused))
+            async with self._journal.record(asked, host) as entry:
+                await entry.wait_for_space()
+                name_tool(entry.record, self._tools[outer].record)
+                raise refused
+            return entry.result
 
     async def _call_inner(self, asked: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
-        only_read = asked.via == READ
-        travel = self._read if only_read else self._pipeline.travel
+        """Call another tool, as the pipeline calls it for a host that names it itself."""
         try:
-            return await self._journal.follow(asked, host, partial(travel, asked, view, host, channel))
+            return await self._pipeline.call_tool(asked._replace(only_reads=asked.via == READ), view, host, channel)
         except UnknownTool as error:
             # The name is an argument here, which a model can correct (SEP-1303).
             details = {"code": "unknown_tool", "status": 404, "message": error.message, **error.data}
             text = f"{error.message} Find names with search_tools."
             return {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META_KEY: details}}
 
-    async def _read(
-        self, asked: ToolCall, view: View, host: Host, channel: Channel, record: CallRecord
-    ) -> dict[str, Any]:
-        """Run a call through `read_tool`: only a tool known to change nothing is called."""
-        tool = await self._resolver.find(view, asked.name, asked.style)
-        if not view.read_only(tool):
-            said = f"{tool.name} is not known to only read. Call it with call_tool."
-            raise NotReadOnly(tool.name, said, meant=tool)
-        return await self._pipeline.travel(asked, view, host, channel, record)
+    async def _call_meta_tool(self, tool: MetaTool, asked: ToolCall, view: View, host: Host) -> dict[str, Any]:
+        async with self._journal.record(asked, host) as entry:
+            await entry.wait_for_space()
+            entry.finish(await self._answer(tool, asked, view, entry.record))
+        return entry.result
 
     async def _answer(self, tool: MetaTool, asked: ToolCall, view: View, record: CallRecord) -> dict[str, Any]:
         assert tool.answer is not None
@@ -150,8 +149,3 @@ def _refuse_unknown(tool: ToolRecord, arguments: Mapping[str, Any]) -> None:
     if unknown:
         takes = ", ".join(known) or "no arguments"
         raise BadArguments(tool.own_name, f"{tool.own_name} does not know {', '.join(unknown)}: it takes {takes}.")
-
-
-async def _refuse(meant: ToolRecord, refused: BadArguments, record: CallRecord) -> dict[str, Any]:
-    name_tool(record, meant)
-    raise refused

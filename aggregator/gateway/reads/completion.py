@@ -8,7 +8,7 @@ from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, OverLimit, UpstreamRpcError
 from aggregator.domain.lru import LruCache
 from aggregator.domain.missing import ItemRefused
-from aggregator.gateway.calls.relay import ResolvedItem, forward
+from aggregator.gateway.calls.relay import Relay, ResolvedItem
 from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.reads.prompts import Prompts
@@ -31,11 +31,14 @@ _NOTHING: Final[Mapping[str, Any]] = {"completion": {"values": [], "hasMore": Fa
 class Completion:
     """Completion of arguments. An item that may not be read or got is not completed either."""
 
-    def __init__(self, offers: Offers, resources: Resources, prompts: Prompts, permission: ItemPermission) -> None:
+    def __init__(
+        self, offers: Offers, resources: Resources, prompts: Prompts, permission: ItemPermission, relay: Relay
+    ) -> None:
         self._offers = offers
         self._resources = resources
         self._prompts = prompts
         self._permission = permission
+        self._relay = relay
         self._paces: LruCache[Hashable, TokenBucket] = LruCache(_PAIRS)
         # Greetings of servers that answered with "method not found".
         self._mute: dict[str, Negotiated] = {}
@@ -59,7 +62,7 @@ class Completion:
         self._pace(found, question)
         params = {**question.params, "ref": {**ref, key: found.own}}
         try:
-            return _bounded(await forward(found, "completion/complete", params, question))
+            return _bounded(await self._relay.read_item(found, "completion/complete", params, question))
         except UpstreamRpcError as error:
             if error.code == METHOD_NOT_FOUND:
                 if greeting is not None:

@@ -8,7 +8,8 @@ from aggregator.domain.errors import METHOD_NOT_FOUND, UpstreamRpcError
 from aggregator.domain.missing import UnknownPrompt
 from aggregator.domain.names import spellings
 from aggregator.domain.uris.links import in_prompt
-from aggregator.gateway.calls.relay import ResolvedItem, asks, forward
+from aggregator.gateway.ask.next_round import is_complete
+from aggregator.gateway.calls.relay import Relay, ResolvedItem
 from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.request import Request
@@ -21,13 +22,14 @@ class Prompts:
     """The look-up of prompts by name, in any spelling; a miss suggests similar names."""
 
     def __init__(
-        self, supervisor: Supervisor, startup: StartupWait, offers: Offers, permission: ItemPermission
+        self, supervisor: Supervisor, startup: StartupWait, offers: Offers, permission: ItemPermission, relay: Relay
     ) -> None:
         self._supervisor = supervisor
         self._startup = startup
         self._links = supervisor.upstreams
         self._offers = offers
         self._permission = permission
+        self._relay = relay
         self._by_prefix = supervisor.by_prefix
 
     async def get(self, question: Request) -> dict[str, Any]:
@@ -46,12 +48,12 @@ class Prompts:
         try:
             params = {**question.params, "name": found.own}
             confirm = self._permission.confirms(found, view)
-            result = await forward(found, "prompts/get", params, question, confirm=confirm)
+            result = await self._relay.read_item(found, "prompts/get", params, question, confirm=confirm)
         except UpstreamRpcError as error:
             if error.code == METHOD_NOT_FOUND:
                 raise UnknownPrompt(name, []) from error
             raise
-        if asks(result):
+        if not is_complete(result):
             return result
         elsewhere = self._offers.elsewhere(question.host, found.link)
         return await for_each(result.get("messages"), in_prompt, found.link.config.prefix, result, elsewhere)

@@ -8,7 +8,8 @@ from aggregator.domain.freshness import Freshness, said
 from aggregator.domain.missing import RESOURCE_NOT_FOUND, UnknownResource
 from aggregator.domain.uris.links import in_contents
 from aggregator.domain.versions import era_of
-from aggregator.gateway.calls.relay import ResolvedItem, asks, forward
+from aggregator.gateway.ask.next_round import is_complete
+from aggregator.gateway.calls.relay import Relay, ResolvedItem
 from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
@@ -27,12 +28,13 @@ class Resources:
     """
 
     def __init__(
-        self, lookup: ResourceLookup, startup: StartupWait, offers: Offers, permission: ItemPermission
+        self, lookup: ResourceLookup, startup: StartupWait, offers: Offers, permission: ItemPermission, relay: Relay
     ) -> None:
         self.lookup = lookup
         self._startup = startup
         self._offers = offers
         self._permission = permission
+        self._relay = relay
 
     async def read(self, question: Request) -> dict[str, Any]:
         """Return the result of `resources/read`.
@@ -50,10 +52,10 @@ class Resources:
         try:
             params = {**question.params, "uri": found.own}
             confirm = self._permission.confirms(found, view)
-            result = await forward(found, "resources/read", params, question, confirm=confirm)
+            result = await self._relay.read_item(found, "resources/read", params, question, confirm=confirm)
         except UpstreamRpcError as error:
             raise _translated(error, found, question) from error
-        if asks(result):
+        if not is_complete(result):
             return result
         server = found.link.config
         if not isinstance(result.get("contents"), list):

@@ -1,4 +1,4 @@
-"""One request to an upstream, from the clock that bounds it to what its end means."""
+"""One request to an upstream: its time limit, the session it goes in, and the meaning of every way it can end."""
 
 import asyncio
 import logging
@@ -29,8 +29,8 @@ from aggregator.wire.peer import OnProgress, PeerGone
 
 log = logging.getLogger(__name__)
 
-# A server that is told that a call is cancelled has stopped working on it after so long. One that did not answer a
-# call in time may be at work on it for as long again.
+# Seconds after which a server that was told of a cancellation has stopped its work on the call. One that did not answer
+# a call in time may work on it for as long as its limit again.
 HEEDED_WITHIN: Final = 5.0
 
 _DEFAULT_RANK: Final = LEVELS.index(DEFAULT)
@@ -38,7 +38,11 @@ _DEFAULT_RANK: Final = LEVELS.index(DEFAULT)
 
 @dataclass(slots=True)
 class OutgoingRequest:
-    """What is to be sent; `params` carries no hop-local `_meta`. `headers` are for HTTP, `caller` is for whom it is."""
+    """One request to an upstream.
+
+    `params` carries no hop-local `_meta`; `limit` is in seconds; `headers` are for HTTP. `caller` is the host behind a
+    request, None where there is none.
+    """
 
     method: str
     params: dict[str, Any]
@@ -48,43 +52,53 @@ class OutgoingRequest:
     caller: Caller | None = None
 
 
-async def run(
-    errand: OutgoingRequest,
+async def send(
+    request: OutgoingRequest,
     server: ServerConfig,
     session: UpstreamSession,
     renew: Callable[[UpstreamSession, float], Awaitable[UpstreamSession]],
-    discreet: ServerRedaction,
+    redaction: ServerRedaction,
 ) -> dict[str, Any]:
-    """The result. A session that is unknown to the upstream is renewed once: nothing was run in it.
+    """Send the request and return its result. A session that the upstream no longer knows is renewed once.
 
-    A failure, and what is said on the way, is relayed whole but for the secrets that are known here. What asks a
-    person for something stays as it is: the page to visit may be told by what was configured.
+    Failures, and progress on the way, are relayed whole but for the secrets that are known here. What asks a person for
+    something stays as it is: the page to visit may be configured with a secret in it.
 
     Raises:
         UpstreamRpcError: the upstream's own error.
         UpstreamError: it is too slow, gone in the middle, or answered nonsense.
     """
-    began, limit, caller = time.monotonic(), errand.limit, errand.caller
+    began, limit, caller = time.monotonic(), request.limit, request.caller
     running: RunningCall | None = None
+    renewed = False
     try:
         async with asyncio.timeout(limit) as clock:
-            running, on_progress = RunningCall(caller, clock), errand.on_progress
+            running, on_progress = RunningCall(caller, clock), request.on_progress
             session.callers.enter(running)
             if on_progress is not None:
-                on_progress = _discreetly(on_progress, discreet)
+                on_progress = _redacted(on_progress, redaction)
             if on_progress is not None and server.timeout_resets_on_progress:
                 running.latest = asyncio.get_running_loop().time() + server.max_timeout
                 on_progress = _extending(running, limit, on_progress)
-            try:
-                result = await _sent(errand, session, on_progress, running)
-            except SessionExpired:
-                renewed = await renew(session, limit)
-                if renewed.callers is not session.callers:
-                    await session.callers.leave(running)
-                    renewed.callers.enter(running)
-                session = renewed
-                result = await _sent(errand, session, on_progress, running)
-            return await discreet.relayed_whole(result) if result.get("isError") is True else result
+            while True:
+                if caller is not None and caller.level is not None:
+                    await _raise_log_level(session, caller.level)
+                params = session.addressed(request.params, caller)
+                try:
+                    result = await session.connection.request(
+                        request.method, params, on_progress, request.headers, running
+                    )
+                    break
+                except SessionExpired:
+                    if renewed:
+                        raise
+                    # Nothing was run in a session that the upstream does not know.
+                    renewed, before = True, session
+                    session = await renew(session, limit)
+                    if session.callers is not before.callers:
+                        await before.callers.leave(running)
+                        session.callers.enter(running)
+            return await redaction.relayed_whole(result) if result.get("isError") is True else result
     except asyncio.CancelledError:
         if running is not None:
             session.callers.gave_up(running, min(limit, HEEDED_WITHIN))
@@ -102,15 +116,15 @@ async def run(
         if error.code == URL_REQUIRED and caller is not None:
             session.callers.note_pages(error.data, caller)
         refused = UpstreamRpcError(server.id, error.code, error.message, error.data, error.more)
-        discreet.hush(refused)
+        redaction.hush(refused)
         raise refused from error
     except UpstreamError as error:
-        discreet.hush(error)
+        redaction.hush(error)
         raise
     except PeerGone as error:
         raise UpstreamLost(
             server.id,
-            f"The connection to {server.id} ended during the call ({discreet(str(error))}); "
+            f"The connection to {server.id} ended during the call ({redaction(str(error))}); "
             "whether it took effect is unknown.",
         ) from error
     except SessionExpired:
@@ -122,20 +136,10 @@ async def run(
             await session.callers.leave(running)
 
 
-async def _sent(
-    errand: OutgoingRequest, session: UpstreamSession, on_progress: OnProgress | None, running: RunningCall
-) -> dict[str, Any]:
-    caller = errand.caller
-    if caller is not None and caller.level is not None:
-        await _loud_enough(session, caller.level)
-    params = session.addressed(errand.params, caller)
-    return await session.connection.request(errand.method, params, on_progress, errand.headers, running)
+async def _raise_log_level(session: UpstreamSession, level: str) -> None:
+    """Have a server of the handshake eras log at least what this caller wants: it knows one level for all hosts.
 
-
-async def _loud_enough(session: UpstreamSession, level: str) -> None:
-    """Have a server of the handshake eras log at least what this caller wants: it knows one level for all of them.
-
-    It is never told to be quieter again than it is by default, nor than anybody wanted: hosts get what they want.
+    Its level is never made less than its default, nor than what another host wanted.
     """
     wanted = min(rank(level) or 0, _DEFAULT_RANK)
     callers = session.callers
@@ -149,13 +153,16 @@ async def _loud_enough(session: UpstreamSession, level: str) -> None:
             log.debug("a log level was refused: %s", error)
 
 
-def _discreetly(on_progress: OnProgress, discreet: ServerRedaction) -> OnProgress:
-    return lambda params: on_progress(discreet.relayed(params))
+def _redacted(on_progress: OnProgress, redaction: ServerRedaction) -> OnProgress:
+    """Return a handler that takes known secrets out of progress."""
+    return lambda params: on_progress(redaction.relayed(params))
 
 
 def _extending(running: RunningCall, limit: float, on_progress: OnProgress) -> OnProgress:
-    def heard(params: dict[str, Any]) -> None:
+    """Return a handler by which progress starts the time limit anew."""
+
+    def extend(params: dict[str, Any]) -> None:
         running.extend(limit)
         on_progress(params)
 
-    return heard
+    return extend

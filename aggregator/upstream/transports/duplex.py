@@ -1,7 +1,7 @@
 """The common part of transports with one stream in each direction: a peer, and an end that fails all that wait."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from aggregator.domain.bounds.tasks import Tasks
@@ -25,29 +25,29 @@ class DuplexConnection:
 
         self.peer = Peer(send, tasks, on_request, on_notification)
 
-    async def request(
+    def request(
         self,
         method: str,
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
         origin: RunningCall | None = None,
-    ) -> dict[str, Any]:
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
         """See `Connection`."""
-        return await self.ask(method, params, on_progress, origin=origin)
+        return self.ask(method, params, on_progress, origin=origin)
 
-    async def ask(
+    def ask(
         self,
         method: str,
         params: dict[str, Any],
         on_progress: OnProgress | None,
         via: Send | None = None,
         origin: RunningCall | None = None,
-    ) -> dict[str, Any]:
-        """One request through the peer. `initialize` must not be cancelled (L/basic/utilities/cancellation)."""
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        """Send a request through the peer. `initialize` must not be cancelled (L/basic/utilities/cancellation)."""
         late = origin.answer if origin is not None else None
         cancellable = method != "initialize"
-        return await self.peer.request(method, params, on_progress, cancellable=cancellable, via=via, late=late)
+        return self.peer.request(method, params, on_progress, cancellable=cancellable, via=via, late=late)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """See `Connection`."""

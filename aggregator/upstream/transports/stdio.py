@@ -4,7 +4,7 @@ Other output on stdout is tolerated, and logged.
 """
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -47,17 +47,18 @@ class StdioConnection(DuplexConnection, LineReader):
         self._rate_limit = InboundRateLimit()
         self._pause = 0.0
 
-    async def request(
+    def request(
         self,
         method: str,
         params: dict[str, Any],
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
         origin: RunningCall | None = None,
-    ) -> dict[str, Any]:
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        """See `Connection`."""
         if self.child is not None and self.child.unread() > UNREAD_LIMIT:
             raise UpstreamUnavailable(self._server, f"{self._server} does not read what it is sent.")
-        return await self.ask(method, params, on_progress, origin=origin)
+        return self.ask(method, params, on_progress, origin=origin)
 
     def take(self, data: bytes) -> None:
         """Take bytes of the stdout of the child, cut anywhere."""

@@ -1,0 +1,22 @@
+"""The stages of a call that the pipeline makes: the relay sends nothing of a tool but a `Checked`."""
+
+from typing import Any, NamedTuple
+
+from aggregator.domain.call import ResolvedCall
+from aggregator.domain.call_record import CallRecord
+from aggregator.policy.rulebook import Ruling
+
+
+class Permitted(NamedTuple):
+    """A call that the policy allows, perhaps once a person has agreed. Only the pipeline makes one."""
+
+    resolved: ResolvedCall
+    ruling: Ruling
+    record: CallRecord
+
+
+class Checked(NamedTuple):
+    """A permitted call whose arguments fit; coercion may have changed them. Only the pipeline makes one."""
+
+    permitted: Permitted
+    arguments: dict[str, Any]
