@@ -85,10 +85,10 @@ def build_app(
     live = LivePolicies(policies, _check_schema) if policies is not None else None
     views = Views(live, trusted_servers(config))
     database = LazyDatabase(storage, config.audit.chain_key)
-    call_log = CallLog()
     telemetry = CallTelemetry(
-        config.audit, redactor, call_log, database.audit_rows if kept_at is not None else None, _base(kept_at)
+        config.audit, redactor, database.audit_rows if kept_at is not None else None, _base(kept_at)
     )
+    call_log = CallLog(telemetry.observers)
     upstreams = Upstreams()
     events = AuditEvents(telemetry, upstreams)
     access = Access(views, events)
@@ -219,7 +219,7 @@ def _build_gateway(
         views=views,
         current=lists.current,
         list_changed=lists.list_changed,
-        journal=call_log,
+        call_log=call_log,
         admission=_admission(config),
         drain=Drain(),
         admitted=lists.admitted,

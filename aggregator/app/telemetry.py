@@ -15,7 +15,7 @@ from aggregator.audit.spill import Spill
 from aggregator.config.settings import AuditConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent, EventKind
-from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.call_log import CallObservers
 from aggregator.redaction.redactor import Redactor
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.snapshot import TakeSnapshot
@@ -45,7 +45,7 @@ class WaitForStart(Protocol):
 
 
 class CallTelemetry:
-    """The telemetry of one process. There is no audit without `rows`.
+    """The telemetry of one process: it is what the call log observes through `observers`. No audit without `rows`.
 
     `base` is the path of the database, or where it would be.
     """
@@ -54,11 +54,10 @@ class CallTelemetry:
         self,
         config: AuditConfig,
         redactor: Redactor,
-        call_log: CallLog,
         rows: OpenAuditRows | None,
         base: Path,
     ) -> None:
-        self._call_log = call_log
+        self.observers = CallObservers()
         self._capture = Capture(config.capture, redactor.value, config.max_captured_bytes)
         self._spans: Spans | None = None
         self.audit: AuditLog | None = None
@@ -72,10 +71,10 @@ class CallTelemetry:
                 keep_for=config.keep_for,
                 keep_bytes=config.keep_bytes,
             )
-            call_log.sinks += (self.audit.record,)
-            call_log.room = self.audit.room
+            self.observers.sinks += (self.audit.record,)
+            self.observers.room = self.audit.room
             if config.durability == "strict":
-                call_log.begun, call_log.written = self.audit.begun, self.audit.written
+                self.observers.begun, self.observers.written = self.audit.begun, self.audit.written
 
     @asynccontextmanager
     async def running(self, quiet: WaitForStart) -> AsyncIterator[None]:
@@ -96,7 +95,7 @@ class CallTelemetry:
     def enable_metrics(self, snapshot: TakeSnapshot) -> Metrics:
         """Count calls from now on, and return the metrics."""
         metrics = Metrics(snapshot)
-        self._call_log.sinks += (metrics,)
+        self.observers.sinks += (metrics,)
         return metrics
 
     def reconfigure(self, config: AuditConfig) -> None:
@@ -144,5 +143,5 @@ class CallTelemetry:
         self._spans = await asyncio.to_thread(open_spans, os.environ, capture.name, captured)
         if self._spans is not None:
             self._spans.captures = capture.mode != "none"
-            self._call_log.sinks += (self._spans,)
-            self._call_log.sample, self._call_log.exported = self._spans.sample, True
+            self.observers.sinks += (self._spans,)
+            self.observers.sample, self.observers.exported = self._spans.sample, True

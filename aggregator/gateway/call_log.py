@@ -65,23 +65,33 @@ class WaitForRecord(Protocol):
     async def __call__(self, record: CallRecord, /) -> None: ...
 
 
-class CallLog:
-    """The maker of records: one for each request, given to the `sinks` when the request is over.
+class CallObservers:
+    """The consumers of call records, as telemetry has them at a time.
 
-    `sample` decides about a new trace, and `exported` says that our spans can be looked up by others. `room` waits for
-    room for one more record, where records are kept. In strict durability `begun` waits until it is on record that a
-    call is about to be sent, and `written` until the record of its end is kept. `results` counts the memory that
-    results take until their calls are answered.
+    Each of the `sinks` gets a record when its request is over. `sample` decides about a new trace, and `exported` says
+    that our spans can be looked up by others. `room` waits for room for one more record, where records are kept. In
+    strict durability `begun` waits until it is on record that a call is about to be sent, and `written` until the
+    record of its end is kept.
     """
 
     def __init__(self) -> None:
-        self.results = ResultMemory(512 * 2**20)
         self.sinks: tuple[RecordSink, ...] = ()
         self.sample: Sample = as_caller
         self.exported = False
         self.room: WaitForSpace | None = None
         self.begun: WaitForRecord | None = None
         self.written: WaitForRecord | None = None
+
+
+class CallLog:
+    """The maker of records: one for each request, given to the `observers` when the request is over.
+
+    `results` counts the memory that results take until their calls are answered.
+    """
+
+    def __init__(self, observers: CallObservers) -> None:
+        self.observers = observers
+        self.results = ResultMemory(512 * 2**20)
 
     def record(self, call: ToolCall, host: Host, method: str = TOOL_CALL) -> "OpenRecord":
         """Return the record of a request, open for as long as the `async with` over it lasts.
@@ -98,10 +108,10 @@ class CallLog:
     def trace_meta(self, record: CallRecord, meta: Mapping[str, Any]) -> dict[str, str]:
         """Return the trace context for the request to the upstream: where the host began a trace, or ours are
         exported."""
-        if not self.exported and "traceparent" not in meta:
+        if not self.observers.exported and "traceparent" not in meta:
             return {}
         attempt = sum(step.name == "upstream" for step in record.steps)
-        return onward(record.trace, attempt, recorded=self.exported)
+        return onward(record.trace, attempt, recorded=self.observers.exported)
 
     async def wait_until_begun(self, record: CallRecord) -> None:
         """Return once the call may be sent to its upstream; to be called before each upstream that gets it.
@@ -109,9 +119,9 @@ class CallLog:
         Raises:
             NotRecorded: it is not on record that the call is sent, and has to be.
         """
-        if self.begun is not None:
+        if self.observers.begun is not None:
             now = perf_counter() - record.began
-            await self.begun(replace(record, steps=list(record.steps), duration=now))
+            await self.observers.begun(replace(record, steps=list(record.steps), duration=now))
 
     def record_unclaimed(self, record: CallRecord, outcome: dict[str, Any] | Exception | None) -> None:
         """Record the end of a call whose host did not come back to it, below the request that ended in a question.
@@ -131,13 +141,13 @@ class CallLog:
     def close(self, record: CallRecord) -> None:
         """Give a record that is complete to the sinks."""
         record.duration = perf_counter() - record.began
-        for sink in self.sinks:
+        for sink in self.observers.sinks:
             sink(record)
 
     def _begin(self, call: ToolCall, host: Host) -> CallRecord:
         """Return the record of a request that has just come in."""
         principal, meta = call.principal, call.params.get("_meta")
-        trace = begin(meta, None, self.sample)
+        trace = begin(meta, None, self.observers.sample)
         name = call.params.get("name")
         asked_name = name[:_NAMED] if isinstance(name, str) else ""
         record = CallRecord(trace, time.time(), principal.agent_id, asked_name, host.frontend, perf_counter())
@@ -182,9 +192,9 @@ class OpenRecord:
         try:
             ended = error is None or self._end(error)
             self._call_log.close(self.record)
-            if self._call_log.written is not None and (error is None or isinstance(error, Exception)):
+            if self._call_log.observers.written is not None and (error is None or isinstance(error, Exception)):
                 try:
-                    await self._wait_until_written(self._call_log.written)
+                    await self._wait_until_written(self._call_log.observers.written)
                 except NotRecorded as withheld:
                     return self._refuse(withheld)
             if isinstance(error, NotRecorded) and self.record.method != TOOL_CALL:
@@ -201,8 +211,8 @@ class OpenRecord:
         Raises:
             NotRecorded: the request must not be made without a record, and there can be none.
         """
-        if self._call_log.room is not None:
-            await self._call_log.room(self.record.asked_name)
+        if self._call_log.observers.room is not None:
+            await self._call_log.observers.room(self.record.asked_name)
 
     def finish(self, result: dict[str, Any]) -> None:
         """Note the result that the host gets, good or bad."""

@@ -68,7 +68,7 @@ class Dispatcher:
         views: Views,
         current: CurrentCatalog,
         list_changed: ListChanges,
-        journal: CallLog,
+        call_log: CallLog,
         admission: Admission,
         drain: Drain,
         admitted: RevocableTasks,
@@ -89,7 +89,7 @@ class Dispatcher:
     ) -> None:
         self.views = views
         self.list_changes = list_changed
-        self.journal = journal
+        self.call_log = call_log
         self.admission = admission
         self.drain = drain
         self.revocation = admitted
@@ -305,7 +305,7 @@ class Dispatcher:
     async def _on_record(
         self, method: str, question: Request, answer: Callable[[Request], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
-        async with self.journal.record(question.asked(), question.host, method) as entry:
+        async with self.call_log.record(question.asked(), question.host, method) as entry:
             await entry.wait_for_space()
             if self.drain.started:
                 raise self.drain.refusal()
@@ -345,7 +345,7 @@ class Dispatcher:
 
     async def _refuse_call(self, call: ToolCall, host: Host) -> Mapping[str, Any]:
         """Refuse a call during the drain, on record."""
-        async with self.journal.record(call, host) as entry:
+        async with self.call_log.record(call, host) as entry:
             await entry.wait_for_space()
             raise self.drain.refusal()
         return entry.result

@@ -41,7 +41,7 @@ async def waiting(harness: GatewayHarness) -> list[Approval]:
 
 def recorded(harness: GatewayHarness) -> list[CallRecord]:
     records: list[CallRecord] = []
-    harness.app.gateway.journal.sinks += (records.append,)
+    harness.app.telemetry.observers.sinks += (records.append,)
     return records
 
 

@@ -116,7 +116,7 @@ async def test_results_together_have_a_bound(tmp_path: Path) -> None:
         other.on["tools/call"] = question
         servers = (server_config("raw", type="http", url=raw.url), raw_stdio("pipe"))
         async with running_app(*servers, max_results_bytes=3 * size) as harness:
-            results = harness.app.gateway.journal.results
+            results = harness.app.gateway.call_log.results
             for _ in range(5):
                 assert text_of(await harness.call("raw.odd")) == "x" * size
                 assert text_of(await harness.call("pipe.large", size=size)) == "x" * size

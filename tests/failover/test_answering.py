@@ -26,7 +26,7 @@ def web(raw: RawHttpServer, **fields: Any) -> ServerConfig:
 def records(harness: AppHarness) -> list[CallRecord]:
     """Return a list that receives every call record from now on."""
     kept: list[CallRecord] = []
-    harness.app.gateway.journal.sinks = (*harness.app.gateway.journal.sinks, kept.append)
+    harness.app.telemetry.observers.sinks = (*harness.app.telemetry.observers.sinks, kept.append)
     return kept
 
 

@@ -31,7 +31,7 @@ def harness(folder: Path, policies: object = None, first: str = "unavailable", *
 def call_records(of: GatewayHarness) -> list[CallRecord]:
     """Return a list that receives every call record from now on."""
     found: list[CallRecord] = []
-    of.app.gateway.journal.sinks = (found.append,)
+    of.app.telemetry.observers.sinks = (found.append,)
     return found
 
 

@@ -50,7 +50,7 @@ async def test_nothing_is_sent_that_is_not_on_record_as_begun(
         begun.append(record)
         raise NotRecorded(record.asked_name, "It was not called.")
 
-    monkeypatch.setattr(harness.app.gateway.journal, "begun", begins)
+    monkeypatch.setattr(harness.app.telemetry.observers, "begun", begins)
     sent = {name: case for name, case in CASES.items() if case.sent}
     async with agent_client(harness, ("http", MODERN), "shop") as client:
         for name, case in sent.items():

@@ -277,7 +277,7 @@ async def test_one_that_cannot_be_recorded_is_withheld(
     async def not_written(record: CallRecord) -> None:
         raise NotRecorded(record.asked_name, "The outcome is withheld.")
 
-    monkeypatch.setattr(harness.app.gateway.journal, "written", not_written)
+    monkeypatch.setattr(harness.app.telemetry.observers, "written", not_written)
     async with harness.connect_as(("http", LEGACY[-1]), "shop") as host:
         error = await host.ask(READ, {"uri": "file://lib//notes/a.txt"}).error()
         assert error["data"]["code"] == "audit_unavailable"
@@ -296,7 +296,7 @@ async def test_nothing_is_sent_that_is_not_on_record_as_begun(
         begun.append(record)
         raise NotRecorded(record.asked_name, "It was not called.")
 
-    monkeypatch.setattr(harness.app.gateway.journal, "begun", begins)
+    monkeypatch.setattr(harness.app.telemetry.observers, "begun", begins)
     async with harness.connect_as(("http", MODERN), "shop") as host:
         sent = {name: ask for name, ask in ASKS.items() if ask.sent}
         for name, ask in sent.items():

@@ -216,7 +216,7 @@ async def test_who_does_not_come_back_ends_the_call(
     """After a while the server is told, the handle is worth nothing, and the end is on record."""
     monkeypatch.setattr(inquiry, "PATIENCE", 0.05)
     records: list[CallRecord] = []
-    harness.app.gateway.journal.sinks += (records.append,)
+    harness.app.telemetry.observers.sinks += (records.append,)
     async with connected_agents(harness) as (one, _):
         params = asking(key)
         interim = await one.ask("tools/call", params).result()
@@ -237,7 +237,7 @@ async def test_a_key_that_ends_ends_the_call_that_waits(
 ) -> None:
     """Proves: D4. Nobody has to come back for that, and it is on record once. On stdio no key let anybody in."""
     records: list[CallRecord] = []
-    harness.app.gateway.journal.sinks += (records.append,)
+    harness.app.telemetry.observers.sinks += (records.append,)
     async with harness.connect_as((frontend, MODERN), "one", ABLE) as one:
         params = asking(key)
         interim = await one.ask("tools/call", params).result()
@@ -257,7 +257,7 @@ async def test_a_key_that_ends_ends_the_call_that_waits(
 async def test_every_request_is_on_record(harness: SecuredHarness, key: str) -> None:
     """Those that end in a question as `pending`, the last as what it is."""
     records: list[CallRecord] = []
-    harness.app.gateway.journal.sinks += (records.append,)
+    harness.app.telemetry.observers.sinks += (records.append,)
     async with connected_agents(harness) as (one, _):
         params = asking(key)
         interim = await one.ask("tools/call", params).result()

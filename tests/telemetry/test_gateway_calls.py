@@ -34,7 +34,7 @@ async def traced(folder: Path, metrics: Metrics) -> AsyncIterator[GatewayHarness
     harness = GatewayHarness(make_config(folder, {"weather": {"command": "played"}}), TOOLS, POLICIES)
     spans = open_spans(os.environ, str)
     assert spans is not None
-    journal = harness.app.gateway.journal
+    journal = harness.app.telemetry.observers
     journal.sinks, journal.sample, journal.exported = (metrics, spans), spans.sample, True
     try:
         yield harness

@@ -199,7 +199,7 @@ async def test_every_call_leaves_one_record(open_harness: OpenHarness) -> None:
     toolbox = RecordingToolbox([tool("get"), tool("wipe")])
     harness = open_harness({"shop": toolbox.config_entry()}, policies, ["one"], v1={"max_calls_per_conversation": 1})
     kept: list[CallRecord] = []
-    harness.app.gateway.journal.sinks = (kept.append,)
+    harness.app.telemetry.observers.sinks = (kept.append,)
     async with api_client(harness, "one") as api:
         named: dict[str, Any] = {"conversation_id": "talk"}
         await api.call("shop.wipe", **named)

@@ -110,7 +110,7 @@ class CallRunner:
     async def _refused(self, call: ParsedCall, host: Host, params: dict[str, Any], refuse: Travel) -> CallOutcome:
         """Record a call that is refused, like every other call."""
         asked = ToolCall(host.principal, params, LATEST_MODERN, host.style, params["_meta"].get(CONVERSATION_KEY))
-        async with self._gateway.journal.record(asked, host) as entry:
+        async with self._gateway.call_log.record(asked, host) as entry:
             await entry.wait_for_space()
             entry.finish(await refuse(entry.record))
         return of_result(call, entry.result)

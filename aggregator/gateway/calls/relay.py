@@ -191,7 +191,7 @@ class Relay:
         target, caller, record = outgoing.target, outgoing.caller, outgoing.record
         if resumption is not None:
             record.approved_by = resumption.agreed
-        if self._call_log.begun is not None:
+        if self._call_log.observers.begun is not None:
             await self._call_log.wait_until_begun(record)
         if resumption is not None and resumption.parked is not None:
             record.upstream_version = version_of(target.upstream.greeting)

@@ -75,13 +75,13 @@ class MetaTools:
     """The configured meta tools. They see and call only what the agent itself may."""
 
     def __init__(
-        self, tools: MetaToolSet, finder: Finder, resolver: Resolver, pipeline: Pipeline, journal: CallLog
+        self, tools: MetaToolSet, finder: Finder, resolver: Resolver, pipeline: Pipeline, call_log: CallLog
     ) -> None:
         self._tools = tools
         self._finder = finder
         self._resolver = resolver
         self._pipeline = pipeline
-        self._journal = journal
+        self._call_log = call_log
         self._checker = pipeline.checker
 
     async def call(self, asked: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class MetaTools:
                 asked = asked._replace(params=inner(asked.params), via=outer)
             raise BadArguments(outer, f"{outer} was asked to call itself, again and again.")
         except BadArguments as refused:
-            async with self._journal.record(asked, host) as entry:
+            async with self._call_log.record(asked, host) as entry:
                 await entry.wait_for_space()
                 name_tool(entry.record, self._tools[outer].record)
                 raise refused
@@ -119,7 +119,7 @@ class MetaTools:
             return {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META_KEY: details}}
 
     async def _call_meta_tool(self, tool: MetaTool, asked: ToolCall, view: View, host: Host) -> dict[str, Any]:
-        async with self._journal.record(asked, host) as entry:
+        async with self._call_log.record(asked, host) as entry:
             await entry.wait_for_space()
             entry.finish(await self._answer(tool, asked, view, entry.record))
         return entry.result
