@@ -16,7 +16,7 @@ def second_host(harness: AppHarness, name: str) -> Host:
 async def test_a_silent_process_of_one_session_cuts_off_no_other() -> None:
     """Proves: C18, D11. The circuit is about the server that all share, not about a process that one session has."""
     cut = HealthConfig(enabled=False, failures=1)
-    async with running_app(raw_stdio("maps", isolation="per_session", health=cut, timeout=0.2)) as harness:
+    async with running_app(raw_stdio("maps", isolation="per_session", health=cut, timeout=1.0)) as harness:
         one, other = second_host(harness, "one"), second_host(harness, "other")
 
         async def call(host: Host, tool: str, say: str = "") -> dict[str, object]:
