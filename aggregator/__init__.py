@@ -39,7 +39,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("host_lists",),
         ("meta", "reads"),
         ("calls",),
-        ("offers",),
+        ("agent_items",),
         ("request",),
         ("ask", "access"),
         ("views", "call_log", "eras"),

@@ -77,10 +77,10 @@ def _table(tree: Path, taken: list[list[Measured]]) -> Table:
 
 
 def _mixed(place: Path, tree: Path) -> Path:
-    """A folder from which the aggregator of that tree is measured by the benchmarks of this one."""
+    """Return a folder from which a tree is measured, by its own benchmarks, which know the names in it."""
     place.mkdir()
     (place / "aggregator").symlink_to(tree / "aggregator")
-    (place / "benchmarks").symlink_to(ROOT / "benchmarks")
+    (place / "benchmarks").symlink_to(tree / "benchmarks")
     return place
 
 
@@ -163,7 +163,7 @@ async def _paths(app: App, web: WebServer, key: str) -> Mapping[str, Call]:
     for era in _ERAS:
         host = FakeHost(web.app, era, key)
         await host.open()
-        roads[f"door to pipe, {era}"] = host.call
+        roads[f"socket to pipe, {era}"] = host.call
     for call in roads.values():
         for _ in range(100):
             await call()

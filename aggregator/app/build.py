@@ -28,6 +28,7 @@ from aggregator.config.model import Config
 from aggregator.domain.bounds.slices import Slices
 from aggregator.gateway.access import Access
 from aggregator.gateway.admission import Admission
+from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.input_required import InputRequests
 from aggregator.gateway.call_log import CallLog
@@ -41,7 +42,6 @@ from aggregator.gateway.drain import Drain
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
-from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.completion import Completion
 from aggregator.gateway.reads.listen import ListenStreams
 from aggregator.gateway.reads.permission import ItemPermission
@@ -150,14 +150,14 @@ class _Lists:
     failover: Failover
     builder: CatalogBuilder
     finder: Finder
-    offers: Offers
+    agent_items: AgentItems
     meta_tools: MetaToolSet
     exposure: Exposure
     host_lists: HostLists
     resource_lookup: ResourceLookup
     subscriptions: Subscriptions
-    admitted: RevocableTasks
-    inquiries: InputRequests
+    revocable: RevocableTasks
+    input_requests: InputRequests
     list_changed: ListChanges
     updates: CatalogUpdates
 
@@ -170,28 +170,28 @@ def _build_lists(config: Config, upstreams: Upstreams, views: Views) -> _Lists:
     prefixes = [server.prefix for server in config.servers]
     builder = CatalogBuilder(upstreams, prefixes, config.name_limit, meta_tools.names, failover, slices)
     finder = Finder(config, upstreams, views, current, failover, slices)
-    offers = Offers(views, current, upstreams.by_prefix, slices)
+    agent_items = AgentItems(views, current, upstreams.by_prefix, slices)
     exposure = Exposure(meta_tools, config.pinned, config.expose_budget)
-    host_lists = HostLists(config, views, current, offers, exposure, CacheHints(upstreams), slices)
-    resource_lookup = ResourceLookup(upstreams, upstreams.by_prefix, offers)
+    host_lists = HostLists(config, views, current, agent_items, exposure, CacheHints(upstreams), slices)
+    resource_lookup = ResourceLookup(upstreams, upstreams.by_prefix, agent_items)
     subscriptions = Subscriptions(upstreams, resource_lookup)
-    admitted = RevocableTasks()
-    inquiries = InputRequests(admitted)
-    list_changed = ListChanges(host_lists, HostCleanup(subscriptions, inquiries, upstreams))
+    revocable = RevocableTasks()
+    input_requests = InputRequests(revocable)
+    list_changed = ListChanges(host_lists, HostCleanup(subscriptions, input_requests, upstreams))
     return _Lists(
         slices=slices,
         current=current,
         failover=failover,
         builder=builder,
         finder=finder,
-        offers=offers,
+        agent_items=agent_items,
         meta_tools=meta_tools,
         exposure=exposure,
         host_lists=host_lists,
         resource_lookup=resource_lookup,
         subscriptions=subscriptions,
-        admitted=admitted,
-        inquiries=inquiries,
+        revocable=revocable,
+        input_requests=input_requests,
         list_changed=list_changed,
         updates=CatalogUpdates(builder, current, failover, finder, list_changed),
     )
@@ -201,18 +201,26 @@ def _build_gateway(
     config: Config, lists: _Lists, supervisor: Supervisor, views: Views, call_log: CallLog, approval: ApprovalStep
 ) -> Dispatcher:
     """Return the gateway, with the parts that wait for upstreams or call them."""
-    offers, failover = lists.offers, lists.failover
+    agent_items, failover = lists.agent_items, lists.failover
     startup = StartupWait(supervisor, config)
     resolver = Resolver(supervisor, views, config.startup_wait, failover.covers, lists.slices, lists.current)
     rate_limits = RateLimits()
-    relay = Relay(call_log, lists.inquiries, rate_limits, resolver)
+    relay = Relay(call_log, lists.input_requests, rate_limits, resolver)
     pipeline = Pipeline(
-        supervisor.upstreams, resolver, approval, call_log, lists.inquiries, failover, offers, relay, rate_limits
+        supervisor.upstreams,
+        resolver,
+        approval,
+        call_log,
+        lists.input_requests,
+        failover,
+        agent_items,
+        relay,
+        rate_limits,
     )
     pipeline.reconfigure(config)
     permission = ItemPermission(approval)
-    resources = Resources(lists.resource_lookup, startup, offers, permission, relay)
-    prompts = Prompts(supervisor, startup, offers, permission, relay)
+    resources = Resources(lists.resource_lookup, startup, agent_items, permission, relay)
+    prompts = Prompts(supervisor, startup, agent_items, permission, relay)
     return Dispatcher(
         supervisor=supervisor,
         startup=startup,
@@ -222,8 +230,8 @@ def _build_gateway(
         call_log=call_log,
         admission=_admission(config),
         drain=Drain(),
-        admitted=lists.admitted,
-        inquiries=lists.inquiries,
+        revocable=lists.revocable,
+        input_requests=lists.input_requests,
         resolver=resolver,
         pipeline=pipeline,
         finder=lists.finder,
@@ -231,12 +239,12 @@ def _build_gateway(
         meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log),
         exposure=lists.exposure,
         host_lists=lists.host_lists,
-        offers=offers,
+        agent_items=agent_items,
         resources=resources,
         prompts=prompts,
-        completion=Completion(offers, resources, prompts, permission, relay),
+        completion=Completion(agent_items, resources, prompts, permission, relay),
         subscriptions=lists.subscriptions,
-        listening=ListenStreams(lists.list_changed, lists.subscriptions, offers, lists.resource_lookup),
+        listening=ListenStreams(lists.list_changed, lists.subscriptions, agent_items, lists.resource_lookup),
     )
 
 

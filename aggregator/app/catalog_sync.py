@@ -164,7 +164,7 @@ class CatalogSync:
         seen = (
             upstream
             for upstream in self._upstreams
-            if upstream.greeting is not None and upstream.state in ("ready", "stopped")
+            if upstream.negotiated is not None and upstream.state in ("ready", "stopped")
         )
         return [upstream for upstream in seen if not self._is_kept(upstream)]
 
@@ -187,10 +187,10 @@ class CatalogSync:
 
     async def _keep_one(self, upstream: Upstream) -> None:
         server, definitions = upstream.config.id, upstream.definitions
-        if upstream.greeting is None or upstream not in self._upstreams or self._is_kept(upstream):
+        if upstream.negotiated is None or upstream not in self._upstreams or self._is_kept(upstream):
             return
         transport = upstream.transport or upstream.config.type
-        about = (server, self._fingerprints[server], transport, upstream.greeting, definitions)
+        about = (server, self._fingerprints[server], transport, upstream.negotiated, definitions)
         catalog = await asyncio.to_thread(catalog_of, *about)
         before, versions = self._known.get(server), await asyncio.to_thread(_versions, catalog.tools)
         self._known[server] = versions
@@ -222,17 +222,17 @@ class CatalogSync:
 
 
 def catalog_of(
-    server: str, fingerprint: str, transport: str, greeting: Negotiated, definitions: list[Any]
+    server: str, fingerprint: str, transport: str, negotiated: Negotiated, definitions: list[Any]
 ) -> ServerCatalog:
     """Return the database record of a server's definitions. A large list takes long: call it in a thread."""
     return ServerCatalog(
         server,
         fingerprint,
         transport,
-        greeting.version,
-        _text(greeting.server_info),
-        _text(greeting.capabilities),
-        greeting.instructions,
+        negotiated.version,
+        _text(negotiated.server_info),
+        _text(negotiated.capabilities),
+        negotiated.instructions,
         tuple(Definition(_own_name(one), definition_digest(one), _text(one)) for one in definitions),
     )
 

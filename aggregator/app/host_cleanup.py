@@ -12,15 +12,15 @@ class HostCleanup:
     """A `HostObserver` that ends the subscriptions, parked calls and upstream connections of a host."""
 
     def __init__(
-        self, subscriptions: Subscriptions, inquiries: InputRequests, upstreams: Mapping[str, Upstream]
+        self, subscriptions: Subscriptions, input_requests: InputRequests, upstreams: Mapping[str, Upstream]
     ) -> None:
         self._subscriptions = subscriptions
-        self._inquiries = inquiries
+        self._input_requests = input_requests
         self._upstreams = upstreams
 
     def host_left(self, host: Host) -> None:
         """End what belongs to `host`."""
         self._subscriptions.remove_host(host)
-        self._inquiries.parking.left(host)
+        self._input_requests.parking.left(host)
         for upstream in self._upstreams.values():
             upstream.host_left(host)

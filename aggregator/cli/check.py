@@ -50,7 +50,7 @@ async def _connect(loaded: Loaded) -> tuple[list[dict[str, Any]], list[str]]:
     async with app.running():
         await app.supervisor.wait_all_tried()
         warnings = [f"warning: {loaded.path}: fallbacks: {said}" for said in app.failover.problems]
-        return [_row(link, app) for link in app.upstreams.values()], warnings
+        return [_row(upstream, app) for upstream in app.upstreams.values()], warnings
 
 
 async def _storage(url: str) -> str | None:
@@ -67,22 +67,22 @@ async def _storage(url: str) -> str | None:
     return None if writable else unwritable(path)
 
 
-def _row(link: Upstream, app: App) -> dict[str, Any]:
-    greeting = link.greeting if link.state == "ready" else None
-    shown = [tool for tool in app.gateway.catalog.tools if tool.server == link.config.id]
+def _row(upstream: Upstream, app: App) -> dict[str, Any]:
+    negotiated = upstream.negotiated if upstream.state == "ready" else None
+    shown = [tool for tool in app.gateway.catalog.tools if tool.server == upstream.config.id]
     names = {tool.own_name for tool in shown}
     left_out = [
-        str(one.get("name")) for one in link.definitions if isinstance(one, dict) and one.get("name") not in names
+        str(one.get("name")) for one in upstream.definitions if isinstance(one, dict) and one.get("name") not in names
     ]
     return {
-        "server": link.config.id,
-        "type": link.transport or link.config.type,
-        "state": link.state,
-        "era": f"{greeting.era} {greeting.version}" if greeting else None,
-        "tools": len(shown) if greeting else None,
-        "left_out": left_out if greeting else None,
-        "seconds": round(link.connect_seconds, 2) if greeting and link.connect_seconds is not None else None,
-        "problem": link.lifecycle.current.reason or None,
+        "server": upstream.config.id,
+        "type": upstream.transport or upstream.config.type,
+        "state": upstream.state,
+        "era": f"{negotiated.era} {negotiated.version}" if negotiated else None,
+        "tools": len(shown) if negotiated else None,
+        "left_out": left_out if negotiated else None,
+        "seconds": round(upstream.connect_seconds, 2) if negotiated and upstream.connect_seconds is not None else None,
+        "problem": upstream.lifecycle.current.reason or None,
     }
 
 

@@ -48,7 +48,7 @@ def run(
 
 async def _tools(loaded: Loaded, query: str | None, server: str | None, limit: int | None) -> list[ToolRecord]:
     app = build_app(all_started(loaded.config), redactor=loaded.redactor)
-    known = {name for link in app.upstreams.values() for name in (link.config.id, link.config.prefix)}
+    known = {name for upstream in app.upstreams.values() for name in (upstream.config.id, upstream.config.prefix)}
     if server is not None and server not in known:
         raise OperatorError(f"There is no server {server!r}; there are {', '.join(sorted(known)) or 'none'}.")
     async with app.running():

@@ -57,5 +57,5 @@ class ToolCall(NamedTuple):
 class ResolvedCall(NamedTuple):
     """A call of which it is known which tool of which upstream is meant."""
 
-    asked: ToolCall
+    call: ToolCall
     tool: ToolRecord

@@ -15,7 +15,7 @@ from aggregator.domain.principal import Principal
 from aggregator.frontends.answer import Answer
 from aggregator.frontends.stdio import DrainRequests
 from aggregator.frontends.v1.routes import ROUTES, V1_PATH, V1Frontend, failure, refusal
-from aggregator.frontends.web.body_limits import bounds_of
+from aggregator.frontends.web.body_limits import limits_of
 from aggregator.frontends.web.connection_limits import BoundedConnection
 from aggregator.frontends.web.credentials import refuse, request_facts
 from aggregator.frontends.web.host_guard import HostGuard, Receive, Scope, Send, header, respond, source_in, values
@@ -62,18 +62,18 @@ class WebServer:
     ) -> None:
         http, sse = config.http, config.sse
         self._tasks = Tasks("the web frontends")
-        bounds = bounds_of(http, gateway.admission)
+        limits = limits_of(http, gateway.admission)
         self._sessions = Sessions(
             gateway.list_changes,
             gateway.revocation,
             self._tasks,
             gateway.admission,
             http.session_idle_timeout,
-            bounds.unread,
+            limits.unread,
         )
-        self._http = StreamableHttpFrontend(gateway, http.names, bounds, self._sessions, self._tasks)
+        self._http = StreamableHttpFrontend(gateway, http.names, limits, self._sessions, self._tasks)
         self.own = OwnAddress(http)
-        self._sse = SseFrontend(gateway, sse.names, MESSAGES_PATH, bounds, self._prefix)
+        self._sse = SseFrontend(gateway, sse.names, MESSAGES_PATH, limits, self._prefix)
         self._stall_timeout = http.stall_timeout
         self._gateway = gateway
         self._access = access
@@ -84,7 +84,7 @@ class WebServer:
         if sse.enabled:
             self._frontends |= {SSE_PATH: ("sse", self._sse.stream), MESSAGES_PATH: ("sse", self._sse.message)}
         if config.v1.enabled:
-            v1 = V1Frontend(gateway, config.v1, bounds, self.own.public_url)
+            v1 = V1Frontend(gateway, config.v1, limits, self.own.public_url)
             self._frontends |= {path: ("v1", v1.serve) for path in ROUTES}
         paths = {
             "streamable_http": http.path if http.enabled else None,

@@ -19,6 +19,7 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, META_CLIENT_INFO, SUPPORTED_VERSIONS, era_of
 from aggregator.gateway.admission import Admission
+from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.input_required import InputRequests
 from aggregator.gateway.ask.upstream_caller import RequestCaller, SessionCaller
 from aggregator.gateway.call_log import CallLog
@@ -33,7 +34,6 @@ from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
-from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.completion import Completion
 from aggregator.gateway.reads.listen import ListenStreams
 from aggregator.gateway.reads.prompts import Prompts
@@ -71,8 +71,8 @@ class Dispatcher:
         call_log: CallLog,
         admission: Admission,
         drain: Drain,
-        admitted: RevocableTasks,
-        inquiries: InputRequests,
+        revocable: RevocableTasks,
+        input_requests: InputRequests,
         resolver: Resolver,
         pipeline: Pipeline,
         finder: Finder,
@@ -80,7 +80,7 @@ class Dispatcher:
         meta: MetaTools,
         exposure: Exposure,
         host_lists: HostLists,
-        offers: Offers,
+        agent_items: AgentItems,
         resources: Resources,
         prompts: Prompts,
         completion: Completion,
@@ -92,19 +92,19 @@ class Dispatcher:
         self.call_log = call_log
         self.admission = admission
         self.drain = drain
-        self.revocation = admitted
+        self.revocation = revocable
         self._supervisor = supervisor
         self._startup = startup
         self._current = current
-        self._inquiries = inquiries
+        self._input_requests = input_requests
         self._resolver = resolver
         self._pipeline = pipeline
         self._finder = finder
         self._meta_tools = meta_tools
         self._meta = meta
         self._exposure = exposure
-        self._exhibit = host_lists
-        self._offers = offers
+        self._host_lists = host_lists
+        self._agent_items = agent_items
         self._resources = resources
         self._prompts = prompts
         self._completion = completion
@@ -128,7 +128,7 @@ class Dispatcher:
     def reconfigure(self, config: Config) -> None:
         """Take a new configuration after the supervisor has; each host is notified at most once."""
         self._startup.reconfigure(config)
-        self._exhibit.reconfigure(config)
+        self._host_lists.reconfigure(config)
         self._resolver.patience = config.startup_wait
         self._pipeline.reconfigure(config)
         self._exposure.reconfigure(config.pinned, config.expose_budget)
@@ -136,14 +136,14 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Run the background work of the gateway until cancelled."""
-        async with Tasks("the gateway") as tasks, self._inquiries.parking.tasks:
+        async with Tasks("the gateway") as tasks, self._input_requests.parking.tasks:
             tasks.start(self._finder.run())
             await asyncio.to_thread(self._meta_tools.load)
             await self._pipeline.keep_checks_ready()
 
     async def close_parked(self) -> None:
         """End the parked calls: no host comes back any more."""
-        await self._inquiries.parking.close()
+        await self._input_requests.parking.close()
 
     async def answer(self, host: Host, method: str, params: dict[str, Any], channel: Channel) -> Mapping[str, Any]:
         """Return the result of one request, in the form of the era it speaks.
@@ -165,7 +165,7 @@ class Dispatcher:
         began = asyncio.get_running_loop().time()
         try:
             with self.drain:
-                result = await handler(self, Request(host, params, channel, version, self._inquiries))
+                result = await handler(self, Request(host, params, channel, version, self._input_requests))
         except NotServed as missing:
             if self.views.rulebook is not None:
                 await evenly(began)
@@ -228,8 +228,8 @@ class Dispatcher:
 
     # -- methods
 
-    async def initialize(self, question: Request) -> Mapping[str, Any]:
-        host, params = question.host, question.params
+    async def initialize(self, request: Request) -> Mapping[str, Any]:
+        host, params = request.host, request.params
         asked, capabilities, info = (params.get(key) for key in ("protocolVersion", "capabilities", "clientInfo"))
         if not isinstance(asked, str):
             raise HostError(INVALID_PARAMS, "`initialize` needs `protocolVersion` as a string.")
@@ -237,110 +237,110 @@ class Dispatcher:
         host.capabilities = capabilities if isinstance(capabilities, dict) else {}
         if host.set_client_info(info):
             self.list_changes.refresh(host)
-        await self._exhibit.prepare(host)
+        await self._host_lists.prepare(host)
         self._supervisor.clients.connected(SessionCaller(host, abilities_of(host.version, host.capabilities)))
         return {
             "protocolVersion": host.version,
             "capabilities": CAPABILITIES,
             "serverInfo": SERVER_INFO,
-            "instructions": self._instructions(question.host),
+            "instructions": self._instructions(request.host),
         }
 
-    async def discover(self, question: Request) -> Mapping[str, Any]:
-        await self._exhibit.prepare(question.host)
+    async def discover(self, request: Request) -> Mapping[str, Any]:
+        await self._host_lists.prepare(request.host)
         return {
             "supportedVersions": list(reversed(SUPPORTED_VERSIONS)),
             "capabilities": CAPABILITIES,
-            "instructions": self._instructions(question.host),
+            "instructions": self._instructions(request.host),
             **replace(OURS, public=False).hints(),
         }
 
-    async def ping(self, question: Request) -> Mapping[str, Any]:
+    async def ping(self, request: Request) -> Mapping[str, Any]:
         return {}
 
-    async def set_level(self, question: Request) -> Mapping[str, Any]:
-        level = question.params.get("level")
+    async def set_level(self, request: Request) -> Mapping[str, Any]:
+        level = request.params.get("level")
         if rank(level) is None:
             raise HostError(INVALID_PARAMS, f"`level` must be one of {', '.join(LEVELS)}.")
-        question.host.log_level = level
+        request.host.log_level = level
         return {}
 
-    async def list_tools(self, question: Request) -> Mapping[str, Any]:
+    async def list_tools(self, request: Request) -> Mapping[str, Any]:
         await self._startup.settled()
-        await self._exhibit.prepare(question.host)
-        style, listing = self._exhibit.tools_for(question.host)
-        self.list_changes.record_sent(question.host, "tools", (style, listing.tools))
-        return await self._exhibit.page(question, "tools", "tool", listing, style)
+        await self._host_lists.prepare(request.host)
+        style, listing = self._host_lists.tools_for(request.host)
+        self.list_changes.record_sent(request.host, "tools", (style, listing.tools))
+        return await self._host_lists.page(request, "tools", "tool", listing, style)
 
-    async def list_resources(self, question: Request) -> Mapping[str, Any]:
+    async def list_resources(self, request: Request) -> Mapping[str, Any]:
         await self._startup.settled()
-        offer = await self._offer(question)
-        return await self._exhibit.page(question, "resources", "resource", offer.resources)
+        items = await self._visible_items(request)
+        return await self._host_lists.page(request, "resources", "resource", items.resources)
 
-    async def list_templates(self, question: Request) -> Mapping[str, Any]:
+    async def list_templates(self, request: Request) -> Mapping[str, Any]:
         await self._startup.settled()
-        offer = await self._offer(question)
-        return await self._exhibit.page(question, "resourceTemplates", "template", offer.templates)
+        items = await self._visible_items(request)
+        return await self._host_lists.page(request, "resourceTemplates", "template", items.templates)
 
-    async def list_prompts(self, question: Request) -> Mapping[str, Any]:
+    async def list_prompts(self, request: Request) -> Mapping[str, Any]:
         await self._startup.settled()
-        view = self._offers.view(question)
-        style, prompts = view.style(question.host.style), (await self._offer(question)).prompts
-        self.list_changes.record_sent(question.host, "prompts", (style, prompts.records))
-        return await self._exhibit.page(question, "prompts", "prompt", prompts, style)
+        view = self._agent_items.view(request)
+        style, prompts = view.style(request.host.style), (await self._visible_items(request)).prompts
+        self.list_changes.record_sent(request.host, "prompts", (style, prompts.records))
+        return await self._host_lists.page(request, "prompts", "prompt", prompts, style)
 
-    async def _offer(self, question: Request) -> ItemCatalog:
-        await self._offers.ready(question.host)
-        return self._offers.of(self._offers.view(question))
+    async def _visible_items(self, request: Request) -> ItemCatalog:
+        await self._agent_items.ready(request.host)
+        return self._agent_items.of(self._agent_items.view(request))
 
-    async def read_resource(self, question: Request) -> Mapping[str, Any]:
-        return await self._on_record("resources/read", question, self._resources.read)
+    async def read_resource(self, request: Request) -> Mapping[str, Any]:
+        return await self._on_record("resources/read", request, self._resources.read)
 
-    async def get_prompt(self, question: Request) -> Mapping[str, Any]:
-        return await self._on_record("prompts/get", question, self._prompts.get)
+    async def get_prompt(self, request: Request) -> Mapping[str, Any]:
+        return await self._on_record("prompts/get", request, self._prompts.get)
 
-    async def complete(self, question: Request) -> Mapping[str, Any]:
-        return await self._on_record("completion/complete", question, self._completion.complete)
+    async def complete(self, request: Request) -> Mapping[str, Any]:
+        return await self._on_record("completion/complete", request, self._completion.complete)
 
     async def _on_record(
-        self, method: str, question: Request, answer: Callable[[Request], Awaitable[dict[str, Any]]]
+        self, method: str, request: Request, answer: Callable[[Request], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
-        async with self.call_log.record(question.asked(), question.host, method) as entry:
+        async with self.call_log.record(request.as_call(), request.host, method) as entry:
             await entry.wait_for_space()
             if self.drain.started:
                 raise self.drain.refusal()
-            refuse_look_alikes(question.params)
-            await self._offers.ready(question.host)
-            entry.finish(await answer(question._replace(trail=entry)))
+            refuse_look_alikes(request.params)
+            await self._agent_items.ready(request.host)
+            entry.finish(await answer(request._replace(entry=entry)))
         return entry.result
 
-    async def subscribe(self, question: Request) -> Mapping[str, Any]:
-        await self._offers.ready(question.host)
-        found = await self._resources.permitted(question)
-        await self._subscriptions.subscribe(question.host, found)
+    async def subscribe(self, request: Request) -> Mapping[str, Any]:
+        await self._agent_items.ready(request.host)
+        found = await self._resources.permitted(request)
+        await self._subscriptions.subscribe(request.host, found)
         return {}
 
-    async def unsubscribe(self, question: Request) -> Mapping[str, Any]:
-        uri = question.text("uri")
-        await self._offers.ready(question.host)
+    async def unsubscribe(self, request: Request) -> Mapping[str, Any]:
+        uri = request.text("uri")
+        await self._agent_items.ready(request.host)
         self._subscriptions.unsubscribe(
-            question.host, uri, self._resources.lookup.find_visible(self._offers.view(question), uri)
+            request.host, uri, self._resources.lookup.find_visible(self._agent_items.view(request), uri)
         )
         return {}
 
-    def call_tool(self, question: Request) -> Awaitable[Mapping[str, Any]]:
+    def call_tool(self, request: Request) -> Awaitable[Mapping[str, Any]]:
         """Return what answers a call: the pipeline, or a meta tool of that name."""
-        host = question.host
+        host = request.host
         view = self.views.of(host.principal)
-        call = question.asked(view.style(host.style))
+        call = request.as_call(view.style(host.style))
         if self.drain.started:
             return self._refuse_call(call, host)
-        if question.params.get("name") in self._meta_tools:
-            return self._call_meta_tool(call, view, host, question.channel)
-        return self._pipeline.call_tool(call, view, host, question.channel)
+        if request.params.get("name") in self._meta_tools:
+            return self._call_meta_tool(call, view, host, request.channel)
+        return self._pipeline.call_tool(call, view, host, request.channel)
 
     async def _call_meta_tool(self, call: ToolCall, view: View, host: Host, channel: Channel) -> Mapping[str, Any]:
-        await self._exhibit.prepare(host)
+        await self._host_lists.prepare(host)
         return await self._meta.call(call, view, host, channel)
 
     async def _refuse_call(self, call: ToolCall, host: Host) -> Mapping[str, Any]:
@@ -355,7 +355,7 @@ class Dispatcher:
         servers = self._finder.servers(self.views.of(host.principal))
         said = {seen.config.id: seen.instructions for seen in servers}
         return instructions(
-            [seen.config for seen in servers], said, short=self._exposure.is_short(self._exhibit.tools_for(host)[1])
+            [seen.config for seen in servers], said, short=self._exposure.is_short(self._host_lists.tools_for(host)[1])
         )
 
 
@@ -382,5 +382,5 @@ _TO_THE_END: Final = frozenset({"ping", "tools/list", *ON_RECORD})
 _MODERN: Final[Mapping[str, Handler]] = {
     **_COMMON,
     "server/discover": Dispatcher.discover,
-    "subscriptions/listen": lambda gateway, question: gateway._listening.listen(question),
+    "subscriptions/listen": lambda gateway, request: gateway._listening.listen(request),
 }

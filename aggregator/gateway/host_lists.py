@@ -15,9 +15,9 @@ from aggregator.config.settings import Expose
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.names import Style
+from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.exposure import Exposure, exposed_at
-from aggregator.gateway.offers import Offers
 from aggregator.gateway.request import Request
 from aggregator.gateway.views.cache_hints import CacheHints
 from aggregator.gateway.views.current import CurrentCatalog
@@ -34,14 +34,14 @@ class HostLists:
         config: Config,
         views: Views,
         current: CurrentCatalog,
-        offers: Offers,
+        agent_items: AgentItems,
         exposure: Exposure,
         hints: CacheHints,
         slices: Slices,
     ) -> None:
         self._views = views
         self._current = current
-        self._offers = offers
+        self._agent_items = agent_items
         self._exposure = exposure
         self._hints = hints
         self._slices = slices
@@ -63,17 +63,17 @@ class HostLists:
     def lists_of(self, host: Host) -> Seen:
         """Return all lists of a host, in a form that can be compared with an earlier one."""
         style, listing = self.tools_for(host)
-        offer = self._offers.of(self._views.of(host.principal))
+        items = self._agent_items.of(self._views.of(host.principal))
         return {
             "tools": (style, listing.tools),
-            "prompts": (style, offer.prompts.records),
-            "resources": (offer.resources.records, offer.templates.records),
+            "prompts": (style, items.prompts.records),
+            "resources": (items.resources.records, items.templates.records),
         }
 
     def is_ready(self, host: Host) -> bool:
         """Return whether the lists of a host are worked out, or short enough to be worked out at once."""
         view, catalog = self._views.of(host.principal), self._current.tools
-        if not self._views.is_ready(view, catalog, self._offers.all):
+        if not self._views.is_ready(view, catalog, self._agent_items.all):
             return False
         return self._exposure.is_ready(view, self._views.listing(view, catalog), self._extent(view, host))
 
@@ -82,7 +82,7 @@ class HostLists:
         while not self.is_ready(host):
             async with self._turn:
                 view, catalog = self._views.of(host.principal), self._current.tools
-                await self._views.prepare_resources(view, self._offers.all, self._slices)
+                await self._views.prepare_resources(view, self._agent_items.all, self._slices)
                 whole, extent = await self._views.prepare_listing(view, catalog, self._slices), self._extent(view, host)
                 if not self._exposure.is_ready(view, whole, extent):
                     await self._exposure.prepare(view, whole, extent, self._slices)
@@ -104,7 +104,7 @@ class HostLists:
         if following is not None:
             result["nextCursor"] = following
         alike = request.host.names is not None or kind not in ("tool", "prompt")
-        hints = self._hints.of(self._offers.view(request), kind, alike=alike)
+        hints = self._hints.of(self._agent_items.view(request), kind, alike=alike)
         return result | hints if request.modern else result
 
     def _extent(self, view: View, host: Host) -> Expose:

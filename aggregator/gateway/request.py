@@ -19,16 +19,16 @@ _DEEPEST: Final = 64
 class Request(NamedTuple):
     """A request with its host, params and channel.
 
-    `version` is the revision it speaks, None only before a handshake. `inquiries` sends requests back to the host,
-    `trail` is the call record of the request, for methods that have one.
+    `version` is the revision it speaks, None only before a handshake. `input_requests` sends requests back to the host,
+    `entry` is the call record of the request, for methods that have one.
     """
 
     host: Host
     params: dict[str, Any]
     channel: Channel
     version: str | None
-    inquiries: InputRequests
-    trail: OpenRecord | None = None
+    input_requests: InputRequests
+    entry: OpenRecord | None = None
 
     @property
     def modern(self) -> bool:
@@ -36,16 +36,16 @@ class Request(NamedTuple):
         return self.version is not None and era_of(self.version) == "modern"
 
     @property
-    def spoken(self) -> str:
+    def answer_version(self) -> str:
         """The revision in which the request is answered."""
         return self.version or LATEST_LEGACY
 
-    def asked(self, style: Style = "canonical") -> ToolCall:
+    def as_call(self, style: Style = "canonical") -> ToolCall:
         """Return the request as a call. Its conversation is the one that the host names, else its session."""
         meta = self.params.get("_meta")
         named = meta.get(CONVERSATION_KEY) if isinstance(meta, dict) else None
         conversation = named if isinstance(named, str) and named else self.host.session
-        return ToolCall(self.host.principal, self.params, self.spoken, style, conversation)
+        return ToolCall(self.host.principal, self.params, self.answer_version, style, conversation)
 
     def text(self, key: str) -> str:
         """Return a parameter that must be a string and not empty.
@@ -73,5 +73,5 @@ class Request(NamedTuple):
 
     def about(self, server: str, own: str) -> None:
         """Enter the server and the own name of the requested item in the call record."""
-        if self.trail is not None:
-            self.trail.name(server, own)
+        if self.entry is not None:
+            self.entry.name(server, own)

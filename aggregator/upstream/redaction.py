@@ -47,11 +47,11 @@ class ServerRedaction:
         """Return a text of ours about the server without secrets."""
         return self._shared(self._own(text))
 
-    def relayed(self, value: Any) -> Any:
+    def for_host(self, value: Any) -> Any:
         """Return a JSON value of the server for a host, without known secrets; a large value is replaced by a note."""
         return self._shared.known(value) if is_small(value, *_RELAYED) else _note(value)
 
-    async def relayed_whole(self, value: dict[str, Any]) -> dict[str, Any]:
+    async def whole_for_host(self, value: dict[str, Any]) -> dict[str, Any]:
         """Return a result of the server for a host, of any size, without known secrets."""
         if is_small(value, *_RELAYED):
             return self._shared.known(value)  # type: ignore[no-any-return]
@@ -83,25 +83,25 @@ class ServerRedaction:
             log.warning("%s: characters that cannot be seen were taken out of %s", self._server, what)
         return changed
 
-    def hush(self, error: UpstreamError | UpstreamRpcError) -> None:
+    def redact_error(self, error: UpstreamError | UpstreamRpcError) -> None:
         """Remove secrets from an error for a host: the error of the server, or one of ours that quotes it."""
         if isinstance(error, UpstreamError):
             error.message = self(error.message)
         else:
-            error.message = self.relayed(error.message)
+            error.message = self.for_host(error.message)
             # The address of a page that a person has to visit may contain configured values.
             asks = error.code == URL_REQUIRED
-            error.data = self.visible(error.data, "its questions") if asks else self.relayed(error.data)
-            error.more = self.relayed(error.more) if error.more else error.more
+            error.data = self.visible(error.data, "its questions") if asks else self.for_host(error.data)
+            error.more = self.for_host(error.more) if error.more else error.more
         error.args = (error.message,)
 
     @contextmanager
-    def hushed(self) -> Iterator[None]:
+    def redacting_errors(self) -> Iterator[None]:
         """Remove secrets from the upstream errors that are raised inside the context."""
         try:
             yield
         except (UpstreamError, UpstreamRpcError) as error:
-            self.hush(error)
+            self.redact_error(error)
             raise
 
 

@@ -52,7 +52,7 @@ class SharedConnection:
     """The shared connections of one upstream, one after the other; a `SessionHolder`.
 
     session: the open session; None while there is none.
-    greeting, transport, connect_seconds: of the latest connection; None before the first.
+    negotiated, transport, connect_seconds: of the latest connection; None before the first.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class SharedConnection:
         idle: IdleStop,
     ) -> None:
         self.session: UpstreamSession | None = None
-        self.greeting: Negotiated | None = None
+        self.negotiated: Negotiated | None = None
         self.transport: str | None = None
         self.connect_seconds: float | None = None
         self._config = config
@@ -118,15 +118,15 @@ class SharedConnection:
             server = self._config.value.id
             log.info("%s no longer knows our session; a new one is initialized", server)
             try:
-                greeting = await negotiate(server, session.connection, "legacy", session.declare)
+                negotiated = await negotiate(server, session.connection, "legacy", session.declare)
             except (RpcError, UpstreamError) as error:
                 # Another server answers there now.
                 self.lose(session, f"its session could not be renewed: {error}")
                 return
             # If it was lost meanwhile, it must not come back.
             if self.session is session:
-                self.session = session.renewed(greeting)
-                self.greeting = self.session.greeting
+                self.session = session.renewed(negotiated)
+                self.negotiated = self.session.negotiated
                 self._lists.read_again()
                 self._subscriptions.reset()
 
@@ -168,7 +168,7 @@ class SharedConnection:
             end_reason = child.end_reason() if child is not None and child.exited.done() else None
             return failure_of(self._config.value, error, end_reason)
         self.connect_seconds = time.monotonic() - began
-        self.greeting, self.transport = session.greeting, session.transport
+        self.negotiated, self.transport = session.negotiated, session.transport
         return await self._serve(session, child)
 
     async def _serve(self, session: UpstreamSession, child: ChildProcess | None) -> Failure | None:
@@ -182,7 +182,7 @@ class SharedConnection:
                     tasks.start(self._lists.keep(kind, self))
                 tasks.start(self._subscriptions.keep(self))
                 tasks.start(self._health.keep(self))
-                if session.greeting.era == "modern":
+                if session.negotiated.era == "modern":
                     tasks.start(self._lists.listen(session, self))
                 await self._lists.wait_others()
                 if not (session.over or self._end.done()):
@@ -218,4 +218,4 @@ class SharedConnection:
 
     def _in_use(self, session: UpstreamSession) -> bool:
         """Return True if the upstream is needed by a subscription, a request to a host, or an isolated session."""
-        return self._subscriptions.wanted or session.callers.busy or self._isolated.busy
+        return self._subscriptions.wanted or session.back_channel.busy or self._isolated.busy

@@ -141,9 +141,9 @@ class Upstream:
         return self.state == "starting" and not self.listed and not self.lifecycle.tried
 
     @property
-    def greeting(self) -> Negotiated | None:
+    def negotiated(self) -> Negotiated | None:
         """The description that the server gave of itself when it was connected last; None before."""
-        return self.shared.greeting
+        return self.shared.negotiated
 
     @property
     def transport(self) -> str | None:
@@ -260,7 +260,7 @@ class Upstream:
             while True:
                 session = await self._session_for(caller, request.limit)
                 if caller is not None:
-                    caller.sent_in = session.greeting.version
+                    caller.sent_in = session.negotiated.version
                 try:
                     with _InFlight(self, session):
                         return await send(request, self.config, session, self._renew, self.redaction)
@@ -277,7 +277,7 @@ class Upstream:
         if session is None or session.over:
             session = await self._wait_for_session(limit)
         if caller is not None and not (self._one_session and session.fits(caller)):
-            with self.redaction.hushed():
+            with self.redaction.redacting_errors():
                 session = await self._isolated.session(caller, session, limit)
         return session
 
@@ -315,7 +315,7 @@ class Upstream:
         with self._idle.use():
             if self.shared.session is None or self.shared.session.over:
                 await self._wait_for_session(limit)
-            with self.redaction.hushed():
+            with self.redaction.redacting_errors():
                 await self.subscriptions.agreed(uri, limit)
 
     async def read_tools_again(self) -> None:
@@ -333,11 +333,11 @@ class Upstream:
         """Send a notification of a host over the connections that are for this host alone."""
         dedicated = self._isolated.of_host(host)
         session = self.shared.session
-        owner = session.callers.owner if session is not None else None
+        owner = session.back_channel.owner if session is not None else None
         if session is not None and owner is not None and (only := owner()) is not None and only.host == host:
             dedicated.append(session)
         for session in dedicated:
-            if session.greeting.era == "legacy":
+            if session.negotiated.era == "legacy":
                 await session.connection.notify(method)
 
 

@@ -168,12 +168,12 @@ async def test_a_large_error_is_looked_through_aside(large: bool, monkeypatch: p
     secret = "zqx-1234567890-zqx"
     discreet = server_redaction(raw_stdio("odd", env={"API_KEY": secret}))
     said = f"{'a b ' * 50_000 * large}{secret}{'c d ' * 50_000 * large}"
-    result = await discreet.relayed_whole({"isError": True, "content": [{"type": "text", "text": said}]})
+    result = await discreet.whole_for_host({"isError": True, "content": [{"type": "text", "text": said}]})
     words = result["content"][0]["text"]
     assert secret not in words
     assert words.replace("[redacted]", secret) == said
     assert where == [not large]
     # What is not looked through whole is not passed on.
-    note = discreet.relayed({"level": "info", "data": said, "progress": 1})
+    note = discreet.for_host({"level": "info", "data": said, "progress": 1})
     assert secret not in json.dumps(note)
     assert (note["progress"], "too large" in note["data"]) == (1, large)

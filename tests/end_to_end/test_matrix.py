@@ -34,8 +34,8 @@ def test_the_era_of_an_upstream_is_found_out(harness: ServerHarness, upstream: s
     """C1, E1: by probe and fallback, also with one that knows one old revision only and one that dies of the probe."""
     found = harness.app.upstreams[upstream]
     assert found.state == "ready", found.reason
-    assert found.greeting is not None
-    assert found.greeting.version == UPSTREAMS[upstream]
+    assert found.negotiated is not None
+    assert found.negotiated.version == UPSTREAMS[upstream]
 
 
 @everywhere

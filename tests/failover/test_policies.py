@@ -293,7 +293,7 @@ async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: 
     at.app.upstreams["spare"].shared.session = UpstreamSession(
         spare, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {}
     )
-    at.app.upstreams["spare"].shared.greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
+    at.app.upstreams["spare"].shared.negotiated = Negotiated(MODERN, {"tools": {}}, {}, None)
     form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}
 
     async def asks(params: Json) -> Json:
@@ -326,7 +326,7 @@ async def test_a_call_that_asked_something_is_begun(tmp_path: Path) -> None:
     at.app.upstreams["crm"].shared.session = UpstreamSession(
         crm, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {}
     )
-    at.app.upstreams["crm"].shared.greeting = Negotiated(MODERN, {"tools": {}}, {}, None)
+    at.app.upstreams["crm"].shared.negotiated = Negotiated(MODERN, {"tools": {}}, {}, None)
     form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}
 
     async def asks(params: Json) -> Json:

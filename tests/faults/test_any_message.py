@@ -145,7 +145,7 @@ async def test_any_message_over_stdio() -> None:
     async with (
         raw_http() as raw,
         running_app(server_config("up", type="http", url=raw.url)) as harness,
-        Tasks("a door") as tasks,
+        Tasks("a frontend") as tasks,
     ):
         written: list[Any] = []
         host = Host("stdio", "canonical", session="stdio")

@@ -467,7 +467,7 @@ async def test_what_may_have_held_keys_admits_no_keyless_request(
     await app.load_keys()
     gated.database.mkdir()
     async with app.running():
-        await until(lambda: not app.access.open, "the doors are closed")
+        await until(lambda: not app.access.open, "requests without a key are refused")
         assert "cannot be read" in caplog.text
         gated.database.rmdir()
         await until(lambda: app.access.open, "there is no file")

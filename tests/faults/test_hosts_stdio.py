@@ -44,7 +44,7 @@ class Pipes:
             if not reading.done() or not reading.result():
                 reading.cancel()
                 await self.serving
-                raise AssertionError("the door is closed")
+                raise AssertionError("the stream is closed")
             # A thread has a stack of its own: what nests deeply can be read there.
             return await asyncio.to_thread(json.loads, reading.result())
 

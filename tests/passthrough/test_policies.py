@@ -74,14 +74,14 @@ class ResourceHarness(GatewayHarness):
     def __init__(self, folder: Path, world: Libraries, policies: object, config: Config | None = None) -> None:
         config = config or make_config(folder, {name: {"command": "played"} for name in SERVERS})
         super().__init__(config, {}, policies)
-        greeting = Negotiated(LEGACY, {}, {"resources": {}, "prompts": {}}, None)
+        negotiated = Negotiated(LEGACY, {}, {"resources": {}, "prompts": {}}, None)
         for server, upstream in self.app.upstreams.items():
             uris, names = world.get(server, ([], []))
             upstream.lists.put("resource", [{"uri": uri, "name": uri} for uri in uris])
             upstream.lists.put("prompt", [{"name": name} for name in names])
-            upstream.shared.greeting = greeting
+            upstream.shared.negotiated = negotiated
             reader: Any = FakeResourceServer(server, self.sent)
-            upstream.shared.session = UpstreamSession(reader, greeting, "played", {})
+            upstream.shared.session = UpstreamSession(reader, negotiated, "played", {})
         self.app.updates.rebuild()
 
     async def found(self, host: Host, method: str, field: str) -> list[str]:

@@ -67,9 +67,9 @@ class AskingHarness(GatewayHarness):
         upstream = self.app.upstreams["a"]
         upstream.lists.put("resource", [{"uri": "file:///get", "name": "get"}])
         upstream.lists.put("prompt", [{"name": "get"}])
-        upstream.shared.greeting = Negotiated(MODERN, {}, {"tools": {}, "resources": {}, "prompts": {}}, None)
+        upstream.shared.negotiated = Negotiated(MODERN, {}, {"tools": {}, "resources": {}, "prompts": {}}, None)
         asking: Any = self.server
-        upstream.shared.session = UpstreamSession(asking, upstream.shared.greeting, "played", {})
+        upstream.shared.session = UpstreamSession(asking, upstream.shared.negotiated, "played", {})
         self.app.updates.rebuild()
 
     def comer(self, key: str = "k1") -> Host:

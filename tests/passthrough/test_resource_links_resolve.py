@@ -73,7 +73,7 @@ async def test_very_many_links_are_not_held_against_every_template(
     open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it is too much to tell whose a link would be, it says so itself."""
-    monkeypatch.setattr("aggregator.gateway.offers._LOOKS", 0)
+    monkeypatch.setattr("aggregator.gateway.agent_items._LOOKS", 0)
     harness = open_harness({name: local(linking(name)) for name in ("first", "second")})
     async with harness.host("http", MODERN) as host:
         found = await named(host, "second")

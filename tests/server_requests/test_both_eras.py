@@ -62,9 +62,9 @@ async def test_a_question_reaches_a_host_of_the_handshake_eras(
     both: ServerHarness, upstream: str, version: str
 ) -> None:
     """Elicitation and sampling, by servers that only know how to ask with a request."""
-    greeting = both.app.upstreams[upstream].greeting
-    assert greeting is not None
-    assert greeting.version == MODERN
+    negotiated = both.app.upstreams[upstream].negotiated
+    assert negotiated is not None
+    assert negotiated.version == MODERN
     async with both.host("http", version, capabilities=ABLE) as host:
         call = host.call(f"{upstream}.elicits")
         await reply(host, await asked(host), ANSWER)
@@ -234,9 +234,9 @@ async def test_a_call_given_up_does_not_burden_the_next_host(open_harness: OpenH
             call.drop()
         else:
             assert (await call.result())["isError"] is True
-        callers = harness.app.upstreams["one"].shared.session
-        assert callers is not None
-        await until(lambda: not callers.callers.busy and not callers.callers.unsettled)
+        session = harness.app.upstreams["one"].shared.session
+        assert session is not None
+        await until(lambda: not session.back_channel.busy and not session.back_channel.unsettled)
         call = after.call("one.elicits")
         await reply(after, await asked(after), ANSWER)
         assert (await call.result())["content"][0]["text"] == "this"

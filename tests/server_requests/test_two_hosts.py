@@ -238,7 +238,7 @@ async def test_a_cancelled_call_is_doubted_for_a_moment_only(
         await here.call("one.witness", {"entry": f"cancelled {key}"}).result()
         session = harness.app.upstreams["one"].shared.session
         assert session is not None
-        await until(lambda: not session.callers.unsettled)
+        await until(lambda: not session.back_channel.unsettled)
         await _is_asked(here, {"name": "one.ask", "arguments": {"key": key, "rounds": [[FORM]]}})
 
 

@@ -76,14 +76,14 @@ async def test_a_list_comes_back_as_it_was(database: Database, read: Read) -> No
 def test_any_definition_comes_back_as_it_was(tmp_path: Path) -> None:
     """Proves: C6, D2, F4. Whatever JSON it is, and whatever its name, bit for bit."""
     entries = st.one_of(json_values(), st.builds(lambda name, rest: {**rest, "name": name}, ANY_TEXT, _objects()))
-    greeting = Negotiated("2025-11-25", {"name": "\ud800\0"}, {"tools": {}}, "\udfff\0")
+    negotiated = Negotiated("2025-11-25", {"name": "\ud800\0"}, {"tools": {}}, "\udfff\0")
     with asyncio.Runner() as runner:
         database = runner.run(open_here(f"sqlite+aiosqlite:///{tmp_path}/a.db"))
 
         @settings(max_examples=40, deadline=None)
         @given(st.lists(entries, max_size=4))
         def holds(definitions: list[Any]) -> None:
-            catalog = catalog_of("srv", "f", "stdio", greeting, definitions)
+            catalog = catalog_of("srv", "f", "stdio", negotiated, definitions)
             runner.run(database.catalogs.keep(catalog, now=1.0))
             found = glance(tmp_path / "a.db", ["f"])
             # The order of names in an object is that in which a definition was first seen.

@@ -32,9 +32,9 @@ class Unobserved:
 
     def changed(self) -> None: ...
 
-    async def examine(self, link: Upstream, kind: Kind, definitions: list[Any]) -> None: ...
+    async def examine(self, upstream: Upstream, kind: Kind, definitions: list[Any]) -> None: ...
 
-    def resource_updated(self, link: Upstream, watched: list[str], uri: str) -> None: ...
+    def resource_updated(self, upstream: Upstream, watched: list[str], uri: str) -> None: ...
 
 
 def garbage(path: Path) -> None:
@@ -141,9 +141,9 @@ async def test_catalogs_are_not_kept_in_a_read_only_file(
     path.chmod(0o400)
     box = ServerConfig(id="box", key="box", prefix="box", type="local", target="a:b")
     supervisor = Supervisor([box], Upstreams(), Unobserved(), Slices())
-    (link,) = supervisor.upstreams.values()
-    link.lifecycle.current = StateAndReason("ready", "", 0.0)
-    link.shared.greeting, link.definitions = Negotiated("2025-11-25"), [{"name": "t"}]
+    (upstream,) = supervisor.upstreams.values()
+    upstream.lifecycle.current = StateAndReason("ready", "", 0.0)
+    upstream.shared.negotiated, upstream.definitions = Negotiated("2025-11-25"), [{"name": "t"}]
     tried = asyncio.Queue[None]()
 
     class Store:

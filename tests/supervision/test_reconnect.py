@@ -192,17 +192,17 @@ async def test_era_and_session_are_found_anew() -> None:
         upstream = harness.upstream("web")
 
         def back(before: Negotiated | None) -> bool:
-            return upstream.state == "ready" and upstream.greeting is not before
+            return upstream.state == "ready" and upstream.negotiated is not before
 
         for modern in (True, False, True):
-            before = upstream.greeting
+            before = upstream.negotiated
             await raw.stop()
             await harness.call("web.echo", say="x")
             raw.modern = modern
             await raw.start()
             await until(partial(back, before), "it is back")
-            assert upstream.greeting is not None
-            assert upstream.greeting.era == ("modern" if modern else "legacy")
+            assert upstream.negotiated is not None
+            assert upstream.negotiated.era == ("modern" if modern else "legacy")
             await harness.check_echo("web.echo")
 
 

@@ -94,10 +94,10 @@ UNKNOWN = RpcError(METHOD_NOT_FOUND, "Method not found")
 
 async def _greet(connection: Scripted, protocol: Protocol = "auto") -> Negotiated:
     async with asyncio.timeout(BOUND):
-        greeting = await negotiate("srv", connection, protocol)
+        negotiated = await negotiate("srv", connection, protocol)
     assert connection.finished()
-    assert connection.spoken[-1] == greeting.version
-    return greeting
+    assert connection.spoken[-1] == negotiated.version
+    return negotiated
 
 
 @pytest.mark.parametrize("protocol", ["auto", "modern"])
@@ -105,12 +105,12 @@ async def test_a_modern_server(protocol: Protocol) -> None:
     """Proves: C1, E3"""
     answer = discovered(LATEST_MODERN, "3000-01-01", instructions="hi", _meta={META_SERVER_INFO: {"name": "s"}})
     connection = Scripted(("server/discover", answer))
-    greeting = await _greet(connection, protocol)
-    assert greeting == Negotiated(LATEST_MODERN, {"name": "s"}, {"tools": {}}, "hi")
-    assert greeting.era == "modern"
+    negotiated = await _greet(connection, protocol)
+    assert negotiated == Negotiated(LATEST_MODERN, {"name": "s"}, {"tools": {}}, "hi")
+    assert negotiated.era == "modern"
     ((_, params),) = connection.asked
     envelope = {META_VERSION: LATEST_MODERN, META_CLIENT_INFO: CLIENT_INFO, META_CLIENT_CAPABILITIES: {}}
-    assert params["_meta"] == envelope == greeting.envelope()
+    assert params["_meta"] == envelope == negotiated.envelope()
     assert connection.spoken[0] == LATEST_MODERN, "HTTP needs the version in the headers of the probe itself"
     assert connection.notified == []
 
@@ -119,10 +119,10 @@ async def test_a_modern_server(protocol: Protocol) -> None:
 async def test_a_legacy_server_asked_the_legacy_way(version: str) -> None:
     """Proves: C1, E1"""
     connection = Scripted(("initialize", initialized(version)))
-    greeting = await _greet(connection, "legacy")
-    assert greeting == Negotiated(version, {"name": "s"}, {"tools": {}}, None)
-    assert greeting.era == "legacy"
-    assert greeting.envelope() == {}
+    negotiated = await _greet(connection, "legacy")
+    assert negotiated == Negotiated(version, {"name": "s"}, {"tools": {}}, None)
+    assert negotiated.era == "legacy"
+    assert negotiated.envelope() == {}
     assert connection.asked == [
         ("initialize", {"protocolVersion": LATEST_LEGACY, "capabilities": {}, "clientInfo": CLIENT_INFO})
     ]

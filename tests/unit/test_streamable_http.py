@@ -47,7 +47,7 @@ class FrontendUnderTest:
         room = Admission({"sessions": 10, "streams": 10, "pending": 10}, 1.0)
         sessions = Sessions(ListChanges(Lists()), RevocableTasks(), tasks, room, 100.0)
         self.gateway = EmptyGateway()
-        self.door = StreamableHttpFrontend(
+        self.frontend = StreamableHttpFrontend(
             cast(Dispatcher, self.gateway), "canonical", BodyLimits(room), sessions, tasks
         )
         self.session: HttpSession = sessions.open(self._host())
@@ -68,7 +68,7 @@ class FrontendUnderTest:
 
         headers = {b"content-type": b"application/json", b"mcp-session-id": self.session.id.encode()}
         async with asyncio.timeout(BOUND):
-            await self.door.serve(
+            await self.frontend.serve(
                 LOCAL, {"type": "http", "method": "POST", "headers": list(headers.items())}, receive, send
             )
         body = b"".join(part.get("body", b"") for part in sent)
@@ -143,6 +143,6 @@ async def test_taking_a_batch_apart_is_linear_work() -> None:
     async def send(part: Message) -> None:
         assert part["type"].startswith("http.response")
 
-    await frontend.door._post_batch(frontend.session, [*requests, *notifications], {}, send)
+    await frontend.frontend._post_batch(frontend.session, [*requests, *notifications], {}, send)
     assert frontend.gateway.heard == 100
     assert Counting.compared <= 200

@@ -54,9 +54,9 @@ class V1Response:
 class V1Frontend:
     """An ASGI application for the paths in `ROUTES`."""
 
-    def __init__(self, gateway: Dispatcher, config: V1Config, bounds: BodyLimits, public_url: str | None) -> None:
+    def __init__(self, gateway: Dispatcher, config: V1Config, limits: BodyLimits, public_url: str | None) -> None:
         self._gateway = gateway
-        self._bounds = bounds
+        self._limits = limits
         self._most_calls = config.max_calls_per_request
         self._caller = CallRunner(gateway, config.max_calls_per_conversation)
         self._document = document(config, public_url)
@@ -70,7 +70,7 @@ class V1Frontend:
             await respond(send, 405, failure("method_not_allowed", said), {b"allow": method.encode()})
             return
         try:
-            with self._bounds.admission.acquire("pending", principal):
+            with self._limits.admission.acquire("pending", principal):
                 await self._answer(route, principal, scope, receive, send)
         except TooMany as full:
             refused = failure("too_many_requests", full.message)
@@ -107,7 +107,7 @@ class V1Frontend:
         if not (header(scope, b"content-type") or "").lower().startswith("application/json"):
             raise BadRequest("", "Content-Type must be application/json.", 415)
         try:
-            return decode(await self._bounds.read(scope, receive))
+            return decode(await self._limits.read(scope, receive))
         except ValueError as error:
             raise BadRequest("", f"The body is not valid JSON: {error}.") from None
 

@@ -50,6 +50,6 @@ class BodyRefused(Exception):
         self.status = status
 
 
-def bounds_of(config: HttpConfig, admission: Admission) -> BodyLimits:
+def limits_of(config: HttpConfig, admission: Admission) -> BodyLimits:
     """Return the configured limits."""
     return BodyLimits(admission, UnreadBytes(config.max_unread_bytes, admission.refused), config.max_body_bytes)

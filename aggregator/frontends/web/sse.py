@@ -40,13 +40,13 @@ class SseFrontend:
         gateway: Dispatcher,
         names: Style | None,
         messages_path: str,
-        bounds: BodyLimits,
+        limits: BodyLimits,
         prefix: PathPrefix,
     ) -> None:
         self._gateway = gateway
         self._names = names
         self._messages_path = messages_path
-        self._bounds = bounds
+        self._limits = limits
         self._prefix = prefix
         self._peers: dict[str, tuple[Principal, Peer]] = {}
         self._streams: set[EventStream] = set()
@@ -61,7 +61,7 @@ class SseFrontend:
         if scope["method"] != "GET":
             await respond(send, 405, {"error": "GET opens the event stream."}, {b"allow": b"GET"})
             return
-        admission = self._bounds.admission
+        admission = self._limits.admission
         try:
             with admission.acquire("sessions", principal), admission.acquire("streams", principal):
                 await self._stream(principal, scope, receive, send)
@@ -69,11 +69,11 @@ class SseFrontend:
             await _no_room(send, full)
 
     async def _stream(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        session_id, stream = secrets.token_urlsafe(24), self._bounds.unread.open()
+        session_id, stream = secrets.token_urlsafe(24), self._limits.unread.open()
         host = Host("sse", self._names, principal, session=session_id)
 
         async def answer(method: str, params: dict[str, Any], channel: Channel) -> Any:
-            with self._bounds.admission.acquire("pending", principal):
+            with self._limits.admission.acquire("pending", principal):
                 return await self._gateway.answer(host, method, params, channel)
 
         def on_notification(method: str, params: dict[str, Any]) -> None:
@@ -108,8 +108,8 @@ class SseFrontend:
             return
         try:
             # A request in the message takes a slot of its own; an answer to a request of ours needs none.
-            with nullcontext() if is_small(scope) else self._bounds.admission.acquire("pending", principal):
-                message = decode(await self._bounds.read(scope, receive))
+            with nullcontext() if is_small(scope) else self._limits.admission.acquire("pending", principal):
+                message = decode(await self._limits.read(scope, receive))
         except TooMany as full:
             await _no_room(send, full)
             return

@@ -44,11 +44,11 @@ class StreamableHttpFrontend:
     """ASGI for one endpoint. Tasks that outlive a request run in `tasks`."""
 
     def __init__(
-        self, gateway: Dispatcher, names: Style | None, bounds: BodyLimits, sessions: Sessions, tasks: Tasks
+        self, gateway: Dispatcher, names: Style | None, limits: BodyLimits, sessions: Sessions, tasks: Tasks
     ) -> None:
         self._gateway = gateway
         self._names = names
-        self._bounds = bounds
+        self._limits = limits
         self._sessions = sessions
         self._tasks = tasks
 
@@ -85,7 +85,7 @@ class StreamableHttpFrontend:
             TooMany: there is none, and the request is too large to be read without one.
         """
         try:
-            return self._bounds.admission.acquire("pending", principal), None
+            return self._limits.admission.acquire("pending", principal), None
         except TooMany as full:
             if not is_small(scope):
                 raise
@@ -104,7 +104,7 @@ class StreamableHttpFrontend:
             wrong = HostError(INVALID_PARAMS, "Accept must allow application/json (and text/event-stream).")
             raise _Unreadable(406, wrong)
         try:
-            return decode(await self._bounds.read(scope, receive))
+            return decode(await self._limits.read(scope, receive))
         except BodyRefused as refused:
             raise _Unreadable(refused.status, {"error": str(refused)}) from refused
         except ValueError as problem:
@@ -122,7 +122,7 @@ class StreamableHttpFrontend:
             self._sessions.end(session)
             await respond(send, 204)
         elif session is not None:
-            with self._bounds.admission.acquire("streams", principal):
+            with self._limits.admission.acquire("streams", principal):
                 await self._stand(session, headers, receive, send)
 
     # -- posts
@@ -146,7 +146,7 @@ class StreamableHttpFrontend:
             return
         host = Host("http", self._names, principal, headers=headers)
         async with Exchange(
-            request_id, receive, send, self._tasks, modern=True, unread=self._bounds.unread
+            request_id, receive, send, self._tasks, modern=True, unread=self._limits.unread
         ) as exchange:
             _check_envelope(method, params, headers)
             if method in ON_RECORD:
@@ -189,7 +189,7 @@ class StreamableHttpFrontend:
             send,
             self._tasks,
             modern=False,
-            unread=self._bounds.unread,
+            unread=self._limits.unread,
             headers={b"mcp-session-id": session.id.encode()},
         ) as exchange:
             exchange.result = await self._gateway.answer(session.host, "initialize", params, exchange)
@@ -214,7 +214,7 @@ class StreamableHttpFrontend:
                 self._tasks,
                 modern=False,
                 peer=session.peer,
-                unread=self._bounds.unread,
+                unread=self._limits.unread,
             )
             if method in ON_RECORD:
                 params = with_context(params, headers)
@@ -246,7 +246,7 @@ class StreamableHttpFrontend:
             method, params, _ = heard
             if method in ON_RECORD:
                 params = with_context(params, headers)
-            with self._bounds.admission.acquire("pending", session.host.principal):
+            with self._limits.admission.acquire("pending", session.host.principal):
                 result = await self._gateway.answer(session.host, method, params, BatchChannel(request_id))
             return {"jsonrpc": "2.0", "id": request_id, "result": result}
         except Exception as error:

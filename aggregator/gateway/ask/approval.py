@@ -68,16 +68,16 @@ class ApprovalStep:
             NotConfirmed: the person said no, or no person can be asked.
             WaitsForApproval: the question is queued.
         """
-        asked, tool = resolved.asked, resolved.tool
-        agent, digest = asked.principal.agent_id, await going_through(arguments, argument_digest, arguments)
-        if way.by == "host" and self._asker.can_ask(host, asked.version, asked.params):
+        call, tool = resolved.call, resolved.tool
+        agent, digest = call.principal.agent_id, await going_through(arguments, argument_digest, arguments)
+        if way.by == "host" and self._asker.can_ask(host, call.version, call.params):
             message = await going_through(arguments, _message, resolved, arguments)
             question = Confirmation(agent, tool.name, digest, message)
-            reply = await self._asker.ask(question, asked.version, asked.params, channel)
+            reply = await self._asker.ask(question, call.version, call.params, channel)
             if reply.interim is not None:
                 return None, dict(reply.interim)
             if reply.agreed:
-                by = answering(host, asked.version, asked.params)
+                by = answering(host, call.version, call.params)
                 log.info("%s: %s agreed to %s", agent, by, tool.name)
                 return by, None
             if not reply.unable:
@@ -147,12 +147,12 @@ def _denied(answer: Approval, now: float) -> NotConfirmed:
 def _message(resolved: ResolvedCall, arguments: Mapping[str, Any]) -> str:
     """Return the question for the person: a host shows one server, so the upstream is named (S/client/elicitation)."""
     tool = resolved.tool
-    agent, name = _plain(resolved.asked.principal.agent_id), _plain(tool.own_name)
-    asked = f"The agent {agent!r} wants to call {name!r} of the server {tool.server!r} with"
+    agent, name = _plain(resolved.call.principal.agent_id), _plain(tool.own_name)
+    opening = f"The agent {agent!r} wants to call {name!r} of the server {tool.server!r} with"
     if not arguments:
-        return f"{asked} no arguments. Allow it?"
+        return f"{opening} no arguments. Allow it?"
     lines = shown_arguments(arguments, tool.definition.get("inputSchema"))
-    return "\n".join([f"{asked}:", *(f"- {line}" for line in lines), "Allow it?"])
+    return "\n".join([f"{opening}:", *(f"- {line}" for line in lines), "Allow it?"])
 
 
 def _plain(text: str) -> str:

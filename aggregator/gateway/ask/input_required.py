@@ -53,9 +53,9 @@ class Resumption:
 class InputRequests:
     """The requests that wait for their host: their sealed states, and in `parking` the parked calls."""
 
-    def __init__(self, admitted: RevocableTasks) -> None:
+    def __init__(self, revocable: RevocableTasks) -> None:
         self._sealer = StateSealer("request")
-        self.parking = ParkedCalls(admitted)
+        self.parking = ParkedCalls(revocable)
 
     # -- a host that comes back
 
@@ -121,8 +121,8 @@ class InputRequests:
         """
         if not caller.modern or caller.abilities == NOTHING or target.method not in MAY_ASK:
             return False
-        greeting = target.upstream.greeting
-        return greeting is None or greeting.era == "legacy"
+        negotiated = target.upstream.negotiated
+        return negotiated is None or negotiated.era == "legacy"
 
     async def park(
         self, target: CallTarget, caller: RequestCaller, work: Work, unclaimed: Unclaimed, *, agreed: str | None
@@ -174,8 +174,8 @@ def unasked_answers(target: CallTarget, caller: RequestCaller, params: Mapping[s
     given = params.get("inputResponses")
     if not isinstance(given, dict) or not caller.modern or "requestState" in params:
         return {}
-    greeting = target.upstream.greeting
-    takes = greeting is not None and greeting.era == "modern"
+    negotiated = target.upstream.negotiated
+    takes = negotiated is not None and negotiated.era == "modern"
     return {"inputResponses": _answers(given, given)} if takes else {}
 
 

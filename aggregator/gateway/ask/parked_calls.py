@@ -32,9 +32,9 @@ Unclaimed = Callable[[dict[str, Any] | Exception | None], None]
 class ParkedCall:
     """One call, from its first request to its result. Only one request at a time attends it."""
 
-    def __init__(self, home: "ParkedCalls", behind: RequestCaller, work: Work, unclaimed: Unclaimed) -> None:
+    def __init__(self, home: "ParkedCalls", caller: RequestCaller, work: Work, unclaimed: Unclaimed) -> None:
         self.id = ""
-        self.behind = behind
+        self.caller = caller
         self._home = home
         self._unclaimed = unclaimed
         self._open: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
@@ -43,12 +43,12 @@ class ParkedCall:
         self._news = asyncio.Event()
         # While no request of the host attends it.
         self._expiry: asyncio.TimerHandle | None = None
-        behind.parked = self.ask
+        caller.parked = self.ask
         self._task = home.tasks.start(self._run(work))
 
     def __repr__(self) -> str:
         state = "running" if self._outcome is None else "done"
-        return f"<Parked {self.behind.host.principal.agent_id} {state}, {len(self._open)} questions>"
+        return f"<Parked {self.caller.host.principal.agent_id} {state}, {len(self._open)} questions>"
 
     async def ask(self, method: str, asked: dict[str, Any]) -> dict[str, Any]:
         """Return the host's answer, once it comes back with it.
@@ -93,15 +93,15 @@ class ParkedCall:
     def leave(self, patience: float) -> dict[str, Any]:
         """Return what the host is asked; it is expected back within `patience` seconds."""
         self.id = self.id or secrets.token_urlsafe(16)
-        self.behind.channel = self.behind.token = None
+        self.caller.channel = self.caller.token = None
         self._home.keep(self)
         self._expiry = asyncio.get_running_loop().call_later(patience, self._expire)
         return {key: request for key, (request, _) in self._open.items()}
 
-    def come_back(self, behind: RequestCaller, answers: Mapping[str, Any]) -> None:
+    def come_back(self, caller: RequestCaller, answers: Mapping[str, Any]) -> None:
         """Take the answers of a host that is here again, with another request; what it did not answer stays asked."""
         self._stop_expiry()
-        self.behind.channel, self.behind.token = behind.channel, behind.token
+        self.caller.channel, self.caller.token = caller.channel, caller.token
         for key, answer in answers.items():
             if isinstance(answer, Mapping) and key in self._open:
                 _, waiting = self._open.pop(key)
@@ -127,7 +127,7 @@ class ParkedCall:
             self._expiry = None
 
     def _expire(self) -> None:
-        log.info("%s did not come back with an answer", self.behind.host.principal.agent_id)
+        log.info("%s did not come back with an answer", self.caller.host.principal.agent_id)
         self.end()
         self._unclaimed(self._outcome)
 
@@ -143,9 +143,9 @@ class ParkedCall:
 class ParkedCalls:
     """All parked calls. They run in `tasks`."""
 
-    def __init__(self, admitted: RevocableTasks) -> None:
+    def __init__(self, revocable: RevocableTasks) -> None:
         self.tasks = Tasks("calls that ask their host")
-        self._admitted = admitted
+        self._revocable = revocable
         self._kept: dict[str, tuple[ParkedCall, RevocableTask | None]] = {}
 
     def __len__(self) -> int:
@@ -160,25 +160,25 @@ class ParkedCalls:
         """Return whether one more call may wait; one that has waited already may go on."""
         if parked.id:
             return True
-        agent = parked.behind.agent
-        same = sum(kept.behind.agent == agent for kept, _ in self._kept.values())
+        agent = parked.caller.agent
+        same = sum(kept.caller.agent == agent for kept, _ in self._kept.values())
         return len(self._kept) < AT_MOST and same < OF_ONE_AGENT
 
     def keep(self, parked: ParkedCall) -> None:
         if parked.id not in self._kept:
-            host = parked.behind.host
+            host = parked.caller.host
             reviewed = host.frontend in REVIEWED_DOORS
-            going = self._admitted.add(host.principal, parked.shut_out) if reviewed else None
+            going = self._revocable.add(host.principal, parked.shut_out) if reviewed else None
             self._kept[parked.id] = parked, going
 
     def forget(self, parked: ParkedCall) -> None:
         kept = self._kept.pop(parked.id, None)
         if kept is not None and kept[1] is not None:
-            self._admitted.remove(kept[1])
+            self._revocable.remove(kept[1])
 
     def left(self, host: Host) -> None:
         """End the calls that wait for a host whose session is over."""
-        for parked in [kept for kept, _ in self._kept.values() if kept.behind.host is host]:
+        for parked in [kept for kept, _ in self._kept.values() if kept.caller.host is host]:
             parked.end()
 
     async def close(self) -> None:

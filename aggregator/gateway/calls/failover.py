@@ -95,8 +95,8 @@ class Failover:
     together.
     """
 
-    def __init__(self, links: Mapping[str, Upstream]) -> None:
-        self._links = links
+    def __init__(self, upstreams: Mapping[str, Upstream]) -> None:
+        self._upstreams = upstreams
         self.others: dict[str, tuple[ToolRecord, ...]] = {}
         self._verdicts: dict[tuple[str, str, str, str], str | None] = {}
         self._current: dict[Line, str] = {}
@@ -156,7 +156,7 @@ class Failover:
 
     def rebuild(self, tools_of: ToolsOf) -> None:
         """Find out anew which tools go together, if servers have other tools or others stand in for them."""
-        seen = [(link.config, tools_of(link)) for link in self._links.values()]
+        seen = [(upstream.config, tools_of(upstream)) for upstream in self._upstreams.values()]
         if len(seen) == len(self._seen) and all(
             config is known and tools is had for (config, tools), (known, had) in zip(seen, self._seen, strict=True)
         ):
@@ -220,17 +220,17 @@ class Failover:
         One that is stopped while idle is well, since a call starts it, and so is one that starts again; one that never
         came up is not.
         """
-        link = self._links.get(server)
-        if link is None or not link.health.answers:
+        upstream = self._upstreams.get(server)
+        if upstream is None or not upstream.health.answers:
             return None
-        woken = link.state == "starting" and link.connect_seconds is not None
-        if link.state == "ready" or woken or link.lifecycle.startable:
-            return max(link.health.since, self._gave_way.get(server, -inf))
+        woken = upstream.state == "starting" and upstream.connect_seconds is not None
+        if upstream.state == "ready" or woken or upstream.lifecycle.startable:
+            return max(upstream.health.since, self._gave_way.get(server, -inf))
         return None
 
     def _is_ready(self, server: str) -> bool:
-        link = self._links.get(server)
-        return link is not None and (link.state == "ready" or link.lifecycle.startable)
+        upstream = self._upstreams.get(server)
+        return upstream is not None and (upstream.state == "ready" or upstream.lifecycle.startable)
 
     def _use(self, servers: Line, number: int) -> None:
         before = self._current.get(servers, servers[0])

@@ -19,6 +19,7 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.domain.decision import ConfirmBy
 from aggregator.domain.errors import HEADER_MISMATCH, HostError, NotReadOnly, UnknownTool, Unverifiable
 from aggregator.domain.uris.links import in_result
+from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.input_required import InputRequests
 from aggregator.gateway.ask.next_round import CALL, CallTarget, is_complete
@@ -34,7 +35,6 @@ from aggregator.gateway.calls.stages import Checked, Permitted
 from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
-from aggregator.gateway.offers import Offers
 from aggregator.gateway.views.views import View
 from aggregator.policy.limits import Limits
 from aggregator.upstream.upstream import Upstream
@@ -52,23 +52,23 @@ class Pipeline:
 
     def __init__(
         self,
-        links: Mapping[str, Upstream],
+        upstreams: Mapping[str, Upstream],
         resolver: Resolver,
         approval: ApprovalStep,
         call_log: CallLog,
         input_requests: InputRequests,
         failover: Failover,
-        offers: Offers,
+        agent_items: AgentItems,
         relay: Relay,
         rate_limits: RateLimits,
     ) -> None:
-        self._upstreams = links
+        self._upstreams = upstreams
         self._resolver = resolver
         self._approval = approval
         self._call_log = call_log
         self._input_requests = input_requests
         self._failover = failover
-        self._offers = offers
+        self._agent_items = agent_items
         self._relay = relay
         self._rate_limits = rate_limits
         self.checker = Checker()
@@ -137,7 +137,7 @@ class Pipeline:
 
     async def _validate(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
         """Hold the arguments against the tool's schema and the policy's. Return a refusal too if they do not fit."""
-        tool, call, rules = permitted.resolved.tool, permitted.resolved.asked, permitted.ruling.tightening
+        tool, call, rules = permitted.resolved.tool, permitted.resolved.call, permitted.ruling.tightening
         server, agent = self._upstreams[tool.server].config, call.principal.agent_id
         arguments, refusal = await self.checker.arguments(server, tool, call.arguments, rules, agent)
         permitted.record.arguments = arguments
@@ -147,14 +147,14 @@ class Pipeline:
         return Checked(permitted, arguments), refusal
 
     async def _answer(
-        self, checked: Checked, asked: Checked, view: View, host: Host, channel: Channel
+        self, checked: Checked, original: Checked, view: View, host: Host, channel: Channel
     ) -> dict[str, Any]:
         """Have a person agree where the policy wants one, relay the call, and prepare the result for the host.
 
-        `asked` is the call that was made; `checked` is another one where another tool stands in.
+        `original` is the call that was made; `checked` is another one where another tool stands in.
         """
         permitted, arguments = checked
-        call, tool, record = permitted.resolved.asked, permitted.resolved.tool, permitted.record
+        call, tool, record = permitted.resolved.call, permitted.resolved.tool, permitted.record
         caller = RequestCaller(host, call.version, call.params, channel)
         target = CallTarget(self._upstreams[tool.server], CALL, tool.name, call.principal, arguments)
         confirm: ConfirmBy | None = None
@@ -165,35 +165,35 @@ class Pipeline:
             resumption = await self._input_requests.resumption(target, caller, call.params, confirm=confirm)
         if confirm is not None and resumption is None:
             with timed(record, "confirm"):
-                question = await self._approve(asked, view, host, channel)
+                question = await self._approve(original, view, host, channel)
             if question is not None:
                 return question
         result = await self._relay.call_tool(checked, target, caller, resumption)
         if not is_complete(result):
             return result
         with timed(record, "output"):
-            return await self._deliver(checked, asked, host, result)
+            return await self._deliver(checked, original, host, result)
 
-    async def _approve(self, asked: Checked, view: View, host: Host, channel: Channel) -> dict[str, Any] | None:
+    async def _approve(self, original: Checked, view: View, host: Host, channel: Channel) -> dict[str, Any] | None:
         """Return None once a person has agreed, else the result that carries the question to the host.
 
         Raises:
             OverLimit: the call would be over its limit, so there is no point in asking.
             NotConfirmed, WaitsForApproval: the person said no, or the question is queued.
         """
-        permitted, resolved = asked.permitted, asked.permitted.resolved
+        permitted, resolved = original.permitted, original.permitted.resolved
         record, decision = permitted.record, permitted.ruling.decision
         record.rule, record.rule_source = decision.rule, decision.source
-        self._rate_limits.look(resolved.tool.name, permitted.ruling.limits, resolved.asked.conversation)
+        self._rate_limits.look(resolved.tool.name, permitted.ruling.limits, resolved.call.conversation)
         way = view.confirming
-        record.approved_by, question = await self._approval.obtain(resolved, asked.arguments, way, host, channel)
+        record.approved_by, question = await self._approval.obtain(resolved, original.arguments, way, host, channel)
         return question
 
-    async def _deliver(self, checked: Checked, asked: Checked, host: Host, result: dict[str, Any]) -> dict[str, Any]:
+    async def _deliver(self, checked: Checked, original: Checked, host: Host, result: dict[str, Any]) -> dict[str, Any]:
         """Return the result as the host gets it: checked, with exposed URIs, no larger than allowed, attributed."""
-        tool, agent = checked.permitted.resolved.tool, checked.permitted.resolved.asked.principal.agent_id
-        meant, upstream = asked.permitted.resolved.tool, self._upstreams[tool.server]
-        linked = partial(in_result, tool.prefix, result, self._offers.elsewhere(host, upstream))
+        tool, agent = checked.permitted.resolved.tool, checked.permitted.resolved.call.principal.agent_id
+        meant, upstream = original.permitted.resolved.tool, self._upstreams[tool.server]
+        linked = partial(in_result, tool.prefix, result, self._agent_items.elsewhere(host, upstream))
         result = await asyncio.to_thread(linked) if is_long(result.get("content")) else linked()
         fitting = await self.checker.result(self._upstreams[meant.server].config, meant, result, agent)
         limit, content = checked.permitted.ruling.limits.result, fitting.get("content")
@@ -225,7 +225,7 @@ class Pipeline:
         if ruling.decision.verdict != "allow":
             return None
         try:
-            config, agent = self._upstreams[tool.server].config, first.resolved.asked.principal.agent_id
+            config, agent = self._upstreams[tool.server].config, first.resolved.call.principal.agent_id
             arguments, refusal = await self.checker.arguments(config, tool, checked.arguments, ruling.tightening, agent)
         except Unverifiable:
             return None
@@ -235,7 +235,7 @@ class Pipeline:
         limits = together(first.ruling.limits, ruling.limits, charged=attempt.charged)
         # What was decided, and agreed to, is the call that the agent made.
         ruling = ruling._replace(decision=first.ruling.decision, limits=limits)
-        return Checked(Permitted(ResolvedCall(first.resolved.asked, tool), ruling, first.record), arguments)
+        return Checked(Permitted(ResolvedCall(first.resolved.call, tool), ruling, first.record), arguments)
 
 
 def _sent_once(checked: Checked) -> Checked:

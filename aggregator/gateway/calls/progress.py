@@ -16,10 +16,10 @@ BURST: Final = 20.0
 class Progress:
     """Called with the params of each report. `flush` before the result, `drop` if there is none."""
 
-    __slots__ = ("_behind", "_best", "_credit", "_held", "_since", "_timer")
+    __slots__ = ("_best", "_caller", "_credit", "_held", "_since", "_timer")
 
-    def __init__(self, behind: RequestCaller) -> None:
-        self._behind = behind
+    def __init__(self, caller: RequestCaller) -> None:
+        self._caller = caller
         self._best: float | None = None
         self._credit = BURST
         self._since = 0.0
@@ -69,6 +69,6 @@ class Progress:
     def _send(self, params: dict[str, Any]) -> None:
         self._held = None
         self._credit -= 1.0
-        channel, token = self._behind.channel, self._behind.token
+        channel, token = self._caller.channel, self._caller.token
         if channel is not None and token is not None:
             channel.notify("notifications/progress", {**params, "progressToken": token})

@@ -66,15 +66,15 @@ _UNLIMITED: Final = Limits()
 class ResolvedItem:
     """A resource, prompt or template of one upstream that a host named.
 
-    `own` is what the upstream calls it, `asked` what the host wrote. `takes` are the names of the arguments that a
+    `own` is what the upstream calls it, `requested` what the host wrote. `takes` are the names of the arguments that a
     prompt declares, None where nothing is known of them. `listed` and `also` are what a rulebook has to know of a
     resource (`AgentRules.decide_resource`).
     """
 
     kind: ItemKind
-    link: Upstream
+    upstream: Upstream
     own: str
-    asked: str
+    requested: str
     takes: tuple[str, ...] | None = None
     listed: bool = False
     also: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class ResolvedItem:
     @property
     def name(self) -> str:
         """The item's name for people: its server and its own name."""
-        return f"{self.link.config.id} {self.own:.200}"
+        return f"{self.upstream.config.id} {self.own:.200}"
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ class Relay:
             HostError, UpstreamRpcError, UpstreamError: as of `Upstream.call`, or the host's answers are not good.
         """
         resolved, ruling, record = checked.permitted
-        tool, call = resolved.tool, resolved.asked
+        tool, call = resolved.tool, resolved.call
         params = {key: value for key, value in call.params.items() if key not in _NOT_FORWARDED_OF_CALL}
         params["name"] = tool.own_name
         if checked.arguments or "arguments" in call.params:
@@ -173,8 +173,8 @@ class Relay:
             UpstreamError: it is away, too slow, gone in the middle, or answered nonsense.
             NotRecorded: it is not on record that the request is sent, and has to be.
         """
-        assert request.trail is not None, "every request that reaches an upstream is on record"
-        upstream = item.link
+        assert request.entry is not None, "every request that reaches an upstream is on record"
+        upstream = item.upstream
         caller = RequestCaller(request.host, request.version, params, request.channel)
         target = CallTarget(upstream, method, item.own, request.host.principal, request.arguments())
         sent = {key: value for key, value in params.items() if key not in _NOT_FORWARDED}
@@ -182,7 +182,7 @@ class Relay:
         resumption = await self._input_requests.resumption(target, caller, params, confirm=confirm)
         # None of these methods is for changing anything.
         outgoing = _Outgoing(
-            target, caller, request.trail.record, sent, params, upstream.config.timeout, progress, harmless=True
+            target, caller, request.entry.record, sent, params, upstream.config.timeout, progress, harmless=True
         )
         return await self._relay(outgoing, resumption)
 
@@ -194,7 +194,7 @@ class Relay:
         if self._call_log.observers.begun is not None:
             await self._call_log.wait_until_begun(record)
         if resumption is not None and resumption.parked is not None:
-            record.upstream_version = version_of(target.upstream.greeting)
+            record.upstream_version = version_of(target.upstream.negotiated)
             with timed(record, "upstream"):
                 return await self._input_requests.resume(target, caller, resumption)
         if not self._input_requests.parks(target, caller):
@@ -208,7 +208,7 @@ class Relay:
                 return await self._input_requests.park(target, caller, work, unclaimed, agreed=record.approved_by)
         finally:
             record.retries = parked.retries
-            record.upstream_version = caller.sent_in or version_of(target.upstream.greeting)
+            record.upstream_version = caller.sent_in or version_of(target.upstream.negotiated)
 
     async def _rounds(self, outgoing: _Outgoing, resumption: Resumption | None) -> dict[str, Any]:
         """Send the request, and send it again with the host's answers, until the upstream has no more questions."""
@@ -274,7 +274,7 @@ class Relay:
                 log.info("%s is sent again (%s): %s", outgoing.target.what, outgoing.retry, error)
                 await asyncio.sleep(pause)
             finally:
-                record.upstream_version = outgoing.caller.sent_in or version_of(upstream.greeting)
+                record.upstream_version = outgoing.caller.sent_in or version_of(upstream.negotiated)
             record.retries += 1
             attempt, limit = attempt + 1, deadline - asyncio.get_running_loop().time()
 

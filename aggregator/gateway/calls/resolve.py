@@ -40,7 +40,7 @@ class Resolver:
         self.patience = patience
         self._covered = covered
         self._slices = slices
-        self._links = supervisor.upstreams
+        self._upstreams = supervisor.upstreams
         self._by_prefix = supervisor.by_prefix
 
     @property
@@ -62,22 +62,24 @@ class Resolver:
         visible = self.called(view, name)
         if visible is not None and not (to_call and self._is_only_remembered(visible)):
             return visible
-        link = self._links[visible.server] if visible is not None else self._named(view, name)
-        if link is None or (visible is None and _hides(view, link, name)):
+        upstream = self._upstreams[visible.server] if visible is not None else self._named(view, name)
+        if upstream is None or (visible is None and _hides(view, upstream, name)):
             # A shortened name does not say which server it is of, and what is hidden is looked for like what is absent.
             await self._supervisor.wait_all_tried(self.patience)
         else:
-            if visible is not None or (not link.listed and _might_call(view, link, name)):
-                link.start()
-            await self._supervisor.wait_tried(link, visible.timeout if visible is not None else link.config.timeout)
+            if visible is not None or (not upstream.listed and _might_call(view, upstream, name)):
+                upstream.start()
+            await self._supervisor.wait_tried(
+                upstream, visible.timeout if visible is not None else upstream.config.timeout
+            )
         visible = self.called(view, name)
         if visible is not None:
-            if to_call and self._links[visible.server].state == "starting" and not self._covered(visible):
-                raise self._links[visible.server].unavailable()
+            if to_call and self._upstreams[visible.server].state == "starting" and not self._covered(visible):
+                raise self._upstreams[visible.server].unavailable()
             return visible
         readings = list(self._readings(view, name))
-        if not readings and link is not None and not link.listed and _might_call(view, link, name):
-            raise link.unavailable()
+        if not readings and upstream is not None and not upstream.listed and _might_call(view, upstream, name):
+            raise upstream.unavailable()
         blame: Blame | None = None
         meant: ToolRecord | None = None
         for tool in readings:
@@ -107,12 +109,12 @@ class Resolver:
     async def awake(self, tool: ToolRecord) -> None:
         """Start the server of a tool that is known from the last time only, and wait until it has come up or failed."""
         if self._is_only_remembered(tool):
-            link = self._links[tool.server]
-            link.start()
-            await self._supervisor.wait_tried(link, tool.timeout)
+            upstream = self._upstreams[tool.server]
+            upstream.start()
+            await self._supervisor.wait_tried(upstream, tool.timeout)
 
     def _is_only_remembered(self, tool: ToolRecord) -> bool:
-        return self._links[tool.server].state in LISTED_IF_KNOWN
+        return self._upstreams[tool.server].state in LISTED_IF_KNOWN
 
     def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:
         bound = view.binding(name)
@@ -125,21 +127,21 @@ class Resolver:
         """Return the server that a name speaks of, whether or not it has such a tool."""
         bound = view.binding(name)
         if bound is not None:
-            return self._links.get(bound)
+            return self._upstreams.get(bound)
         named = (self._by_prefix[prefix] for prefix, _ in spellings(name) if prefix in self._by_prefix)
         return next(named, self._by_prefix.get(""))
 
 
-def _might_call(view: View, link: Upstream, name: str) -> bool:
+def _might_call(view: View, upstream: Upstream, name: str) -> bool:
     """Return whether this agent could call that name if its server were there: else it must not learn of the server."""
-    return view.decide_name(link.config, _own_name(link, name)).visible
+    return view.decide_name(upstream.config, _own_name(upstream, name)).visible
 
 
-def _hides(view: View, link: Upstream, name: str) -> bool:
+def _hides(view: View, upstream: Upstream, name: str) -> bool:
     """Return whether a denial of that name would be hidden from this agent."""
-    return view.decide_name(link.config, _own_name(link, name)).hidden
+    return view.decide_name(upstream.config, _own_name(upstream, name)).hidden
 
 
-def _own_name(link: Upstream, name: str) -> str:
-    prefix = link.config.prefix
+def _own_name(upstream: Upstream, name: str) -> str:
+    prefix = upstream.config.prefix
     return next((tool for known, tool in spellings(name) if known == prefix), name)

@@ -8,8 +8,8 @@ from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, OverLimit, UpstreamRpcError
 from aggregator.domain.lru import LruCache
 from aggregator.domain.missing import ItemRefused
+from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
-from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.reads.prompts import Prompts
 from aggregator.gateway.reads.resources import Resources
@@ -32,9 +32,9 @@ class Completion:
     """Completion of arguments. An item that may not be read or got is not completed either."""
 
     def __init__(
-        self, offers: Offers, resources: Resources, prompts: Prompts, permission: ItemPermission, relay: Relay
+        self, agent_items: AgentItems, resources: Resources, prompts: Prompts, permission: ItemPermission, relay: Relay
     ) -> None:
-        self._offers = offers
+        self._agent_items = agent_items
         self._resources = resources
         self._prompts = prompts
         self._permission = permission
@@ -43,45 +43,45 @@ class Completion:
         # Greetings of servers that answered with "method not found".
         self._mute: dict[str, Negotiated] = {}
 
-    async def complete(self, question: Request) -> dict[str, Any]:
+    async def complete(self, request: Request) -> dict[str, Any]:
         """Return the result; it has no values if the server completes nothing.
 
         Raises:
             HostError: the reference is invalid or leads to nothing this agent may have, or it asks too often.
             UpstreamRpcError, UpstreamError: the error of its server, or the reason why there is no answer.
         """
-        ref, argument = question.params.get("ref"), question.params.get("argument")
+        ref, argument = request.params.get("ref"), request.params.get("argument")
         if not isinstance(ref, dict) or not isinstance(argument, dict):
             raise HostError(INVALID_PARAMS, "`completion/complete` needs `ref` and `argument` as objects.")
-        found, key = await self._find(ref, question)
-        question.about(found.link.config.id, found.own)
-        self._permission.check(found, self._offers.view(question))
-        greeting = found.link.greeting
-        if greeting is not None and not self._may_complete(found.link.config.id, greeting):
+        found, key = await self._find(ref, request)
+        request.about(found.upstream.config.id, found.own)
+        self._permission.check(found, self._agent_items.view(request))
+        negotiated = found.upstream.negotiated
+        if negotiated is not None and not self._may_complete(found.upstream.config.id, negotiated):
             return dict(_NOTHING)
-        self._pace(found, question)
-        params = {**question.params, "ref": {**ref, key: found.own}}
+        self._pace(found, request)
+        params = {**request.params, "ref": {**ref, key: found.own}}
         try:
-            return _bounded(await self._relay.read_item(found, "completion/complete", params, question))
+            return _bounded(await self._relay.read_item(found, "completion/complete", params, request))
         except UpstreamRpcError as error:
             if error.code == METHOD_NOT_FOUND:
-                if greeting is not None:
-                    self._mute[found.link.config.id] = greeting
+                if negotiated is not None:
+                    self._mute[found.upstream.config.id] = negotiated
                 return dict(_NOTHING)
             raise
 
-    def _may_complete(self, server: str, greeting: Negotiated) -> bool:
+    def _may_complete(self, server: str, negotiated: Negotiated) -> bool:
         """Return whether a server may know completion: it declares it, or speaks 2024-11-05, which has no such
         capability.
 
         A server that answered with "method not found" is not asked again on that connection.
         """
-        if self._mute.get(server) is greeting:
+        if self._mute.get(server) is negotiated:
             return False
-        return "completions" in greeting.capabilities or greeting.version == _BEFORE_THE_CAPABILITY
+        return "completions" in negotiated.capabilities or negotiated.version == _BEFORE_THE_CAPABILITY
 
-    def _pace(self, found: ResolvedItem, question: Request) -> None:
-        server, principal = found.link.config.id, question.host.principal
+    def _pace(self, found: ResolvedItem, request: Request) -> None:
+        server, principal = found.upstream.config.id, request.host.principal
         pair = principal.tenant, principal.agent_id, server
         bucket = self._paces.get(pair) or TokenBucket(RATE, BURST)
         self._paces.put(pair, bucket)
@@ -90,10 +90,10 @@ class Completion:
             over = OverLimit(found.name, said, limit="completions_per_second", most=int(RATE), retry_after=1)
             raise ItemRefused.by(over)
 
-    async def _find(self, ref: Mapping[str, Any], question: Request) -> tuple[ResolvedItem, str]:
-        view, name, uri = self._offers.view(question), ref.get("name"), ref.get("uri")
+    async def _find(self, ref: Mapping[str, Any], request: Request) -> tuple[ResolvedItem, str]:
+        view, name, uri = self._agent_items.view(request), ref.get("name"), ref.get("uri")
         if ref.get("type") == "ref/prompt" and isinstance(name, str) and name:
-            return await self._prompts.find(view, name, question), "name"
+            return await self._prompts.find(view, name, request), "name"
         if ref.get("type") == "ref/resource" and isinstance(uri, str) and uri:
             return await self._resources.find(view, uri), "uri"
         raise HostError(INVALID_PARAMS, "`ref` must be a `ref/prompt` with a `name`, or a `ref/resource` with a `uri`.")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.versions import META_SUBSCRIPTION_ID
+from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.calls.relay import ResolvedItem
-from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.permission import decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.reads.subscriptions import UPDATED, Subscriber, Subscriptions, can_tell
@@ -26,11 +26,11 @@ class ListenStreams:
     """
 
     def __init__(
-        self, changes: ListChanges, subscriptions: Subscriptions, offers: Offers, resources: ResourceLookup
+        self, changes: ListChanges, subscriptions: Subscriptions, agent_items: AgentItems, resources: ResourceLookup
     ) -> None:
         self._changes = changes
         self._subscriptions = subscriptions
-        self._offers = offers
+        self._agent_items = agent_items
         self._resources = resources
 
     async def listen(self, request: Request) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class ListenStreams:
             raise HostError(INVALID_PARAMS, "`notifications` must be an object that says what to listen for.")
         meta = {META_SUBSCRIPTION_ID: channel.request_id}
         acknowledged = False
-        await self._offers.ready(request.host)
+        await self._agent_items.ready(request.host)
 
         def notify_list(kind: ListKind) -> None:
             channel.notify(notification(kind), {"_meta": meta})
@@ -59,7 +59,7 @@ class ListenStreams:
         try:
             found = await self._subscriptions.subscribe_stream(subscriber, self._found(request, wanted))
             if found:
-                honoured[_RESOURCES] = [one.asked for one in found]
+                honoured[_RESOURCES] = [one.requested for one in found]
             channel.notify(_ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
             acknowledged = True
             with self._changes.listen(request.host, kinds, notify_list):
@@ -70,14 +70,14 @@ class ListenStreams:
 
     def _found(self, request: Request, wanted: Mapping[str, Any]) -> list[ResolvedItem]:
         """Return the resources of the filter that the host may read, of servers that support subscriptions."""
-        view, uris = self._offers.view(request), wanted.get(_RESOURCES)
+        view, uris = self._agent_items.view(request), wanted.get(_RESOURCES)
         placed = [
             self._resources.find_visible(view, uri)
             for uri in (uris if isinstance(uris, list) else ())
             if isinstance(uri, str)
         ]
         return [
-            found for found in placed if found is not None and can_tell(found.link) and decided(found, view).visible
+            found for found in placed if found is not None and can_tell(found.upstream) and decided(found, view).visible
         ]
 
 

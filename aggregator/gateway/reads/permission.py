@@ -37,11 +37,11 @@ class ItemPermission:
         blame = Blame(decision.rule, decision.source)
         log.info("%s may not have %s: %s [%s, %s]", view.principal.agent_id, found.name, decision.reason, *blame)
         if not decision.hidden:
-            details = {"code": "not_allowed", "status": 403, "retryable": False, "asked": found.asked}
-            raise ItemRefused(f"{found.asked:.500} is not allowed for this agent.", details, blame)
+            details = {"code": "not_allowed", "status": 403, "retryable": False, "asked": found.requested}
+            raise ItemRefused(f"{found.requested:.500} is not allowed for this agent.", details, blame)
         if found.kind == "prompt":
-            raise UnknownPrompt(found.asked, [], blame)
-        raise UnknownResource(found.asked, blame=blame)
+            raise UnknownPrompt(found.requested, [], blame)
+        raise UnknownResource(found.requested, blame=blame)
 
     def confirms(self, found: ResolvedItem, view: View) -> ConfirmBy | None:
         """Return who has to agree, if anyone has."""
@@ -55,14 +55,16 @@ class ItemPermission:
         Raises:
             UnknownResource, UnknownPrompt, ItemRefused: the item is denied.
         """
-        goes_on = request.modern and request.inquiries.claims(request.params)
+        goes_on = request.modern and request.input_requests.claims(request.params)
         decision = self.check(found, view)
         if decision.verdict != "confirm" or goes_on:
             return None
-        assert request.trail is not None, "whatever gets here is on record"
-        record = request.trail.record
+        assert request.entry is not None, "whatever gets here is on record"
+        record = request.entry.record
         record.rule, record.rule_source = decision.rule, decision.source
-        resolved = ResolvedCall(ToolCall(request.host.principal, request.params, request.spoken), _as_call(found))
+        resolved = ResolvedCall(
+            ToolCall(request.host.principal, request.params, request.answer_version), _as_call(found)
+        )
         try:
             with timed(record, "confirm"):
                 record.approved_by, interim = await self._consent.obtain(
@@ -79,12 +81,12 @@ class ItemPermission:
 
 def decided(found: ResolvedItem, view: View) -> Decision:
     """Return the decision of the rulebook in force about an item."""
-    return view.decide(found.kind, found.link.config, found.own, listed=found.listed, also=found.also)
+    return view.decide(found.kind, found.upstream.config, found.own, listed=found.listed, also=found.also)
 
 
 def _as_call(found: ResolvedItem) -> ToolRecord:
     """Return an item as the tool that a person is asked about, under a name that no tool has."""
-    server: ServerConfig = found.link.config
+    server: ServerConfig = found.upstream.config
     kind = "prompt" if found.kind == "prompt" else "resource"
     name = f"{kind}:{server.prefix or server.id}.{found.own}"
     takes: Any = None if found.takes is None else {"properties": {argument: {} for argument in found.takes}}

@@ -8,9 +8,9 @@ from aggregator.domain.errors import METHOD_NOT_FOUND, UpstreamRpcError
 from aggregator.domain.missing import UnknownPrompt
 from aggregator.domain.names import spellings
 from aggregator.domain.uris.links import in_prompt
+from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
-from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.request import Request
 from aggregator.gateway.startup import StartupWait
@@ -22,43 +22,48 @@ class Prompts:
     """The look-up of prompts by name, in any spelling; a miss suggests similar names."""
 
     def __init__(
-        self, supervisor: Supervisor, startup: StartupWait, offers: Offers, permission: ItemPermission, relay: Relay
+        self,
+        supervisor: Supervisor,
+        startup: StartupWait,
+        agent_items: AgentItems,
+        permission: ItemPermission,
+        relay: Relay,
     ) -> None:
         self._supervisor = supervisor
         self._startup = startup
-        self._links = supervisor.upstreams
-        self._offers = offers
+        self._upstreams = supervisor.upstreams
+        self._agent_items = agent_items
         self._permission = permission
         self._relay = relay
         self._by_prefix = supervisor.by_prefix
 
-    async def get(self, question: Request) -> dict[str, Any]:
+    async def get(self, request: Request) -> dict[str, Any]:
         """Return the result of `prompts/get`.
 
         Raises:
             HostError: there is no such prompt for this agent.
             UpstreamRpcError, UpstreamError: the error of its server, or the reason why there is no answer.
         """
-        view, name = self._offers.view(question), question.text("name")
-        found = await self.find(view, name, question)
-        question.about(found.link.config.id, found.own)
-        interim = await self._permission.obtain(found, view, question)
+        view, name = self._agent_items.view(request), request.text("name")
+        found = await self.find(view, name, request)
+        request.about(found.upstream.config.id, found.own)
+        interim = await self._permission.obtain(found, view, request)
         if interim is not None:
             return interim
         try:
-            params = {**question.params, "name": found.own}
+            params = {**request.params, "name": found.own}
             confirm = self._permission.confirms(found, view)
-            result = await self._relay.read_item(found, "prompts/get", params, question, confirm=confirm)
+            result = await self._relay.read_item(found, "prompts/get", params, request, confirm=confirm)
         except UpstreamRpcError as error:
             if error.code == METHOD_NOT_FOUND:
                 raise UnknownPrompt(name, []) from error
             raise
         if not is_complete(result):
             return result
-        elsewhere = self._offers.elsewhere(question.host, found.link)
-        return await for_each(result.get("messages"), in_prompt, found.link.config.prefix, result, elsewhere)
+        elsewhere = self._agent_items.elsewhere(request.host, found.upstream)
+        return await for_each(result.get("messages"), in_prompt, found.upstream.config.prefix, result, elsewhere)
 
-    async def find(self, view: View, name: str, question: Request) -> ResolvedItem:
+    async def find(self, view: View, name: str, request: Request) -> ResolvedItem:
         """Return the prompt that a name means; wait for a server that is still starting.
 
         Raises:
@@ -69,12 +74,12 @@ class Prompts:
         if found is not None:
             return found
         named = ((self._by_prefix[prefix], own) for prefix, own in spellings(name) if prefix in self._by_prefix)
-        link, own = next(named, (self._by_prefix.get(""), name))
-        decision = view.decide("prompt", link.config, own) if link is not None else None
-        if link is not None and decision is not None and not decision.hidden:
-            if link.greeting is None and decision.visible:
-                link.start()
-            await self._supervisor.wait_tried(link, link.config.timeout)
+        upstream, own = next(named, (self._by_prefix.get(""), name))
+        decision = view.decide("prompt", upstream.config, own) if upstream is not None else None
+        if upstream is not None and decision is not None and not decision.hidden:
+            if upstream.negotiated is None and decision.visible:
+                upstream.start()
+            await self._supervisor.wait_tried(upstream, upstream.config.timeout)
         found = self._seen(view, name)
         if found is None and (decision is None or not view.open):
             # Hidden items are looked up like absent ones, so that timing does not tell them apart.
@@ -82,23 +87,25 @@ class Prompts:
             found = self._seen(view, name)
         if found is not None:
             return found
-        nearest = self._offers.of(view).prompts.nearest(name, view.style(question.host.style))
-        for record in self._offers.all.prompt(name):
+        nearest = self._agent_items.of(view).prompts.nearest(name, view.style(request.host.style))
+        for record in self._agent_items.all.prompt(name):
             # The prompt exists, so the check raises: with the reason, where the agent may know of it.
-            question.about(record.server, record.own_name)
+            request.about(record.server, record.own_name)
             try:
-                self._permission.check(ResolvedItem("prompt", self._links[record.server], record.own_name, name), view)
+                self._permission.check(
+                    ResolvedItem("prompt", self._upstreams[record.server], record.own_name, name), view
+                )
             except UnknownPrompt as hidden:
                 raise UnknownPrompt(name, nearest, hidden.blame) from None
-        if link is not None and decision is not None and not link.listed and decision.visible:
-            raise link.unavailable()
+        if upstream is not None and decision is not None and not upstream.listed and decision.visible:
+            raise upstream.unavailable()
         raise UnknownPrompt(name, nearest)
 
     def _seen(self, view: View, name: str) -> ResolvedItem | None:
-        record = next(self._offers.of(view).prompt(name), None)
+        record = next(self._agent_items.of(view).prompt(name), None)
         if record is None:
             return None
-        return ResolvedItem("prompt", self._links[record.server], record.own_name, name, _takes(record.definition))
+        return ResolvedItem("prompt", self._upstreams[record.server], record.own_name, name, _takes(record.definition))
 
 
 def _takes(definition: Mapping[str, Any]) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from aggregator.domain.missing import OddSpelling
 from aggregator.domain.uris.exposed import unwrapped
 from aggregator.domain.uris.spellings import canonical, fault, resolved
+from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.calls.relay import ResolvedItem
 from aggregator.gateway.host import Host
-from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.permission import decided
 from aggregator.gateway.views.views import View
 from aggregator.upstream.upstream import Upstream
@@ -20,10 +20,12 @@ class ResourceLookup:
     it.
     """
 
-    def __init__(self, upstreams: Mapping[str, Upstream], by_prefix: Mapping[str, Upstream], offers: Offers) -> None:
+    def __init__(
+        self, upstreams: Mapping[str, Upstream], by_prefix: Mapping[str, Upstream], agent_items: AgentItems
+    ) -> None:
         self._upstreams = upstreams
         self._by_prefix = by_prefix
-        self._offers = offers
+        self._agent_items = agent_items
 
     def find_known(self, view: View, uri: str) -> ResolvedItem | None:
         """Return the resource that a URI means by what is known now, readable or not.
@@ -31,8 +33,8 @@ class ResourceLookup:
         Raises:
             OddSpelling: the URI could be taken for another one.
         """
-        offer = self._offers.of(view)
-        listed = offer.listed(uri)
+        items = self._agent_items.of(view)
+        listed = items.listed(uri)
         if listed is not None:
             return ResolvedItem("resource", self._upstreams[listed.server], listed.own_name, uri, listed=True)
         pair = unwrapped(uri)
@@ -40,22 +42,22 @@ class ResourceLookup:
         if pair is not None and upstream is not None:
             return self.item(view, upstream, pair[1], uri)
         alone = self._by_prefix.get("")
-        own = offer.sole_resource(uri) if alone is None else None
+        own = items.sole_resource(uri) if alone is None else None
         if own is not None:
             return self.item(view, self._upstreams[own.server], uri, uri)
-        if alone is not None and offer.lists(alone.config.id, uri):
+        if alone is not None and items.lists(alone.config.id, uri):
             return self.item(view, alone, uri, uri)
         sent = spelled(view, uri)
         if pair is not None:
             # The spelling is refused as if there were such a server.
             spelled(view, pair[1], uri)
-        owner = offer.matching_template(sent) or (offer.sole_match(sent) if alone is None else None)
+        owner = items.matching_template(sent) or (items.sole_match(sent) if alone is None else None)
         upstream = self._upstreams[owner.server] if owner is not None else alone
         return self.item(view, upstream, sent, uri) if upstream is not None else None
 
     def may_read(self, host: Host, upstream: Upstream, uri: str) -> bool:
         """Return whether a host may now read a resource, given by its server's own URI."""
-        view = self._offers.view_of(host)
+        view = self._agent_items.view_of(host)
         try:
             return decided(self.item(view, upstream, uri, uri), view).visible
         except OddSpelling:
@@ -75,13 +77,13 @@ class ResourceLookup:
             OddSpelling: the URI could be taken for another one.
         """
         server = upstream.config.id
-        if self._offers.of(view).lists(server, own):
+        if self._agent_items.of(view).lists(server, own):
             return ResolvedItem("resource", upstream, own, asked, listed=True)
         if view.open:
             return ResolvedItem("resource", upstream, own, asked)
         own = spelled(view, own, asked)
         return ResolvedItem(
-            "resource", upstream, own, asked, also=self._offers.all.other_spellings(server, resolved(own))
+            "resource", upstream, own, asked, also=self._agent_items.all.other_spellings(server, resolved(own))
         )
 
     def _named(self, prefix: str) -> Upstream | None:

@@ -8,9 +8,9 @@ from aggregator.domain.freshness import Freshness, said
 from aggregator.domain.missing import RESOURCE_NOT_FOUND, UnknownResource
 from aggregator.domain.uris.links import in_contents
 from aggregator.domain.versions import era_of
+from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
-from aggregator.gateway.offers import Offers
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.request import Request
@@ -28,56 +28,61 @@ class Resources:
     """
 
     def __init__(
-        self, lookup: ResourceLookup, startup: StartupWait, offers: Offers, permission: ItemPermission, relay: Relay
+        self,
+        lookup: ResourceLookup,
+        startup: StartupWait,
+        agent_items: AgentItems,
+        permission: ItemPermission,
+        relay: Relay,
     ) -> None:
         self.lookup = lookup
         self._startup = startup
-        self._offers = offers
+        self._agent_items = agent_items
         self._permission = permission
         self._relay = relay
 
-    async def read(self, question: Request) -> dict[str, Any]:
+    async def read(self, request: Request) -> dict[str, Any]:
         """Return the result of `resources/read`.
 
         Raises:
             HostError: there is no such resource for this agent.
             UpstreamRpcError, UpstreamError: the error of its server, or the reason why there is no answer.
         """
-        view, uri = self._offers.view(question), question.text("uri")
+        view, uri = self._agent_items.view(request), request.text("uri")
         found = await self.find(view, uri)
-        question.about(found.link.config.id, found.own)
-        interim = await self._permission.obtain(found, view, question)
+        request.about(found.upstream.config.id, found.own)
+        interim = await self._permission.obtain(found, view, request)
         if interim is not None:
             return interim
         try:
-            params = {**question.params, "uri": found.own}
+            params = {**request.params, "uri": found.own}
             confirm = self._permission.confirms(found, view)
-            result = await self._relay.read_item(found, "resources/read", params, question, confirm=confirm)
+            result = await self._relay.read_item(found, "resources/read", params, request, confirm=confirm)
         except UpstreamRpcError as error:
-            raise _translated(error, found, question) from error
+            raise _translated(error, found, request) from error
         if not is_complete(result):
             return result
-        server = found.link.config
+        server = found.upstream.config
         if not isinstance(result.get("contents"), list):
             raise UpstreamBadAnswer(server.id, f"{server.id} answered `resources/read` without contents.")
-        elsewhere = self._offers.elsewhere(question.host, found.link)
+        elsewhere = self._agent_items.elsewhere(request.host, found.upstream)
         result = await for_each(result.get("contents"), in_contents, server.prefix, result, found.own, uri, elsewhere)
-        if not question.modern:
+        if not request.modern:
             return result
         # A result that depends on a person's answer is private to that request (S/server/utilities/caching).
-        asked = "inputResponses" in question.params or "requestState" in question.params
-        fresh = Freshness(0) if asked else narrowed(said(result) or Freshness(0), view)
+        answered = "inputResponses" in request.params or "requestState" in request.params
+        fresh = Freshness(0) if answered else narrowed(said(result) or Freshness(0), view)
         return {**result, **fresh.hints()}
 
-    async def permitted(self, question: Request) -> ResolvedItem:
+    async def permitted(self, request: Request) -> ResolvedItem:
         """Return the resource that the `uri` of a request means, if the agent may read it.
 
         Raises:
             UnknownResource, ItemRefused: there is none, or it is denied.
             OddSpelling: the URI could be taken for another one.
         """
-        view = self._offers.view(question)
-        found = await self.find(view, question.text("uri"))
+        view = self._agent_items.view(request)
+        found = await self.find(view, request.text("uri"))
         self._permission.check(found, view)
         return found
 
@@ -93,19 +98,19 @@ class Resources:
             # Hidden items are looked up like absent ones, so that timing does not tell them apart.
             await self._startup.settled()
             found = self.lookup.find_known(view, uri)
-        if found is None or not _reads(found.link):
+        if found is None or not _reads(found.upstream):
             raise UnknownResource(uri)
         return found
 
 
-def _reads(link: Upstream) -> bool:
+def _reads(upstream: Upstream) -> bool:
     """Return whether a server has resources, as far as is known."""
-    return link.greeting is None or "resources" in link.greeting.capabilities
+    return upstream.negotiated is None or "resources" in upstream.negotiated.capabilities
 
 
-def _translated(error: UpstreamRpcError, found: ResolvedItem, question: Request) -> Exception:
+def _translated(error: UpstreamRpcError, found: ResolvedItem, request: Request) -> Exception:
     """Return an upstream's error for the host: a missing resource is reported under the URI that the host sent."""
-    spoken = question.trail.record.upstream_version if question.trail is not None else None
+    spoken = request.entry.record.upstream_version if request.entry is not None else None
     modern = spoken is not None and era_of(spoken) == "modern"
     named = isinstance(error.data, dict) and "uri" in error.data
     missing = error.code in (RESOURCE_NOT_FOUND, METHOD_NOT_FOUND) or (
@@ -113,5 +118,5 @@ def _translated(error: UpstreamRpcError, found: ResolvedItem, question: Request)
     )
     if not missing:
         return error
-    data = {**error.data, "uri": found.asked} if isinstance(error.data, dict) else None
-    return UnknownResource(found.asked, error.message if error.code != METHOD_NOT_FOUND else None, data)
+    data = {**error.data, "uri": found.requested} if isinstance(error.data, dict) else None
+    return UnknownResource(found.requested, error.message if error.code != METHOD_NOT_FOUND else None, data)

@@ -62,12 +62,12 @@ class Subscriptions:
     def reconfigure(self) -> None:
         """Move the subscriptions to the current upstreams."""
         for server, own in list(self._of):
-            link_now, subscribers = self._upstreams.get(server), list(self._of[server, own])
+            upstream_now, subscribers = self._upstreams.get(server), list(self._of[server, own])
             for subscriber in subscribers:
-                if link_now is None:
+                if upstream_now is None:
                     self._drop(subscriber, (server, own))
-                elif link_now is not self._subscribed.get(server):
-                    link_now.subscriptions.want(own)
+                elif upstream_now is not self._subscribed.get(server):
+                    upstream_now.subscriptions.want(own)
         self._subscribed = dict(self._upstreams)
 
     # -- handshake eras
@@ -83,16 +83,16 @@ class Subscriptions:
         def notify(uri: str) -> None:
             host.notify(UPDATED, {"uri": uri})
 
-        about = {"uri": found.asked}
-        if not can_tell(found.link):
-            raise HostError(METHOD_NOT_FOUND, f"{found.link.config.id} tells of no changes of resources.", about)
+        about = {"uri": found.requested}
+        if not can_tell(found.upstream):
+            raise HostError(METHOD_NOT_FOUND, f"{found.upstream.config.id} tells of no changes of resources.", about)
         subscriber = self._hosts.setdefault(host, Subscriber(host, notify))
         if not self.add(subscriber, found):
             raise HostError(INVALID_PARAMS, f"At most {MOST} resources can be subscribed to.", about)
         try:
-            await found.link.wait_subscribed(found.own, found.link.config.timeout)
+            await found.upstream.wait_subscribed(found.own, found.upstream.config.timeout)
         except BaseException:
-            self._drop(subscriber, (found.link.config.id, found.own))
+            self._drop(subscriber, (found.upstream.config.id, found.own))
             raise
 
     def unsubscribe(self, host: Host, uri: str, found: ResolvedItem | None) -> None:
@@ -104,7 +104,7 @@ class Subscriptions:
         if spelled is not None:
             self._drop(subscriber, spelled)
         elif found is not None:
-            self._drop(subscriber, (found.link.config.id, found.own))
+            self._drop(subscriber, (found.upstream.config.id, found.own))
 
     def remove_host(self, host: Host) -> None:
         """End the subscriptions of a host that is gone."""
@@ -116,13 +116,13 @@ class Subscriptions:
 
     def add(self, subscriber: Subscriber, found: ResolvedItem) -> bool:
         """Add a subscription; return False if the subscriber has too many."""
-        key = found.link.config.id, found.own
+        key = found.upstream.config.id, found.own
         if key not in subscriber.spelled:
             if len(subscriber.spelled) >= MOST:
                 return False
-            found.link.subscriptions.want(found.own)
+            found.upstream.subscriptions.want(found.own)
             self._of.setdefault(key, {})[subscriber] = None
-        subscriber.spelled[key] = found.asked
+        subscriber.spelled[key] = found.requested
         return True
 
     async def subscribe_stream(self, subscriber: Subscriber, wanted: Iterable[ResolvedItem]) -> list[ResolvedItem]:
@@ -131,13 +131,13 @@ class Subscriptions:
         answers = await asyncio.gather(*(self._agrees(one) for one in found))
         for one, agrees in zip(found, answers, strict=True):
             if not agrees:
-                self._drop(subscriber, (one.link.config.id, one.own))
+                self._drop(subscriber, (one.upstream.config.id, one.own))
         return [one for one, agrees in zip(found, answers, strict=True) if agrees]
 
     async def _agrees(self, found: ResolvedItem) -> bool:
         """Return False if the upstream refuses; one that is away is asked when it is back."""
         try:
-            await found.link.wait_subscribed(found.own, _PATIENCE)
+            await found.upstream.wait_subscribed(found.own, _PATIENCE)
         except UpstreamRpcError:
             return False
         except UpstreamError as error:
@@ -187,7 +187,7 @@ class Subscriptions:
 
 def can_tell(upstream: Upstream) -> bool:
     """Return whether a server supports subscriptions to resources, as far as is known."""
-    if upstream.greeting is None:
+    if upstream.negotiated is None:
         return True
-    offered = upstream.greeting.capabilities.get("resources")
+    offered = upstream.negotiated.capabilities.get("resources")
     return isinstance(offered, dict) and bool(offered.get("subscribe"))

@@ -314,8 +314,8 @@ def check_search(config: Config) -> None:
 
 
 def _seen(upstream: Upstream, *counts: int) -> ServerSeen:
-    greeting = upstream.greeting
-    version, said = (greeting.version, greeting.instructions or "") if greeting is not None else (None, "")
+    negotiated = upstream.negotiated
+    version, said = (negotiated.version, negotiated.instructions or "") if negotiated is not None else (None, "")
     tools, resources, templates, prompts = counts
     return ServerSeen(
         upstream.config,

@@ -162,7 +162,7 @@ class Health:
             session = sessions.session
             if session is None:
                 return
-            if session.callers.asking:
+            if session.back_channel.asking:
                 # It waits for a person, and some servers answer nothing meanwhile. A trial stays due all that time.
                 self.on_message()
                 await asyncio.sleep(PERSON)
@@ -199,7 +199,7 @@ class Health:
         return circuit.last_message + health.interval * (0.75 + self._chance / 2)
 
     async def _ask(self, session: UpstreamSession) -> None:
-        began, modern = monotonic(), session.greeting.era == "modern"
+        began, modern = monotonic(), session.negotiated.era == "modern"
         self._chance = SystemRandom().random()
         if self.circuit.due(began):
             self.circuit.begin_trial(began)

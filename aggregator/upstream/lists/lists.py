@@ -59,7 +59,7 @@ class UpstreamLists:
         self._examine = examine
         self._items: dict[Kind, list[Any]] = {kind: [] for kind in LIST_METHODS}
         self._fresh: dict[Kind, tuple[Freshness | None, float]] = {}
-        self._greeting: Negotiated | None = None
+        self._negotiated: Negotiated | None = None
         self._silent = False
         self._stale = {kind: asyncio.Event() for kind in LIST_METHODS}
         # The readings of one kind do not overlap: a later one must have the newer list.
@@ -98,7 +98,9 @@ class UpstreamLists:
     def _announces(self, kind: Kind) -> bool:
         if self._silent:
             return False
-        offered = self._greeting.capabilities.get(LIST_METHODS[kind].capability) if self._greeting is not None else None
+        offered = (
+            self._negotiated.capabilities.get(LIST_METHODS[kind].capability) if self._negotiated is not None else None
+        )
         return isinstance(offered, dict) and bool(offered.get("listChanged"))
 
     # -- reading
@@ -109,7 +111,7 @@ class UpstreamLists:
         Raises:
             RpcError, PeerGone, UpstreamError: the tools cannot be listed.
         """
-        self._greeting, self._silent = session.greeting, False
+        self._negotiated, self._silent = session.negotiated, False
         self._stale["tool"].clear()
         self._first = await self._read(session, "tool")
         self._unread = {kind for kind in LIST_METHODS if kind != "tool"}
@@ -178,7 +180,7 @@ class UpstreamLists:
             what = str(error) or f"no answer within {self._config.value.connect_timeout:g} s"
             log.warning("%s: its %ss could not be listed, the old ones stay: %s", self._config.value.id, kind, what)
             return isinstance(error, RpcError)
-        self._greeting = session.greeting
+        self._negotiated = session.negotiated
         self._first = None
         if await self._take(kind, drained):
             self._on_change()
@@ -195,7 +197,7 @@ class UpstreamLists:
 
     async def _read(self, session: UpstreamSession, kind: Kind) -> DrainedList:
         method = LIST_METHODS[kind]
-        if method.capability not in session.greeting.capabilities:
+        if method.capability not in session.negotiated.capabilities:
             return DrainedList([], None)
         try:
             drained = await read_pages(
@@ -213,7 +215,7 @@ class UpstreamLists:
 
     async def listen(self, session: UpstreamSession, sessions: SessionHolder) -> None:
         """Subscribe to changes of the lists of a modern upstream (S/basic/patterns/subscriptions), until cancelled."""
-        offered = session.greeting.capabilities
+        offered = session.negotiated.capabilities
         wanted = {name: True for capability, name in LIST_CHANGE_FILTERS.items() if _listed(offered.get(capability))}
         if not wanted:
             return

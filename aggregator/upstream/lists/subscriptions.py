@@ -128,7 +128,7 @@ class UpstreamSubscriptions:
         if session is None:
             return
         self.reset()
-        self._by_stream = session.greeting.era == "modern"
+        self._by_stream = session.negotiated.era == "modern"
         if self._by_stream:
             async with Tasks(f"the resources of {self._server}") as tasks:
                 await self._by_listening(tasks, sessions)

@@ -219,7 +219,7 @@ class BackChannel:
         if method == _LOG_MESSAGE:
             caller = origin.caller if origin is not None and origin in self._running else self._only_host()[0]
             if caller is not None:
-                caller.on_log(self._server, self.redaction.relayed(params))
+                caller.on_log(self._server, self.redaction.for_host(params))
             elif self._lines.allows(1, asyncio.get_running_loop().time()):
                 log.info("%s says: %s", self._server, brief(params.get("data")))
         elif method == _COMPLETED:

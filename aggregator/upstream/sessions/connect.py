@@ -81,7 +81,7 @@ class Connector:
                 log.info("%s: %s; trying %s, %s", self._config.id, error, *combinations[number])
             else:
                 # A modern server is probed again next time, in case it has been replaced by an older one.
-                self._worked = (transport, "legacy" if session.greeting.era == "legacy" else protocol)
+                self._worked = (transport, "legacy" if session.negotiated.era == "legacy" else protocol)
                 return session
         raise AssertionError("unreachable: the last combination returns or raises")
 
@@ -153,8 +153,8 @@ class Connector:
                     inbound = InboundHandlers(back.on_request, back.on_notification)
                     connection = await attempt.enter_async_context(opener(placed, inbound, self._reaper))
                     attempt.push_async_callback(back.close)
-                    greeting = await negotiate(placed.id, connection, protocol, declare)
-                    greeting = greeting.redacted(self._redaction)
+                    negotiated = await negotiate(placed.id, connection, protocol, declare)
+                    negotiated = negotiated.redacted(self._redaction)
                 except UpstreamUnavailable:
                     # The program that was launched may need a moment until it listens.
                     if child is None or child.exited.done():
@@ -163,7 +163,7 @@ class Connector:
                     raise UpstreamBadAnswer(placed.id, f"{placed.id} forgot its session at once.") from None
                 else:
                     stack.push_async_exit(attempt.pop_all())
-                    return UpstreamSession(connection, greeting, transport, greeting.envelope(), back, abilities)
+                    return UpstreamSession(connection, negotiated, transport, negotiated.envelope(), back, abilities)
             await asyncio.sleep(_LAUNCH_POLL)
 
 

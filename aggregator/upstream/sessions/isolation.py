@@ -112,7 +112,7 @@ class IsolatedSessions:
         Raises:
             UpstreamError: none could be opened.
         """
-        own, together = base.greeting.era, self._clients.single or self._config.value.isolation == "shared"
+        own, together = base.negotiated.era, self._clients.single or self._config.value.isolation == "shared"
         if self._era(caller, base) != own:
             found = await self._of_era("legacy", caller, base, min(limit, OTHER_ERA_WAIT), together=together)
             if found is not None:
@@ -143,7 +143,7 @@ class IsolatedSessions:
         if self._clients.single or not base.cheap:
             last = self.list_changed.session if self.list_changed is not None and not self.list_changed.over else None
             return last or base
-        if base.greeting.era == "modern" or self._one_session_only:
+        if base.negotiated.era == "modern" or self._one_session_only:
             return base
         side: SideConnection | None = None
         try:
@@ -193,10 +193,10 @@ class IsolatedSessions:
 
     def _era(self, caller: Caller, base: UpstreamSession) -> Era:
         """Return the era for a call: that of its host, where the server speaks both eras and may ask the host."""
-        if caller.era == "modern" or base.greeting.era == "legacy" or self._placed.protocol != "auto":
-            return base.greeting.era
+        if caller.era == "modern" or base.negotiated.era == "legacy" or self._placed.protocol != "auto":
+            return base.negotiated.era
         if caller.abilities == NOTHING:
-            return base.greeting.era
+            return base.negotiated.era
         return "modern" if self._one_era_until > asyncio.get_running_loop().time() else "legacy"
 
     async def _wait_open(self, side: SideConnection, limit: float, of: Hashable = None) -> UpstreamSession:
@@ -263,14 +263,14 @@ class IsolatedSessions:
         async with side.renewing:
             if side.session is session:
                 try:
-                    greeting = await negotiate(self._config.value.id, session.connection, "legacy", session.declare)
+                    negotiated = await negotiate(self._config.value.id, session.connection, "legacy", session.declare)
                 except (RpcError, PeerGone, SessionExpired, UpstreamError) as error:
                     side.close()
                     raise UpstreamUnavailable(
                         self._config.value.id, f"{self._config.value.id}: a session could not be renewed: {error}"
                     ) from error
                 side.opened = asyncio.get_running_loop().create_future()
-                side.opened.set_result(session.renewed(greeting))
+                side.opened.set_result(session.renewed(negotiated))
             return side.opened.result()
 
     def host_left(self, host: Hashable) -> None:
@@ -295,7 +295,9 @@ class IsolatedSessions:
         await self._tasks.cancel()
 
     def _side_of(self, session: UpstreamSession) -> SideConnection | None:
-        return next((s for s in self._sides.values() if s.session and s.session.callers is session.callers), None)
+        return next(
+            (s for s in self._sides.values() if s.session and s.session.back_channel is session.back_channel), None
+        )
 
     def _scope(self, caller: Caller, base: UpstreamSession, *, together: bool) -> tuple[Hashable, Caller | None, bool]:
         """Return the scope that shares a connection, its only host, and whether it takes one call at a time.
@@ -347,7 +349,7 @@ class IsolatedSessions:
                 # A connection that came too late for the calls that waited serves the next.
                 self._one_era_until = 0.0
                 said = "server %s has one more connection (%s, isolation: %s)"
-                log.info(said, self._config.value.id, session.greeting.version, self._config.value.isolation)
+                log.info(said, self._config.value.id, session.negotiated.version, self._config.value.isolation)
                 await self._wait_for_end(side, session)
                 self._forget(key, side)
         except (TimeoutError, RpcError, PeerGone, SessionExpired, UpstreamError) as error:

@@ -66,9 +66,9 @@ class Negotiated:
         return envelope(self.version) if self.era == "modern" else {}
 
 
-def version_of(greeting: Negotiated | None) -> str | None:
+def version_of(negotiated: Negotiated | None) -> str | None:
     """Return the revision that an upstream speaks; None while it is not known."""
-    return greeting.version if greeting is not None else None
+    return negotiated.version if negotiated is not None else None
 
 
 def envelope(version: str) -> dict[str, Any]:
@@ -140,7 +140,7 @@ async def _discover(server: str, connection: Connection, version: str, *, bounde
     meta = result.get("_meta")
     info = meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None
     connection.speak(shared[-1])
-    return _greeting(shared[-1], info, result)
+    return _negotiated(shared[-1], info, result)
 
 
 async def _initialize(server: str, connection: Connection, declare: DeclareCapabilities) -> Negotiated:
@@ -155,10 +155,10 @@ async def _initialize(server: str, connection: Connection, declare: DeclareCapab
         )
     connection.speak(version)
     await connection.notify("notifications/initialized")
-    return _greeting(version, result.get("serverInfo"), result)
+    return _negotiated(version, result.get("serverInfo"), result)
 
 
-def _greeting(version: str, info: Any, result: Mapping[str, Any]) -> Negotiated:
+def _negotiated(version: str, info: Any, result: Mapping[str, Any]) -> Negotiated:
     capabilities, instructions = result.get("capabilities"), result.get("instructions")
     return Negotiated(
         version,

@@ -74,7 +74,7 @@ async def send(
     try:
         async with asyncio.timeout(limit) as clock:
             running, on_progress = RunningCall(caller, clock), request.on_progress
-            session.callers.enter(running)
+            session.back_channel.enter(running)
             if on_progress is not None:
                 on_progress = _redacted(on_progress, redaction)
             if on_progress is not None and server.timeout_resets_on_progress:
@@ -95,17 +95,17 @@ async def send(
                     # Nothing was run in a session that the upstream does not know.
                     renewed, before = True, session
                     session = await renew(session, limit)
-                    if session.callers is not before.callers:
-                        await before.callers.leave(running)
-                        session.callers.enter(running)
-            return await redaction.relayed_whole(result) if result.get("isError") is True else result
+                    if session.back_channel is not before.back_channel:
+                        await before.back_channel.leave(running)
+                        session.back_channel.enter(running)
+            return await redaction.whole_for_host(result) if result.get("isError") is True else result
     except asyncio.CancelledError:
         if running is not None:
-            session.callers.gave_up(running, min(limit, HEEDED_WITHIN))
+            session.back_channel.gave_up(running, min(limit, HEEDED_WITHIN))
         raise
     except TimeoutError:
         if running is not None:
-            session.callers.gave_up(running, limit)
+            session.back_channel.gave_up(running, limit)
         raise UpstreamTimeout(
             server.id,
             f"{server.id} did not answer within its limit of {limit:g} s; the call was cancelled.",
@@ -114,12 +114,12 @@ async def send(
         ) from None
     except RpcError as error:
         if error.code == URL_REQUIRED and caller is not None:
-            session.callers.note_pages(error.data, caller)
+            session.back_channel.note_pages(error.data, caller)
         refused = UpstreamRpcError(server.id, error.code, error.message, error.data, error.more)
-        redaction.hush(refused)
+        redaction.redact_error(refused)
         raise refused from error
     except UpstreamError as error:
-        redaction.hush(error)
+        redaction.redact_error(error)
         raise
     except PeerGone as error:
         raise UpstreamLost(
@@ -133,7 +133,7 @@ async def send(
         raise HostError(INVALID_PARAMS, "The arguments are nested too deeply to be passed on.") from None
     finally:
         if running is not None:
-            await session.callers.leave(running)
+            await session.back_channel.leave(running)
 
 
 async def _raise_log_level(session: UpstreamSession, level: str) -> None:
@@ -142,11 +142,11 @@ async def _raise_log_level(session: UpstreamSession, level: str) -> None:
     Its level is never made less than its default, nor than what another host wanted.
     """
     wanted = min(rank(level) or 0, _DEFAULT_RANK)
-    callers = session.callers
-    if session.greeting.era == "modern" or "logging" not in session.greeting.capabilities:
+    back_channel = session.back_channel
+    if session.negotiated.era == "modern" or "logging" not in session.negotiated.capabilities:
         return
-    if callers.level is None or wanted < callers.level:
-        callers.level = wanted
+    if back_channel.level is None or wanted < back_channel.level:
+        back_channel.level = wanted
         try:
             await session.connection.request("logging/setLevel", {"level": LEVELS[wanted]})
         except RpcError as error:
@@ -155,7 +155,7 @@ async def _raise_log_level(session: UpstreamSession, level: str) -> None:
 
 def _redacted(on_progress: OnProgress, redaction: ServerRedaction) -> OnProgress:
     """Return a handler that takes known secrets out of progress."""
-    return lambda params: on_progress(redaction.relayed(params))
+    return lambda params: on_progress(redaction.for_host(params))
 
 
 def _extending(running: RunningCall, limit: float, on_progress: OnProgress) -> OnProgress:

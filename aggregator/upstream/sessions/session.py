@@ -20,17 +20,17 @@ CHEAP: Final = frozenset({"http", "sse"})
 class UpstreamSession:
     """An open session with an upstream.
 
-    greeting: what the upstream said of itself when the session began.
+    negotiated: what the upstream said of itself when the session began.
     envelope: the `_meta` that every request carries; empty in the handshake eras.
-    callers: the running calls of this session, and the requests of the server to their hosts.
+    back_channel: the running calls of this session, and the requests of the server to their hosts.
     declared: the abilities of hosts that were declared to the server.
     """
 
     connection: Connection
-    greeting: Negotiated
+    negotiated: Negotiated
     transport: str
     envelope: Mapping[str, Any]
-    callers: BackChannel = field(default_factory=BackChannel)
+    back_channel: BackChannel = field(default_factory=BackChannel)
     declared: HostCapabilities = NOTHING
 
     @property
@@ -45,7 +45,7 @@ class UpstreamSession:
 
     def fits(self, caller: Caller) -> bool:
         """Return True if the caller can be asked in its era, and the declared abilities are its own, or have to do."""
-        if self.greeting.era == "modern":
+        if self.negotiated.era == "modern":
             return caller.era == "modern" or caller.abilities == NOTHING
         return self.declared == caller.abilities or not self.cheap
 
@@ -66,13 +66,13 @@ class UpstreamSession:
 
     async def declare(self) -> Mapping[str, Any]:
         """Return our client capabilities for another handshake: those of the first."""
-        return declared(self.declared, alone=self.callers.owner is not None)
+        return declared(self.declared, alone=self.back_channel.owner is not None)
 
-    def renewed(self, greeting: Negotiated) -> "UpstreamSession":
+    def renewed(self, negotiated: Negotiated) -> "UpstreamSession":
         """Return the session of this connection after another handshake."""
-        self.callers.level = None
-        greeting = greeting.redacted(self.callers.redaction)
-        return replace(self, greeting=greeting, envelope=greeting.envelope())
+        self.back_channel.level = None
+        negotiated = negotiated.redacted(self.back_channel.redaction)
+        return replace(self, negotiated=negotiated, envelope=negotiated.envelope())
 
 
 class SessionHolder(Protocol):

@@ -47,17 +47,17 @@ class SideConnection:
     @property
     def idle(self) -> bool:
         """True if no call is running in it or waits for it."""
-        return self.session is not None and not self.waiting and not self.session.callers.busy
+        return self.session is not None and not self.waiting and not self.session.back_channel.busy
 
     @property
     def free(self) -> bool:
         """True if it is idle, and no call that was given up may still be worked on."""
-        return self.idle and self.session is not None and not self.session.callers.unsettled
+        return self.idle and self.session is not None and not self.session.back_channel.unsettled
 
     def ambiguous(self, caller: Caller) -> bool:
         """Return True if a question for this caller could not be told from one for another host."""
         if self.session is not None:
-            return self.session.callers.ambiguous(caller)
+            return self.session.back_channel.ambiguous(caller)
         return any(of != caller.identity for of in self.waiting)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from aggregator.upstream.upstream import Upstream
 _LOOKS: Final = 2_000
 
 
-class Offers:
+class AgentItems:
     """The current snapshot, `all`, which is replaced as a whole; `settled` waits for servers that are still
     starting.
     """
@@ -62,13 +62,13 @@ class Offers:
             view = self.view_of(host)
             if not self._views.resources_ready(view, self.all):
                 return True  # deciding takes too long, and a URI with the server's prefix is always right
-            offer = self.of(view)
-            record = offer.listed(uri)
-            if record is None and offer.templates_without_server:
-                looks += offer.templates_without_server
+            items = self.of(view)
+            record = items.listed(uri)
+            if record is None and items.templates_without_server:
+                looks += items.templates_without_server
                 if looks > _LOOKS:
                     return True  # deciding takes too long here too
-                record = offer.matching_template(uri)
+                record = items.matching_template(uri)
             return record.server != upstream.config.id if record is not None else "" in self._by_prefix
 
         return elsewhere
