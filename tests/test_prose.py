@@ -5,6 +5,7 @@ the paths; with `--count`, only how many there are in each folder.
 """
 
 import ast
+import builtins
 import io
 import re
 import sys
@@ -14,6 +15,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+# What has a docstring.
+DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "aggregator"
@@ -188,6 +192,35 @@ def breaches(paths: Iterable[Path], root: Path = ROOT) -> list[Breach]:
 def test_prose_is_as_contributing_says() -> None:
     found = breaches(files())
     assert not found, "\n".join(map(str, found[:40])) + "\npython tests/test_prose.py lists them all"
+
+
+def error_names(docs: Iterable[str]) -> Iterator[str]:
+    """Yield the exceptions that the `Raises:` parts of docstrings name."""
+    for doc in docs:
+        for part in re.findall(r"^Raises:\n((?:[ \t]+.*\n?)*)", doc, re.MULTILINE):
+            yield from re.findall(r"^ {4}(\w+): ", part, re.MULTILINE)
+
+
+def test_the_errors_that_docstrings_name_are_there() -> None:
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / PACKAGE).rglob("*.py")}
+    here = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    imported = {
+        alias.asname or alias.name
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    there = here | imported | set(dir(builtins)) | {"asyncio"}
+    named = {
+        (name, path.relative_to(ROOT).as_posix())
+        for path, tree in trees.items()
+        for name in error_names(
+            ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, DOCUMENTED)
+        )
+    }
+    assert len(named) > 100
+    assert not sorted((name, path) for name, path in named if name not in there)
 
 
 def main(arguments: list[str]) -> int:

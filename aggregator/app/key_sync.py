@@ -161,9 +161,9 @@ class KeySync:
 
     def use_policies(self) -> None:
         """Take the keys of the policy files in force."""
-        book = self._views.rulebook
+        rulebook = self._views.rulebook
         keys = []
-        for agent_id, key in book.keys if book is not None else ():
+        for agent_id, key in rulebook.keys if rulebook is not None else ():
             try:
                 keys.append(parse_policy_line(key.line, agent_id))
             except ValueError as error:

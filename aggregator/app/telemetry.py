@@ -72,7 +72,7 @@ class CallTelemetry:
                 keep_bytes=config.keep_bytes,
             )
             self.observers.sinks += (self.audit.record,)
-            self.observers.room = self.audit.room
+            self.observers.wait_for_space = self.audit.wait_for_space
             if config.durability == "strict":
                 self.observers.begun, self.observers.written = self.audit.begun, self.audit.written
 

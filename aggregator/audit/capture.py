@@ -70,39 +70,39 @@ class Capture:
 
 
 class _Beginning:
-    """Copies the first `room` characters of a value, roughly; `whole` tells whether that was all of it."""
+    """Copies the first `space` characters of a value, roughly; `whole` tells whether that was all of it."""
 
-    def __init__(self, room: int) -> None:
-        self._room = room
+    def __init__(self, space: int) -> None:
+        self._space = space
         self.whole = True
 
     def of(self, value: Any, depth: int = 0) -> Any:
         if isinstance(value, str):
-            kept = value[: max(0, self._room)]
-            self._room -= len(value) + 2
+            kept = value[: max(0, self._space)]
+            self._space -= len(value) + 2
             self.whole = self.whole and len(kept) == len(value)
             return kept
-        self._room -= 2
+        self._space -= 2
         if isinstance(value, dict) and depth < _DEPTH:
             copy = {}
             for name, item in value.items():
-                if self._room <= 0:
+                if self._space <= 0:
                     self.whole = False
                     break
-                self._room -= len(str(name)) + 4
+                self._space -= len(str(name)) + 4
                 copy[name] = self.of(item, depth + 1)
             return copy
         if isinstance(value, list | tuple) and depth < _DEPTH:
             items = []
             for item in value:
-                if self._room <= 0:
+                if self._space <= 0:
                     self.whole = False
                     break
                 items.append(self.of(item, depth + 1))
             return items
         if value is None or isinstance(value, bool | int | float):
             return value
-        if isinstance(value, Raw) and len(bytes(value)) <= self._room:
+        if isinstance(value, Raw) and len(bytes(value)) <= self._space:
             return self.of(decode(bytes(value)), depth)
         # Too deep, or too much JSON that is bytes already: it cannot be redacted.
         self.whole = False

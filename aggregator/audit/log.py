@@ -105,7 +105,7 @@ class AuditLog:
         """Take an event that is no call."""
         self._take(event)
 
-    async def room(self, tool: str) -> None:
+    async def wait_for_space(self, tool: str) -> None:
         """Wait, for a bounded time, while too many rows wait. Must be awaited before a call is made.
 
         Raises:

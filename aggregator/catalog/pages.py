@@ -23,7 +23,7 @@ _ALIKE: Final = 0.6
 
 
 class PageItem(Protocol):
-    """A record that can be listed; `render` keeps its JSON by style of names."""
+    """A record that can be listed; `rendered` keeps its JSON by style of names."""
 
     @property
     def server(self) -> str: ...

@@ -82,7 +82,7 @@ class ItemCatalog:
         return (server, own) in self._listed
 
     def other_spellings(self, server: str, resolved: str) -> tuple[str, ...]:
-        """Return the URIs that the server lists in other spellings than the `resolved` one of `uri_spelling`."""
+        """Return the URIs that the server lists in other spellings than `resolved`, of `domain.uris.spellings`."""
         return self._respelled.get((server, resolved), ())
 
     @property

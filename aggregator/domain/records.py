@@ -48,8 +48,8 @@ ItemKind = Literal["resource", "template", "prompt"]
 class ItemRecord:
     """A resource, a resource template or a prompt as exposed; `own_name` is the upstream's URI, template or name.
 
-    `resolved` is another spelling of its URI (`uri_spelling.resolved`), if it has one. `takes_all`: a template that
-    leaves open where its URIs lead, of a server that is not trusted, so that no URI is taken to it.
+    `resolved` is another spelling of its URI (`domain.uris.spellings.resolved`), if it has one. `takes_all`: a template
+    that leaves open where its URIs lead, of a server that is not trusted, so that no URI is taken to it.
     """
 
     kind: ItemKind

@@ -27,8 +27,8 @@ class Stdout(asyncio.BaseProtocol):
         self.choked: asyncio.Future[None] = loop.create_future()
         self._closed: asyncio.Future[None] = loop.create_future()
         self._most = most
-        self._room = asyncio.Event()
-        self._room.set()
+        self._has_space = asyncio.Event()
+        self._has_space.set()
         self._transport: asyncio.WriteTransport | None = None
 
     def write(self, data: bytes) -> None:
@@ -48,7 +48,7 @@ class Stdout(asyncio.BaseProtocol):
 
     async def drained(self) -> None:
         """Wait until the host has read most of what it was sent."""
-        await self._room.wait()
+        await self._has_space.wait()
 
     @asynccontextmanager
     async def on(self, stdout: BinaryIO) -> AsyncIterator[None]:
@@ -66,14 +66,14 @@ class Stdout(asyncio.BaseProtocol):
     # -- asyncio's side
 
     def pause_writing(self) -> None:
-        self._room.clear()
+        self._has_space.clear()
 
     def resume_writing(self) -> None:
-        self._room.set()
+        self._has_space.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         # The reader is gone: further bytes are dropped, and the end of stdin shows when the host has left.
-        self._room.set()
+        self._has_space.set()
         if not self._closed.done():
             self._closed.set_result(None)
 

@@ -48,8 +48,8 @@ class Access:
 
     @property
     def _unasked(self) -> bool:
-        book = self._views.rulebook
-        return not self.keyring.ever if book is None else book.for_agent(LOCAL.agent_id) is not None
+        rulebook = self._views.rulebook
+        return not self.keyring.ever if rulebook is None else rulebook.for_agent(LOCAL.agent_id) is not None
 
     def holds(self, principal: Principal) -> bool:
         """Return whether a principal that was authenticated over the web would be again.
@@ -80,8 +80,8 @@ class Access:
             if self._observer is not None:
                 self._observer.login_refused(facts, claim)
             return claim
-        book = self._views.rulebook
-        rules = book.for_agent(claim.agent_id) if book is not None else None
+        rulebook = self._views.rulebook
+        rules = rulebook.for_agent(claim.agent_id) if rulebook is not None else None
         if rules is None:
             return Principal(claim.agent_id, key_id=claim.key_id)
         return Principal(claim.agent_id, rules.tenant, rules.roles, claim.key_id)

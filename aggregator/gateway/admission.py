@@ -56,7 +56,7 @@ class Slot:
         """Exchange this place for one of another kind.
 
         Raises:
-            NoRoom: there is none; this place is kept.
+            TooMany: there is none; this place is kept.
         """
         self._admission._take(kind, self._agent)
         self.release()
@@ -102,7 +102,7 @@ class Admission:
         """Take a place.
 
         Raises:
-            NoRoom: there is none.
+            TooMany: there is none.
         """
         # Requests without a key all come from this machine and cannot be told apart.
         agent = principal.agent_id if principal.key_id is not None else None

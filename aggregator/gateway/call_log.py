@@ -69,16 +69,16 @@ class CallObservers:
     """The consumers of call records, as telemetry has them at a time.
 
     Each of the `sinks` gets a record when its request is over. `sample` decides about a new trace, and `exported` says
-    that our spans can be looked up by others. `room` waits for room for one more record, where records are kept. In
-    strict durability `begun` waits until it is on record that a call is about to be sent, and `written` until the
-    record of its end is kept.
+    that our spans can be looked up by others. `wait_for_space` waits until one more record can be kept, where records
+    are kept. In strict durability `begun` waits until it is on record that a call is about to be sent, and `written`
+    until the record of its end is kept.
     """
 
     def __init__(self) -> None:
         self.sinks: tuple[RecordSink, ...] = ()
         self.sample: Sample = as_caller
         self.exported = False
-        self.room: WaitForSpace | None = None
+        self.wait_for_space: WaitForSpace | None = None
         self.begun: WaitForRecord | None = None
         self.written: WaitForRecord | None = None
 
@@ -211,8 +211,8 @@ class OpenRecord:
         Raises:
             NotRecorded: the request must not be made without a record, and there can be none.
         """
-        if self._call_log.observers.room is not None:
-            await self._call_log.observers.room(self.record.asked_name)
+        if self._call_log.observers.wait_for_space is not None:
+            await self._call_log.observers.wait_for_space(self.record.asked_name)
 
     def finish(self, result: dict[str, Any]) -> None:
         """Note the result that the host gets, good or bad."""

@@ -15,7 +15,7 @@ _LONGEST: Final = 30
 
 
 class Drain:
-    """The count of running requests; each one is inside a `with` of this object. `begun`: new requests are refused."""
+    """The count of running requests; each is inside a `with` of this object. `started`: new requests are refused."""
 
     def __init__(self) -> None:
         self.started = False

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 # Seconds between two reviews; together with `identity.keyring.REFRESH_EVERY` that stays well below a second.
 REVIEW_EVERY: Final = 0.25
 # Frontends that authenticate by key or by source address. On stdio, starting the process is the permission.
-REVIEWED_DOORS: Final = frozenset({"http", "sse", "v1"})
+REVIEWED_FRONTENDS: Final = frozenset({"http", "sse", "v1"})
 
 Caller = tuple[str, str | None]
 

@@ -50,12 +50,12 @@ class Explanation:
         return "\n".join(self.lines())
 
 
-def explain(book: Rulebook, agent_id: str, thing: ToolRecord | Target, *, trusted: bool = False) -> Explanation:
+def explain(rulebook: Rulebook, agent_id: str, thing: ToolRecord | Target, *, trusted: bool = False) -> Explanation:
     """Explain the decision on one tool, resource or prompt."""
     target = thing if isinstance(thing, Target) else target_of(thing)
-    rules = book.for_agent(agent_id)
+    rules = rulebook.for_agent(agent_id)
     if rules is None:
-        change = did_you_mean(agent_id, book.agents) or f"Add {agent_id!a} under `agents:`."
+        change = did_you_mean(agent_id, rulebook.agents) or f"Add {agent_id!a} under `agents:`."
         return Explanation(agent_id, target, unknown_agent(agent_id), (), None, (change,), ())
     claims = _claims(thing, trusted)
     findings = rules.findings(target, claims)
@@ -66,19 +66,21 @@ def explain(book: Rulebook, agent_id: str, thing: ToolRecord | Target, *, truste
     return Explanation(agent_id, target, decided, findings, decisive_finding(findings), changes, conditions)
 
 
-def agents_allowed(book: Rulebook, thing: ToolRecord | Target, *, trusted: bool = False) -> list[tuple[str, Decision]]:
+def agents_allowed(
+    rulebook: Rulebook, thing: ToolRecord | Target, *, trusted: bool = False
+) -> list[tuple[str, Decision]]:
     """Return the agents that see a tool, resource or prompt, with the decision of each."""
     target = thing if isinstance(thing, Target) else target_of(thing)
     claims = _claims(thing, trusted)
-    decided = ((name, rules.decide_target(target, claims)) for name, rules in book.agents.items())
+    decided = ((name, rules.decide_target(target, claims)) for name, rules in rulebook.agents.items())
     return [(name, decision) for name, decision in decided if decision.visible]
 
 
 def tools_allowed(
-    book: Rulebook, agent_id: str, tools: Iterable[ToolRecord], trusted: Trusted = None
+    rulebook: Rulebook, agent_id: str, tools: Iterable[ToolRecord], trusted: Trusted = None
 ) -> list[tuple[ToolRecord, Decision]]:
     """Return the tools that an agent sees, with the decision on each."""
-    rules = book.for_agent(agent_id)
+    rules = rulebook.for_agent(agent_id)
     if rules is None:
         return []
     decided = ((tool, rules.decide(tool, trusted=is_trusted(trusted, tool.server))) for tool in tools)

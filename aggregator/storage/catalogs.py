@@ -60,7 +60,7 @@ class Catalogs:
         """Put this catalog in the place of the one before; one that has not changed is only noted as seen.
 
         Raises:
-            TooLarge: it is, and nothing was written.
+            ValueTooLong: it is, and nothing was written.
             StorageError: the database cannot do it; nothing was written.
         """
         if _size(catalog) > CATALOG_BYTES:

@@ -86,13 +86,13 @@ class Otlp:
     def put(self, trace: TraceContext, spans: Sequence[Span]) -> None:
         """Queue as many spans of a trace as there is room for."""
         waiting = self.counts().waiting
-        room = 0 if self._closed else self._size - waiting
+        space = 0 if self._closed else self._size - waiting
         self._full = self._full and waiting > 0
-        for made in [self._made(trace, span) for span in spans[:room]]:
+        for made in [self._made(trace, span) for span in spans[:space]]:
             self._taken += 1
             self._processor.on_end(made)
-        if len(spans) > room:
-            self._dropped += len(spans) - room
+        if len(spans) > space:
+            self._dropped += len(spans) - space
             if not self._full and not self._closed:
                 # Logged once, until the queue has been empty again.
                 self._full = True

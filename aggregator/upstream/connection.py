@@ -49,7 +49,7 @@ class Connection(Protocol):
         """Send a notification; it is dropped if the connection has ended."""
         ...
 
-    def speak(self, version: str) -> None:
+    def use_version(self, version: str) -> None:
         """Use this revision from now on: HTTP sends it in headers, and cancels by its rules."""
         ...
 

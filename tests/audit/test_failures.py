@@ -59,7 +59,7 @@ async def test_rows_wait_for_a_locked_database(hasty: Database, path: Path, capl
             log.record(make_call(1))
             await until(lambda: log.problem is not None)
             assert "kept locked" in (log.problem or "")
-            await log.room("t")
+            await log.wait_for_space("t")
             log.record(make_call(2))
             assert "failing" in repr(log)
         await all_written(log)
@@ -74,16 +74,16 @@ async def test_strict_makes_no_call_that_cannot_be_recorded(hasty: Database, pat
     async with running_log(hasty, strict=True) as log:
         with locked(path):
             first = make_call(1)
-            await log.room("crm.list_orders")
+            await log.wait_for_space("crm.list_orders")
             log.record(first)
             with pytest.raises(NotRecorded, match=r"outcome of .* is withheld"):
                 await log.written(first)
             with pytest.raises(NotRecorded, match="was not called"):
-                await log.room("crm.list_orders")
+                await log.wait_for_space("crm.list_orders")
             with pytest.raises(NotRecorded):
                 await log.written(first)
         await until(lambda: log.problem is None)
-        await log.room("crm.list_orders")
+        await log.wait_for_space("crm.list_orders")
         second = make_call(2)
         log.record(second)
         await log.written(second)
@@ -98,7 +98,7 @@ async def test_too_many_rows_wait_in_files(hasty: Database, path: Path, monkeypa
     with locked(path):
         async with running_log(hasty) as log:
             for number in range(100):
-                await log.room("t")
+                await log.wait_for_space("t")
                 log.record(make_call(number))
                 if number == 3:
                     await until(lambda: log.problem is not None)
@@ -124,7 +124,7 @@ async def test_rows_come_back_while_the_log_runs(hasty: Database, path: Path, mo
     async with running_log(hasty) as log:
         with locked(path):
             for number in range(50):
-                await log.room("t")
+                await log.wait_for_space("t")
                 log.record(make_call(number))
                 if number == 3:
                     await until(lambda: log.problem is not None)

@@ -30,7 +30,7 @@ async def test_counts_agree_under_load(logging_into: Running, path: Path) -> Non
 
     async def host(log: AuditLog, first: int) -> None:
         for number in range(first, first + 100):
-            await log.room("crm.list_orders")
+            await log.wait_for_space("crm.list_orders")
             ended.append(number)
             log.record(make_call(number))
             if number % 7 == 0:
@@ -53,7 +53,7 @@ async def test_rows_are_written_while_every_other_thread_is_busy(logging_into: R
         try:
             async with logging_into(strict=True) as log:
                 for number in range(3):
-                    await log.room("crm.list_orders")
+                    await log.wait_for_space("crm.list_orders")
                     call = make_call(number)
                     log.record(call)
                     await log.written(call)
@@ -159,9 +159,9 @@ async def test_calls_wait_for_room(database: Database, path: Path, monkeypatch: 
     monkeypatch.setattr(writer, "ROWS_AT_MOST", 5)
     log = make_log(database)
     for number in range(5):
-        await log.room("t")
+        await log.wait_for_space("t")
         log.record(make_call(number))
-    waiting = asyncio.ensure_future(log.room("t"))
+    waiting = asyncio.ensure_future(log.wait_for_space("t"))
     await asyncio.sleep(0)
     assert not waiting.done()
     async with Tasks("a test") as tasks:
@@ -171,7 +171,7 @@ async def test_calls_wait_for_room(database: Database, path: Path, monkeypatch: 
     monkeypatch.setattr(log_module, "PATIENCE", 0.01)
     for number in range(5, 11):
         log.record(make_call(number))
-    await log.room("t")
+    await log.wait_for_space("t")
     await log.close()
     assert numbers(path) == list(range(11))
 
@@ -182,7 +182,7 @@ async def test_strict_answers_after_the_commit(logging_into: Running, path: Path
 
         async def call(number: int) -> None:
             record = make_call(number)
-            await log.room("t")
+            await log.wait_for_space("t")
             log.record(record)
             await log.written(record)
             assert number in numbers(path)

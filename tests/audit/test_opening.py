@@ -84,7 +84,7 @@ async def test_strict_calls_wait_for_no_start(database: Database) -> None:
     async with Tasks("a test") as tasks, asyncio.timeout(5):
         tasks.start(start.log.run(start.quiet))
         call = make_call(1)
-        await start.log.room("crm.list_orders")
+        await start.log.wait_for_space("crm.list_orders")
         start.log.record(call)
         await start.log.written(call)
         assert start.log.report()["written"] == 1

@@ -76,7 +76,7 @@ async def test_a_killed_process_loses_nothing_in_strict_mode(url: str, made: Pat
 async def host(first):
 |    for number in range(first, 100_000, 8):
 |        call = make_call(number)
-|        await log.room("t")
+|        await log.wait_for_space("t")
 |        log.record(call)
 |        await log.written(call)
 |        say(number)

@@ -53,7 +53,7 @@ class FakeAskingServer:
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Drop the notification."""
 
-    def speak(self, version: str) -> None:
+    def use_version(self, version: str) -> None:
         """Ignore the revision: no test depends on it."""
 
 

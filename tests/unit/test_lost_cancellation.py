@@ -16,7 +16,7 @@ class _Answering:
     def __init__(self) -> None:
         self.answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
 
-    def speak(self, version: str) -> None:
+    def use_version(self, version: str) -> None:
         """Ignore the revision: no test depends on it."""
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:

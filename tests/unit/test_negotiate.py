@@ -69,7 +69,7 @@ class Scripted:
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         self.notified.append(method)
 
-    def speak(self, version: str) -> None:
+    def use_version(self, version: str) -> None:
         self.spoken.append(version)
 
     def finished(self) -> bool:

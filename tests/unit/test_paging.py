@@ -48,7 +48,7 @@ class Pages:
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         raise AssertionError("nothing to tell")
 
-    def speak(self, version: str) -> None:
+    def use_version(self, version: str) -> None:
         raise AssertionError("nothing to speak")
 
 

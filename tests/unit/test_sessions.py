@@ -130,13 +130,13 @@ async def test_ending_twice_is_harmless() -> None:
 
 async def test_a_session_has_one_standing_stream_at_a_time() -> None:
     session = _sessions().open(_host())
-    first = session.open_standing()
+    first = session.open_stream()
     assert first is not None
-    assert session.open_standing() is None
-    session.standing_closed(EventStream())
-    assert session.open_standing() is None, "another stream's end freed this one's place"
-    session.standing_closed(first)
-    assert session.open_standing() is not None
+    assert session.open_stream() is None
+    session.stream_closed(EventStream())
+    assert session.open_stream() is None, "another stream's end freed this one's place"
+    session.stream_closed(first)
+    assert session.open_stream() is not None
 
 
 async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
@@ -144,7 +144,7 @@ async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
     session = _sessions().open(host)
     assert host.connection is session
     host.notify("notifications/lost", {})
-    stream = session.open_standing()
+    stream = session.open_stream()
     assert stream is not None
     host.notify(notification("tools"), {"a": 1})
     session.end()
@@ -158,7 +158,7 @@ async def test_an_open_session_is_notified_of_changes_and_an_ended_one_is_not() 
     changes = ListChanges(Lists(seen))
     sessions = _sessions(changes=changes)
     staying, ending = sessions.open(_host()), sessions.open(_host())
-    streams = staying.open_standing(), ending.open_standing()
+    streams = staying.open_stream(), ending.open_stream()
     assert all(streams)
     sessions.end(ending)
     changes._notify()
@@ -212,7 +212,7 @@ async def test_sweeping_goes_on_until_it_is_cancelled() -> None:
 async def test_a_session_that_ends_fails_what_was_asked_of_its_host() -> None:
     sessions = _sessions()
     session = sessions.open(_host())
-    stream = session.open_standing()
+    stream = session.open_stream()
     assert stream is not None
     async with asyncio.timeout(BOUND):
         asked = asyncio.ensure_future(session.peer.request("elicitation/create", {}))

@@ -42,7 +42,7 @@ class Postings:
     """The lists of all terms, over tools in slots.
 
     `documents` by slot, None where a tool was removed; their canonical `names`, empty there; `lists` by term; `ranges`:
-    the slots of each server; `end_keys`: terms by their first and last three letters.
+    the slots of each server; `ends`: terms by their first and last three letters.
     """
 
     documents: Sequence[Document | None] = ()

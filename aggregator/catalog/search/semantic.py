@@ -35,7 +35,7 @@ class Vectors(Protocol):
 
 
 class SemanticIndex:
-    """The vectors of all tools, by server. `learn` takes some 50 microseconds a tool: call it in a thread."""
+    """The vectors of all tools, by server. `update` takes some 50 microseconds a tool: call it in a thread."""
 
     def __init__(self, vectors: Vectors) -> None:
         self._vectors = vectors

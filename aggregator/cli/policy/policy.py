@@ -39,18 +39,18 @@ def check(path: Path | None, connect: bool = False, as_json: bool = False) -> in
     With `connect` the servers are connected, and the patterns compared with their tools.
     """
     setup = _setup(path)
-    book, problems = _read(setup)
-    if book is not None:
-        problems = [*problems, *lint(book, setup.known(connect))]
+    rulebook, problems = _read(setup)
+    if rulebook is not None:
+        problems = [*problems, *lint(rulebook, setup.known(connect))]
     errors = [problem for problem in problems if problem.severity == "error"]
     if as_json:
-        print(json.dumps(_report(setup, book, problems), ensure_ascii=False, indent=2))
+        print(json.dumps(_report(setup, rulebook, problems), ensure_ascii=False, indent=2))
         return 1 if errors else 0
     for problem in problems:
         print(problem)
-    if book is not None:
-        count = len(book.documents.files)
-        print(f"{setup.folder}: {_many(count, 'file')}, {_many(len(book.agents), 'agent')}, revision {book.revision}.")
+    if rulebook is not None:
+        files, agents = _many(len(rulebook.documents.files), "file"), _many(len(rulebook.agents), "agent")
+        print(f"{setup.folder}: {files}, {agents}, revision {rulebook.revision}.")
     elif not problems:
         print(
             f"{setup.folder}: no policy files, so the local agent may do everything. `aggregator policy init` begins."
@@ -71,11 +71,11 @@ def explain(path: Path | None, agent: str | None, tool: str | None, connect: boo
     if agent is None and tool is None:
         raise OperatorError("Name an agent, a tool, or both.")
     setup = _setup(path)
-    book = _usable(setup)
+    rulebook = _usable(setup)
     known = setup.known(connect or tool is None)
     if tool is None:
         assert agent is not None
-        allowed = tools_allowed(book, agent, known.tools or (), setup.trusted)
+        allowed = tools_allowed(rulebook, agent, known.tools or (), setup.trusted)
         for record, decision in allowed:
             print(f"{decision.verdict:<7} {target_of(record)}")
         return 0 if allowed else 1
@@ -87,10 +87,10 @@ def explain(path: Path | None, agent: str | None, tool: str | None, connect: boo
             return 1
     trusted = setup.trusted.get(thing.server, False)
     if agent is None:
-        for name, decision in agents_allowed(book, thing, trusted=trusted):
+        for name, decision in agents_allowed(rulebook, thing, trusted=trusted):
             print(f"{decision.verdict:<7} {name}")
         return 0
-    explanation = explain_one(book, agent, thing, trusted=trusted)
+    explanation = explain_one(rulebook, agent, thing, trusted=trusted)
     # Advice to change rules would mislead where the tool does not exist.
     print(explanation if missing is None else replace(explanation, changes=()))
     if missing is None and known.tools is None and isinstance(thing, ToolRecord):
@@ -105,7 +105,7 @@ def run_cases(path: Path | None, connect: bool = False) -> int:
         OperatorError: the policy files cannot be used, or there are no cases.
     """
     setup = _setup(path)
-    book = _usable(setup)
+    rulebook = _usable(setup)
     folder = setup.folder / cases.FOLDER
     found, problems = cases.read_cases(folder)
     for problem in problems:
@@ -114,7 +114,7 @@ def run_cases(path: Path | None, connect: bool = False) -> int:
         raise OperatorError(f"There are no cases in {folder}. docs/policies.md shows how they are written.")
     tools = setup.known(connect).tools or ()
     outcomes = [
-        cases.run_case(case, place, book, setup.servers, tools, setup.trusted, _check_arguments)
+        cases.run_case(case, place, rulebook, setup.servers, tools, setup.trusted, _check_arguments)
         for case, place in found
     ]
     failed = [outcome for outcome in outcomes if not outcome.passed]
@@ -237,14 +237,14 @@ async def _tools(config: Config) -> tuple[ToolRecord, ...]:
 
 def _read(setup: _Setup) -> tuple[Rulebook | None, list[Problem]]:
     checked = check_files(*read_folder(setup.folder), check_schema)
-    book = Rulebook(checked.documents) if checked.documents is not None else None
-    return book, list(checked.problems)
+    rulebook = Rulebook(checked.documents) if checked.documents is not None else None
+    return rulebook, list(checked.problems)
 
 
 def _usable(setup: _Setup) -> Rulebook:
-    book, problems = _read(setup)
-    if book is not None:
-        return book
+    rulebook, problems = _read(setup)
+    if rulebook is not None:
+        return rulebook
     if not problems:
         raise OperatorError(f"{setup.folder} has no policy files: the local agent may do everything.")
     raise OperatorError("\n".join(str(problem) for problem in problems))
@@ -271,11 +271,11 @@ def _refuse(uri: str) -> Any:
     raise ValueError(f"{uri} is outside the schema, and nothing is fetched")
 
 
-def _report(setup: _Setup, book: Rulebook | None, problems: list[Problem]) -> dict[str, Any]:
+def _report(setup: _Setup, rulebook: Rulebook | None, problems: list[Problem]) -> dict[str, Any]:
     return {
         "folder": str(setup.folder),
-        "revision": book.revision if book is not None else None,
-        "agents": sorted(book.agents) if book is not None else [],
+        "revision": rulebook.revision if rulebook is not None else None,
+        "agents": sorted(rulebook.agents) if rulebook is not None else [],
         "problems": [
             {"severity": p.severity, "file": p.file, "where": p.where, "message": p.message, "fix": p.fix}
             for p in problems

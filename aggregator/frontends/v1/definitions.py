@@ -47,7 +47,7 @@ def anthropic(tool: ToolRecord) -> dict[str, Any]:
     """Return a tool of Anthropic's Messages API, named as `server__tool`.
 
     Raises:
-        Unfit: a parameter has a name that Anthropic does not take.
+        NotPortable: a parameter has a name that Anthropic does not take.
     """
     schema, rules = _portable(tool)
     for name in schema["properties"]:
@@ -62,12 +62,12 @@ def anthropic(tool: ToolRecord) -> dict[str, Any]:
 def short(tool: ToolRecord, language: Language) -> dict[str, Any]:
     """Return name, description and the main parameters in words (`"city: 城市名"`), in some 200 columns."""
     text = summary(tool.definition, _SHORT_DESCRIPTION, language)
-    room = _SHORT - columns(text)
+    space = _SHORT - columns(text)
     shown: list[str] = []
     for param in parameters(tool.definition["inputSchema"], _ABOUT):
         line = f"{param.name}: {param.about or param.kind}"
-        room -= columns(line) + _AROUND
-        if room < 0 and not param.required:
+        space -= columns(line) + _AROUND
+        if space < 0 and not param.required:
             break
         shown.append(line)
     return {"name": shown_name(tool), "description": text, "params": shown}

@@ -20,7 +20,7 @@ _ALTERNATIVES: Final = 6
 _PARTS: Final = 60
 _ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples", "$comment", "deprecated"})
 # Keywords of a subschema with a reference scope of its own: taken apart, its references would change their targets.
-_OWN_ROOM: Final = frozenset({"$id", "$anchor", "$defs", "definitions", "$schema"})
+_OWN_SPACE: Final = frozenset({"$id", "$anchor", "$defs", "definitions", "$schema"})
 # Bounds of which the narrower of two implies the other.
 _NARROWER: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
@@ -67,7 +67,7 @@ class _Flat:
     def hold(self, schema: Any, *, first: bool = False) -> None:
         """Add a schema; `first` is the tool's own, whose annotations and definitions are kept."""
         self._left -= 1
-        if not isinstance(schema, Mapping) or self._left < 0 or (not first and not _OWN_ROOM.isdisjoint(schema)):
+        if not isinstance(schema, Mapping) or self._left < 0 or (not first and not _OWN_SPACE.isdisjoint(schema)):
             self._say("The arguments also fit", schema)
             return
         rest: dict[str, Any] = {}

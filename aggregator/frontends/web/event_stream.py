@@ -76,7 +76,7 @@ class EventStream:
         self.waiting = 0
         self._unread = unread or UnreadBytes()
         self._queue: deque[bytes] = deque()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._ending = False
 
     @property
@@ -93,14 +93,14 @@ class EventStream:
             return
         frame = format_event(data, event)
         self._queue.append(frame)
-        self._news.set()
+        self._changed.set()
         self.waiting += len(frame)
         self._unread.grow(self, len(frame))
 
     def end(self) -> None:
         """End the stream once all queued events have been sent."""
         self._ending = True
-        self._news.set()
+        self._changed.set()
 
     def drop(self) -> None:
         """End the stream without sending the queued events."""
@@ -131,10 +131,10 @@ class EventStream:
             if self._ending:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 return
-            self._news.clear()
+            self._changed.clear()
             try:
                 async with asyncio.timeout(KEEP_ALIVE_INTERVAL):
-                    await self._news.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
 

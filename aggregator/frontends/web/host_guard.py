@@ -40,7 +40,7 @@ class BodyCut(Exception):
 class HostGuard:
     """An ASGI application that lets through requests to one of our names, from an accepted page or from no page.
 
-    It puts the `Source` of each request into the scope (`source_in`), the only authority on where it comes from.
+    It puts the `ClientSource` of each request into the scope (`source_in`), the only authority on where it comes from.
     """
 
     def __init__(self, app: App, own: OwnAddress, open_paths: Container[str] = ()) -> None:

@@ -31,7 +31,7 @@ class HttpSession:
         self.peer = Peer(self._push, tasks, _never, _ignore)
         self.running: dict[str | int, Exchange] = {}
         self._unread = unread
-        self._standing: EventStream | None = None
+        self._stream: EventStream | None = None
         self._uses = 0
         self._idle_since = asyncio.get_running_loop().time()
         host.connection, host.session = self, session_id
@@ -52,17 +52,17 @@ class HttpSession:
         """Return the seconds since its last request; 0 while one runs."""
         return 0.0 if self._uses else now - self._idle_since
 
-    def open_standing(self) -> EventStream | None:
+    def open_stream(self) -> EventStream | None:
         """Open and return the standing stream; None if there is one already."""
-        if self._standing is not None:
+        if self._stream is not None:
             return None
-        self._standing = self._unread.open()
-        return self._standing
+        self._stream = self._unread.open()
+        return self._stream
 
-    def standing_closed(self, stream: EventStream) -> None:
+    def stream_closed(self, stream: EventStream) -> None:
         """Note that the standing stream was closed."""
-        if self._standing is stream:
-            self._standing = None
+        if self._stream is stream:
+            self._stream = None
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification on the standing stream, if that is open."""
@@ -72,9 +72,9 @@ class HttpSession:
         """Send a request to the host on its standing stream, for what belongs to no request of the host.
 
         Raises:
-            NoWayBack: that stream is not open.
+            NoBackChannel: that stream is not open.
         """
-        if self._standing is None:
+        if self._stream is None:
             raise NoBackChannel
         return await self.peer.request(method, params)
 
@@ -87,12 +87,12 @@ class HttpSession:
 
     def end_stream(self) -> None:
         """Close the standing stream; running requests go on."""
-        if self._standing is not None:
-            self._standing.end()
+        if self._stream is not None:
+            self._stream.end()
 
     def _push(self, data: bytes, request_id: int | None) -> None:
-        if self._standing is not None:
-            self._standing.push(data)
+        if self._stream is not None:
+            self._stream.push(data)
 
 
 async def _never(method: str, params: dict[str, Any], channel: Channel) -> None:
@@ -148,7 +148,7 @@ class Sessions:
         """Open a session.
 
         Raises:
-            NoRoom: there are too many, the idle ones not counted.
+            TooMany: there are too many, the idle ones not counted.
         """
         try:
             slot = self._admission.acquire("sessions", host.principal)

@@ -66,7 +66,7 @@ class SseFrontend:
             with admission.acquire("sessions", principal), admission.acquire("streams", principal):
                 await self._stream(principal, scope, receive, send)
         except TooMany as full:
-            await _no_room(send, full)
+            await _no_space(send, full)
 
     async def _stream(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         session_id, stream = secrets.token_urlsafe(24), self._limits.unread.open()
@@ -111,7 +111,7 @@ class SseFrontend:
             with nullcontext() if is_small(scope) else self._limits.admission.acquire("pending", principal):
                 message = decode(await self._limits.read(scope, receive))
         except TooMany as full:
-            await _no_room(send, full)
+            await _no_space(send, full)
             return
         except BodyRefused as refused:
             await respond(send, refused.status, {"error": str(refused)})
@@ -125,5 +125,5 @@ class SseFrontend:
         peer.feed(message)
 
 
-async def _no_room(send: Send, full: TooMany) -> None:
+async def _no_space(send: Send, full: TooMany) -> None:
     await respond(send, full.code, {"error": full.message}, {b"retry-after": b"%d" % full.retry_after})

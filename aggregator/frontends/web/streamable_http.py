@@ -199,14 +199,14 @@ class StreamableHttpFrontend:
     async def _ask(
         self, session: HttpSession, message: dict[str, Any], headers: Headers, receive: Receive, send: Send
     ) -> None:
-        heard, request_id = incoming(message), sane_id(message["id"])
-        if heard is None or request_id is None:
+        parsed, request_id = incoming(message), sane_id(message["id"])
+        if parsed is None or request_id is None:
             await respond(send, 400, error_message(request_id, _not_a_message()))
         elif request_id in session.running:
             twice = HostError(INVALID_REQUEST, f"A request with id {request_id!r} is still running.")
             await respond(send, 400, error_message(request_id, twice))
         else:
-            method, params, _ = heard
+            method, params, _ = parsed
             exchange = session.running[request_id] = Exchange(
                 request_id,
                 receive,
@@ -239,11 +239,11 @@ class StreamableHttpFrontend:
             await respond(send, 202)
 
     async def _answer_part(self, session: HttpSession, part: dict[str, Any], headers: Headers) -> dict[str, Any]:
-        heard, request_id = incoming(part), sane_id(part["id"])
+        parsed, request_id = incoming(part), sane_id(part["id"])
         try:
-            if heard is None or request_id is None:
+            if parsed is None or request_id is None:
                 raise _not_a_message()
-            method, params, _ = heard
+            method, params, _ = parsed
             if method in ON_RECORD:
                 params = with_context(params, headers)
             with self._limits.admission.acquire("pending", session.host.principal):
@@ -255,10 +255,10 @@ class StreamableHttpFrontend:
     def _on_notification(self, session: HttpSession, message: dict[str, Any]) -> None:
         if "method" not in message:
             session.peer.feed(message)
-        heard = incoming(message)
-        if heard is None:
+        parsed = incoming(message)
+        if parsed is None:
             return
-        method, params, _ = heard
+        method, params, _ = parsed
         if method == "notifications/cancelled":
             request_id = sane_id(params.get("requestId"))
             exchange = session.running.get(request_id) if request_id is not None else None
@@ -295,7 +295,7 @@ class StreamableHttpFrontend:
         if "text/event-stream" not in accept and "*/*" not in accept:
             await respond(send, 406, {"error": "Accept must allow text/event-stream."})
             return
-        stream = session.open_standing()
+        stream = session.open_stream()
         if stream is None:
             await respond(send, 409, {"error": "This session has its standing stream already."})
             return
@@ -305,7 +305,7 @@ class StreamableHttpFrontend:
                 await stream.run(send)
         finally:
             watching.cancel()
-            session.standing_closed(stream)
+            session.stream_closed(stream)
 
 
 class _Unreadable(Exception):

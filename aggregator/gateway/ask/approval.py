@@ -56,10 +56,15 @@ class ApprovalStep:
         self._store = store
         self._redactor = redactor
         self._events = events
-        self._asker = HostPrompt()
+        self._host_prompt = HostPrompt()
 
     async def obtain(
-        self, resolved: ResolvedCall, arguments: Mapping[str, Any], way: ConfirmRule, host: Host, channel: Channel
+        self,
+        resolved: ResolvedCall,
+        arguments: Mapping[str, Any],
+        confirming: ConfirmRule,
+        host: Host,
+        channel: Channel,
     ) -> tuple[str | None, dict[str, Any] | None]:
         """Return who agreed (`host:NAME`, or who granted the approval), else the interim result that carries the
         question to the host.
@@ -70,10 +75,10 @@ class ApprovalStep:
         """
         call, tool = resolved.call, resolved.tool
         agent, digest = call.principal.agent_id, await going_through(arguments, argument_digest, arguments)
-        if way.by == "host" and self._asker.can_ask(host, call.version, call.params):
+        if confirming.by == "host" and self._host_prompt.can_ask(host, call.version, call.params):
             message = await going_through(arguments, _message, resolved, arguments)
             question = Confirmation(agent, tool.name, digest, message)
-            reply = await self._asker.ask(question, call.version, call.params, channel)
+            reply = await self._host_prompt.ask(question, call.version, call.params, channel)
             if reply.interim is not None:
                 return None, dict(reply.interim)
             if reply.agreed:
@@ -82,7 +87,7 @@ class ApprovalStep:
                 return by, None
             if not reply.unable:
                 raise NotConfirmed(tool.name, f"{tool.name} was not called: {reply.reason}.")
-        if way.by == "host" and way.fallback != "queue":
+        if confirming.by == "host" and confirming.fallback != "queue":
             raise _refused(tool.name, "this host cannot ask one")
         approvals = await self._store.approvals()
         if approvals is None:

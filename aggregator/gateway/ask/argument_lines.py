@@ -85,10 +85,10 @@ def _value(value: Any) -> str:
     return shown if left_out <= 0 else f"{shown}… ({left_out} more characters)"
 
 
-def _quoted(text: str, room: int = NAME_SHOWN) -> str:
+def _quoted(text: str, space: int = NAME_SHOWN) -> str:
     """Return a text as JSON; what is left out of it stands behind the quotes."""
-    left_out = len(text) - room
-    quoted = escaped(_json(text[:room]))
+    left_out = len(text) - space
+    quoted = escaped(_json(text[:space]))
     return quoted if left_out <= 0 else f"{quoted}… ({left_out} more characters)"
 
 

@@ -149,23 +149,23 @@ class InputRequests:
         except BaseException:
             parked.end()
             raise
-        asked = parked.leave(PATIENCE)
+        requests = parked.leave(PATIENCE)
         expires = asyncio.get_running_loop().time() + PATIENCE
         state = self._sealer.seal({**bond, "agreed": agreed, "parked": parked.id}, expires)
-        return {"resultType": "input_required", "inputRequests": asked, "requestState": state}
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
 
-    async def pass_on(self, target: CallTarget, asked: Round, agreed: str | None) -> dict[str, Any]:
+    async def pass_on(self, target: CallTarget, input_round: Round, agreed: str | None) -> dict[str, Any]:
         """Return the result by which a host of 2026-07-28 is asked, the upstream's state sealed inside ours."""
         state = {
             **await going_through(target.arguments, _bond, target),
             "agreed": agreed,
-            "keys": list(asked.requests),
-            "state": asked.state,
-            "pages": asked.pages,
+            "keys": list(input_round.requests),
+            "state": input_round.state,
+            "pages": input_round.pages,
         }
         sealed = self._sealer.seal(state, asyncio.get_running_loop().time() + STATE_LIFETIME)
-        rest = {key: value for key, value in asked.result.items() if key != "inputRequests"}
-        requests = {"inputRequests": asked.requests} if asked.requests else {}
+        rest = {key: value for key, value in input_round.result.items() if key != "inputRequests"}
+        requests = {"inputRequests": input_round.requests} if input_round.requests else {}
         return {**rest, **requests, "requestState": sealed}
 
 
@@ -179,19 +179,19 @@ def unasked_answers(target: CallTarget, caller: RequestCaller, params: Mapping[s
     return {"inputResponses": _answers(given, given)} if takes else {}
 
 
-async def ask_while_waiting(target: CallTarget, caller: RequestCaller, asked: Round) -> dict[str, Any]:
+async def ask_while_waiting(target: CallTarget, caller: RequestCaller, input_round: Round) -> dict[str, Any]:
     """Send the input requests to a host of the handshake eras. Return the params that answer the upstream.
 
     Raises:
         CallRefused, RpcError: the host did not answer one that is no elicitation.
     """
     more: dict[str, Any] = {}
-    if asked.requests:
+    if input_round.requests:
         more["inputResponses"] = {
-            key: await _answer_of_host(target, caller, request) for key, request in asked.requests.items()
+            key: await _answer_of_host(target, caller, request) for key, request in input_round.requests.items()
         }
-    if "requestState" in asked.result:
-        more["requestState"] = asked.state
+    if "requestState" in input_round.result:
+        more["requestState"] = input_round.state
     return more
 
 

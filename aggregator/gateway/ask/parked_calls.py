@@ -14,7 +14,7 @@ from aggregator.domain.errors import INVALID_REQUEST, RpcError
 from aggregator.gateway.ask.questions import answered
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.host import Host
-from aggregator.gateway.revocation import REVIEWED_DOORS, RevocableTask, RevocableTasks
+from aggregator.gateway.revocation import REVIEWED_FRONTENDS, RevocableTask, RevocableTasks
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class ParkedCall:
         self._open: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
         self._asked = 0
         self._outcome: dict[str, Any] | Exception | None = None
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         # While no request of the host attends it.
         self._expiry: asyncio.TimerHandle | None = None
         caller.parked = self.ask
@@ -56,13 +56,13 @@ class ParkedCall:
         Raises:
             RpcError: too many calls wait already.
         """
-        if not self._home.has_room(self):
+        if not self._home.has_space(self):
             raise RpcError(INVALID_REQUEST, "Too many calls wait for an answer of their host.")
         self._asked += 1
         key = f"question-{self._asked}"
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._open[key] = {"method": method, "params": asked}, answer
-        self._news.set()
+        self._changed.set()
         try:
             return await answer
         finally:
@@ -76,8 +76,8 @@ class ParkedCall:
         """
         try:
             while self._outcome is None and not self._open:
-                self._news.clear()
-                await self._news.wait()
+                self._changed.clear()
+                await self._changed.wait()
                 if self._outcome is None:
                     await asyncio.sleep(TOGETHER)
         except asyncio.CancelledError:
@@ -137,7 +137,7 @@ class ParkedCall:
         except Exception as error:
             self._outcome = error
         finally:
-            self._news.set()
+            self._changed.set()
 
 
 class ParkedCalls:
@@ -156,7 +156,7 @@ class ParkedCalls:
         kept = self._kept.get(parked)
         return kept[0] if kept is not None else None
 
-    def has_room(self, parked: ParkedCall) -> bool:
+    def has_space(self, parked: ParkedCall) -> bool:
         """Return whether one more call may wait; one that has waited already may go on."""
         if parked.id:
             return True
@@ -167,7 +167,7 @@ class ParkedCalls:
     def keep(self, parked: ParkedCall) -> None:
         if parked.id not in self._kept:
             host = parked.caller.host
-            reviewed = host.frontend in REVIEWED_DOORS
+            reviewed = host.frontend in REVIEWED_FRONTENDS
             going = self._revocable.add(host.principal, parked.shut_out) if reviewed else None
             self._kept[parked.id] = parked, going
 

@@ -60,14 +60,14 @@ class StateSealer:
             return None
         if bound is not None and any(state.get(key) != value for key, value in bound.items()):
             return None
-        self._make_room(now)
+        self._prune_used(now)
         self._used[state["nonce"]] = state["expires"]
         return state
 
     def _sign(self, body: bytes) -> bytes:
         return hmac.digest(self._key, body, hashlib.sha256)
 
-    def _make_room(self, now: float) -> None:
+    def _prune_used(self, now: float) -> None:
         if len(self._used) < _USED_LIMIT:
             return
         self._used = {nonce: expires for nonce, expires in self._used.items() if expires >= now}

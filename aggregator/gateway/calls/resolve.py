@@ -1,4 +1,4 @@
-"""The tool that a name means for an agent; a server that is still starting is waited for."""
+"""The tool that a name means for an agent, or the refusal of the policy; a server that is starting is waited for."""
 
 import asyncio
 import logging

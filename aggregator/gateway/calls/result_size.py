@@ -17,12 +17,12 @@ def bounded(result: dict[str, Any], limit: ResultLimit | None) -> dict[str, Any]
     if size <= limit.most:
         return result
     blocks = result.get("content")
-    kept, room = [], limit.most
+    kept, space = [], limit.most
     for block in blocks if isinstance(blocks, list) else []:
-        part = _fitting(block, room)
+        part = _fitting(block, space)
         if part is not None:
             kept.append(part)
-            room -= len(encode(part))
+            space -= len(encode(part))
         if part is not block:
             break
     notice = (
@@ -39,14 +39,14 @@ def bounded(result: dict[str, Any], limit: ResultLimit | None) -> dict[str, Any]
     return cut
 
 
-def _fitting(block: Any, room: int) -> Any:
+def _fitting(block: Any, space: int) -> Any:
     """The block, the start of it if it is text, or None."""
-    if len(encode(block)) <= room:
+    if len(encode(block)) <= space:
         return block
     if not isinstance(block, Mapping) or block.get("type") != "text" or not isinstance(block.get("text"), str):
         return None
-    spare = room - len(encode({**block, "text": ""}))
+    spare = space - len(encode({**block, "text": ""}))
     text = block["text"].encode("utf-8", "replace")[: max(spare, 0)].decode("utf-8", "ignore")
-    while text and len(encode({**block, "text": text})) > room:
+    while text and len(encode({**block, "text": text})) > space:
         text = text[: len(text) * 9 // 10]
     return {**block, "text": text} if text else None

@@ -123,7 +123,7 @@ class Checker:
         """Return what is wrong with the value.
 
         Raises:
-            CutShort, UnusableSchema: as of `CheckWorkers.faults`.
+            CheckInterrupted, UnusableSchema: as of `CheckWorkers.faults`.
         """
         faults = check.at_once(value)
         return faults if faults is not None else await self.workers.faults(check, value, tool.server, agent)

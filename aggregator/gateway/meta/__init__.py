@@ -1,6 +1,6 @@
 """Meta tools: the few tools of the gateway itself, by which a model finds, reads and calls all other tools.
 
-There is one file for each tool and one line for it in `registry.py`. A call through a meta tool passes the same
+There is one file for each tool; `registry.py` lists them. A call through a meta tool passes the same
 pipeline as a direct call, so that no policy can be avoided by it.
 
 Terms:

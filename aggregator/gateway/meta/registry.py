@@ -84,57 +84,57 @@ class MetaTools:
         self._call_log = call_log
         self._checker = pipeline.checker
 
-    async def call(self, asked: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
+    async def call(self, call: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """Return the answer of a meta tool, or the unchanged answer of the tool it calls. Either is recorded as one
         call.
 
         Raises:
             UpstreamRpcError: the inner tool's upstream answered with a protocol error.
         """
-        outer = asked.name
+        outer = call.name
         try:
             for _ in range(_NESTED):
-                tool = self._tools.get(asked.name)
+                tool = self._tools.get(call.name)
                 if tool is None:
-                    return await self._call_inner(asked, view, host, channel)
+                    return await self._call_inner(call, view, host, channel)
                 if tool.answer is not None:
-                    return await self._call_meta_tool(tool, asked, view, host)
-                asked = asked._replace(params=inner(asked.params), via=outer)
+                    return await self._call_meta_tool(tool, call, view, host)
+                call = call._replace(params=inner(call.params), via=outer)
             raise BadArguments(outer, f"{outer} was asked to call itself, again and again.")
         except BadArguments as refused:
-            async with self._call_log.record(asked, host) as entry:
+            async with self._call_log.record(call, host) as entry:
                 await entry.wait_for_space()
                 name_tool(entry.record, self._tools[outer].record)
                 raise refused
             return entry.result
 
-    async def _call_inner(self, asked: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
+    async def _call_inner(self, call: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """Call another tool, as the pipeline calls it for a host that names it itself."""
         try:
-            return await self._pipeline.call_tool(asked._replace(only_reads=asked.via == READ), view, host, channel)
+            return await self._pipeline.call_tool(call._replace(only_reads=call.via == READ), view, host, channel)
         except UnknownTool as error:
             # The name is an argument here, which a model can correct (SEP-1303).
             details = {"code": "unknown_tool", "status": 404, "message": error.message, **error.data}
             text = f"{error.message} Find names with search_tools."
             return {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META_KEY: details}}
 
-    async def _call_meta_tool(self, tool: MetaTool, asked: ToolCall, view: View, host: Host) -> dict[str, Any]:
-        async with self._call_log.record(asked, host) as entry:
+    async def _call_meta_tool(self, tool: MetaTool, call: ToolCall, view: View, host: Host) -> dict[str, Any]:
+        async with self._call_log.record(call, host) as entry:
             await entry.wait_for_space()
-            entry.finish(await self._answer(tool, asked, view, entry.record))
+            entry.finish(await self._answer(tool, call, view, entry.record))
         return entry.result
 
-    async def _answer(self, tool: MetaTool, asked: ToolCall, view: View, record: CallRecord) -> dict[str, Any]:
+    async def _answer(self, tool: MetaTool, call: ToolCall, view: View, record: CallRecord) -> dict[str, Any]:
         assert tool.answer is not None
         name_tool(record, tool.record)
         with timed(record, "check"):
-            agent = asked.principal.agent_id
-            arguments, refusal = await self._checker.arguments(_CONFIG, tool.record, asked.arguments, (), agent)
+            agent = call.principal.agent_id
+            arguments, refusal = await self._checker.arguments(_CONFIG, tool.record, call.arguments, (), agent)
         record.arguments = arguments
         if refusal is not None:
             return refusal
         _refuse_unknown(tool.record, arguments)
-        text = await tool.answer(MetaToolCall(asked, view, arguments, self._finder, self._resolver))
+        text = await tool.answer(MetaToolCall(call, view, arguments, self._finder, self._resolver))
         return {"content": [{"type": "text", "text": text}]}
 
 

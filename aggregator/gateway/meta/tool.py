@@ -19,7 +19,7 @@ SOURCE: Final = "aggregator"
 class MetaToolCall:
     """One call of a meta tool, its arguments checked."""
 
-    asked: ToolCall
+    call: ToolCall
     view: View
     arguments: Mapping[str, Any]
     finder: Finder

@@ -39,9 +39,9 @@ class Completion:
         self._prompts = prompts
         self._permission = permission
         self._relay = relay
-        self._paces: LruCache[Hashable, TokenBucket] = LruCache(_PAIRS)
+        self._buckets: LruCache[Hashable, TokenBucket] = LruCache(_PAIRS)
         # Greetings of servers that answered with "method not found".
-        self._mute: dict[str, Negotiated] = {}
+        self._without_completion: dict[str, Negotiated] = {}
 
     async def complete(self, request: Request) -> dict[str, Any]:
         """Return the result; it has no values if the server completes nothing.
@@ -59,14 +59,14 @@ class Completion:
         negotiated = found.upstream.negotiated
         if negotiated is not None and not self._may_complete(found.upstream.config.id, negotiated):
             return dict(_NOTHING)
-        self._pace(found, request)
+        self._charge(found, request)
         params = {**request.params, "ref": {**ref, key: found.own}}
         try:
             return _bounded(await self._relay.read_item(found, "completion/complete", params, request))
         except UpstreamRpcError as error:
             if error.code == METHOD_NOT_FOUND:
                 if negotiated is not None:
-                    self._mute[found.upstream.config.id] = negotiated
+                    self._without_completion[found.upstream.config.id] = negotiated
                 return dict(_NOTHING)
             raise
 
@@ -76,15 +76,15 @@ class Completion:
 
         A server that answered with "method not found" is not asked again on that connection.
         """
-        if self._mute.get(server) is negotiated:
+        if self._without_completion.get(server) is negotiated:
             return False
         return "completions" in negotiated.capabilities or negotiated.version == _BEFORE_THE_CAPABILITY
 
-    def _pace(self, found: ResolvedItem, request: Request) -> None:
+    def _charge(self, found: ResolvedItem, request: Request) -> None:
         server, principal = found.upstream.config.id, request.host.principal
         pair = principal.tenant, principal.agent_id, server
-        bucket = self._paces.get(pair) or TokenBucket(RATE, BURST)
-        self._paces.put(pair, bucket)
+        bucket = self._buckets.get(pair) or TokenBucket(RATE, BURST)
+        self._buckets.put(pair, bucket)
         if not bucket.allows(1.0, asyncio.get_running_loop().time()):
             said = f"{server} is asked for completions {RATE:g} times a second at most."
             over = OverLimit(found.name, said, limit="completions_per_second", most=int(RATE), retry_after=1)

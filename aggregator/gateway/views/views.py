@@ -43,16 +43,16 @@ class ConfirmRule(NamedTuple):
 class View:
     """One agent under one rulebook, taken once per request, so that no request mixes two rulebooks."""
 
-    def __init__(self, principal: Principal, book: Rulebook | None, trusted: Mapping[str, bool]) -> None:
+    def __init__(self, principal: Principal, rulebook: Rulebook | None, trusted: Mapping[str, bool]) -> None:
         self.principal = principal
-        self.book = book
-        self._rules = book.for_agent(principal.agent_id) if book is not None else None
+        self.rulebook = rulebook
+        self._rules = rulebook.for_agent(principal.agent_id) if rulebook is not None else None
         self.trusted = trusted
 
     @property
     def open(self) -> bool:
         """True if there are no rules, so that everything is allowed."""
-        return self.book is None
+        return self.rulebook is None
 
     @property
     def confirming(self) -> ConfirmRule:
@@ -70,7 +70,7 @@ class View:
 
     def ruling(self, tool: ToolRecord) -> Ruling:
         """Return everything that is decided about one tool."""
-        if self.book is None:
+        if self.rulebook is None:
             return OPEN
         if self._rules is None:
             return Ruling(unknown_agent(self.principal.agent_id), (), Limits(), None)
@@ -96,7 +96,7 @@ class View:
     def _decide(
         self, kind: ItemKind, server: str, prefix: str, own: str, listed: bool, also: tuple[str, ...]
     ) -> Decision:
-        if self.book is None:
+        if self.rulebook is None:
             return OPEN.decision
         if self._rules is None:
             return unknown_agent(self.principal.agent_id)
@@ -116,7 +116,7 @@ class View:
 
     def read_only(self, tool: ToolRecord) -> bool:
         """Return whether a tool only reads, by the word of the operator or of a trusted server."""
-        if self.book is None:
+        if self.rulebook is None:
             return claimed_annotations(tool.definition, trusted=self.trusted.get(tool.server, False)).read_only
         return self.ruling(tool).read_only
 
@@ -135,7 +135,7 @@ class Views:
         self._live = live
         self.trusted = trusted
         self._listings: SnapshotCache[Listing] = SnapshotCache(_KEPT)
-        self._offers: SnapshotCache[ItemCatalog] = SnapshotCache(_KEPT)
+        self._item_catalogs: SnapshotCache[ItemCatalog] = SnapshotCache(_KEPT)
         self._shown: SnapshotCache[dict[tuple[ItemKind, str, str], bool]] = SnapshotCache(_KEPT)
         self._parts: SnapshotCache[dict[ServerTools, tuple[ToolRecord, ...]]] = SnapshotCache(_KEPT)
 
@@ -156,43 +156,43 @@ class Views:
         """Return the tools that an agent may call, as they are shown to it."""
         if view.open:
             return catalog.listed
-        made_of = catalog, view.book
+        made_of = catalog, view.rulebook
         return self._listings.get(view.principal.agent_id, made_of, lambda: at_once(self._listing(view, catalog)))
 
-    def resources(self, view: View, offer: ItemCatalog) -> ItemCatalog:
+    def resources(self, view: View, items: ItemCatalog) -> ItemCatalog:
         """Return the resources, templates and prompts that an agent may have."""
         if view.open:
-            return offer
-        made_of = offer, view.book
-        return self._offers.get(view.principal.agent_id, made_of, lambda: at_once(self._offer(view, offer)))
+            return items
+        made_of = items, view.rulebook
+        return self._item_catalogs.get(view.principal.agent_id, made_of, lambda: at_once(self._item_steps(view, items)))
 
-    def is_ready(self, view: View, catalog: Catalog, offer: ItemCatalog) -> bool:
-        """Return whether `listing` and `offer` are cached or short for this agent."""
-        known = len(catalog) <= _AT_ONCE or self._listings.has(view.principal.agent_id, (catalog, view.book))
-        return view.open or (known and self.resources_ready(view, offer))
+    def is_ready(self, view: View, catalog: Catalog, items: ItemCatalog) -> bool:
+        """Return whether `listing` and `items` are cached or short for this agent."""
+        known = len(catalog) <= _AT_ONCE or self._listings.has(view.principal.agent_id, (catalog, view.rulebook))
+        return view.open or (known and self.resources_ready(view, items))
 
-    def resources_ready(self, view: View, offer: ItemCatalog) -> bool:
-        """Return whether `offer` is cached or short for this agent."""
-        known = len(offer.items) <= _AT_ONCE or self._offers.has(view.principal.agent_id, (offer, view.book))
+    def resources_ready(self, view: View, items: ItemCatalog) -> bool:
+        """Return whether `items` is cached or short for this agent."""
+        known = len(items.items) <= _AT_ONCE or self._item_catalogs.has(view.principal.agent_id, (items, view.rulebook))
         return view.open or known
 
     async def prepare_listing(self, view: View, catalog: Catalog, slices: Slices) -> Listing:
         """Return the result of `listing`, worked out in slices."""
-        agent, made_of = view.principal.agent_id, (catalog, view.book)
+        agent, made_of = view.principal.agent_id, (catalog, view.rulebook)
         if not view.open and not self._listings.has(agent, made_of):
             self._listings.put(agent, made_of, await slices.run(self._listing(view, catalog)))
         return self.listing(view, catalog)
 
-    async def prepare_resources(self, view: View, offer: ItemCatalog, slices: Slices) -> ItemCatalog:
-        """Return the result of `offer`, worked out in slices."""
-        agent, made_of = view.principal.agent_id, (offer, view.book)
-        if not view.open and not self._offers.has(agent, made_of):
-            self._offers.put(agent, made_of, await slices.run(self._offer(view, offer)))
-        return self.resources(view, offer)
+    async def prepare_resources(self, view: View, items: ItemCatalog, slices: Slices) -> ItemCatalog:
+        """Return the result of `items`, worked out in slices."""
+        agent, made_of = view.principal.agent_id, (items, view.rulebook)
+        if not view.open and not self._item_catalogs.has(agent, made_of):
+            self._item_catalogs.put(agent, made_of, await slices.run(self._item_steps(view, items)))
+        return self.resources(view, items)
 
     def _listing(self, view: View, catalog: Catalog) -> Steps[Listing]:
         """Decide about each tool; decisions about servers that did not change are reused."""
-        known = self._parts.get(view.principal.agent_id, (view.book, view.trusted), dict)
+        known = self._parts.get(view.principal.agent_id, (view.rulebook, view.trusted), dict)
         now: dict[ServerTools, tuple[ToolRecord, ...]] = {}
         for part in catalog.parts:
             shown = known.get(part)
@@ -209,13 +209,13 @@ class Views:
             known.pop(part, None)
         return Listing(chain.from_iterable(now.values()))
 
-    def _offer(self, view: View, offer: ItemCatalog) -> Steps[ItemCatalog]:
+    def _item_steps(self, view: View, items: ItemCatalog) -> Steps[ItemCatalog]:
         """Decide about each item; earlier decisions under the same rulebook are reused."""
-        known = self._shown.get(view.principal.agent_id, (view.book,), dict)
+        known = self._shown.get(view.principal.agent_id, (view.rulebook,), dict)
         if len(known) > _REMEMBERED:
             known.clear()
         seen: list[ItemRecord] = []
-        for item in offer.items:
+        for item in items.items:
             yield
             key = item.kind, item.server, item.own_name
             if key not in known:

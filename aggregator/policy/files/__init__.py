@@ -10,6 +10,6 @@ Terms:
   case: an expectation beside the policies, for `aggregator policy test`; see `cases.py`
   lint: warnings about rules that are valid and surely not meant; see `lint.py`
 
-Entry point: `folder.check`.
+Entry point: `folder.read_folder`, then `checking.check`.
 Must not import: `policy.live`, which is built on it, and nothing above `policy`; tests/test_layers.py holds that.
 """

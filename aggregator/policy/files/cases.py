@@ -105,7 +105,7 @@ def read_cases(folder: Path) -> tuple[list[tuple[PolicyCase, str]], list[Problem
 def run_case(
     case: PolicyCase,
     place: str,
-    book: Rulebook,
+    rulebook: Rulebook,
     servers: Mapping[str, str],
     tools: Iterable[ToolRecord] = (),
     trusted: Trusted = None,
@@ -117,9 +117,9 @@ def run_case(
     except OperatorError as error:
         return CaseOutcome(case, place, "invalid", str(error))
     known = is_trusted(trusted, thing.server)
-    decided = explain(book, case.agent, thing, trusted=known).decision
+    decided = explain(rulebook, case.agent, thing, trusted=known).decision
     reason = _reason(decided)
-    rules = book.for_agent(case.agent)
+    rules = rulebook.for_agent(case.agent)
     asked = case.arguments if case.arguments is not None else ({} if case.expect == "invalid" else None)
     if decided.visible and rules is not None and asked is not None and isinstance(thing, ToolRecord):
         tightening = rules.tightening(thing)

@@ -36,48 +36,48 @@ class KnownNames:
         return frozenset(tool.prefix for tool in self.tools or ())
 
 
-def lint(book: Rulebook, known: KnownNames) -> list[Problem]:
+def lint(rulebook: Rulebook, known: KnownNames) -> list[Problem]:
     """Return every warning, by place."""
-    reached = _reached(book)
-    found = [*_idle(book, reached)]
-    for body in _bodies(book):
+    reached = _reached(rulebook)
+    found = [*_idle(rulebook, reached)]
+    for body in _bodies(rulebook):
         for rule in body.rules:
             unmatched = _unmatched(rule.pattern, known)
             if unmatched is not None:
                 found.append(_warning(rule.place, body, rule.field, *unmatched))
             elif (never := _without_effect(rule, reached.get(body.owner, []), known)) is not None:
                 found.append(_warning(rule.place, body, rule.field, never, "Take one of the two out."))
-    found += _bindings(book, reached, known)
-    found += _tenants(book, known)
-    found += _confirmed(book, reached)
+    found += _bindings(rulebook, reached, known)
+    found += _tenants(rulebook, known)
+    found += _confirmed(rulebook, reached)
     return sorted(found, key=lambda problem: (problem.file.rpartition(":")[0], _line(problem), problem.where))
 
 
-def _bodies(book: Rulebook) -> Iterator[Body]:
-    documents = book.documents
+def _bodies(rulebook: Rulebook) -> Iterator[Body]:
+    documents = rulebook.documents
     yield from documents.agents.values()
     yield from documents.roles.values()
     if documents.defaults is not None:
         yield documents.defaults
 
 
-def _reached(book: Rulebook) -> dict[str, list[AgentRules]]:
+def _reached(rulebook: Rulebook) -> dict[str, list[AgentRules]]:
     """Return the agents that each body's rules count for."""
     reached: dict[str, list[AgentRules]] = {}
-    for rules in book.agents.values():
+    for rules in rulebook.agents.values():
         for step in rules.steps:
             reached.setdefault(step.body.owner, []).append(rules)
     return reached
 
 
-def _idle(book: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
-    for name, rules in book.agents.items():
+def _idle(rulebook: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
+    for name, rules in rulebook.agents.items():
         allows = any(rule.field == "allow" for step in rules.steps for rule in step.body.rules)
         if not allows and METRICS_ROLE not in rules.roles:
-            body = book.documents.agents[name]
+            body = rulebook.documents.agents[name]
             fix = "Add `allow:`, or a role that has one."
             yield _warning(body.place, body, None, "Nothing is allowed to this agent, so it may do nothing.", fix)
-    for role in book.documents.roles.values():
+    for role in rulebook.documents.roles.values():
         if role.owner not in reached:
             yield _warning(role.place, role, None, "No agent has this role.", "Name it under `roles:` of an agent.")
 
@@ -146,8 +146,8 @@ def _place(rule: Rule | None) -> str:
     return str(rule.place) if rule is not None else ""
 
 
-def _bindings(book: Rulebook, reached: Mapping[str, list[AgentRules]], known: KnownNames) -> Iterator[Problem]:
-    for body in _bodies(book):
+def _bindings(rulebook: Rulebook, reached: Mapping[str, list[AgentRules]], known: KnownNames) -> Iterator[Problem]:
+    for body in _bodies(rulebook):
         for plain_name, bound in body.bindings.items():
             fault = _binding(plain_name, bound.value, reached.get(body.owner, []), known)
             if fault is not None:
@@ -174,9 +174,9 @@ def _binding(plain_name: str, server: str, holders: list[AgentRules], known: Kno
     return None
 
 
-def _confirmed(book: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
+def _confirmed(rulebook: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
     """Yield warnings about settings for calls that wait for a person which make no difference to any agent."""
-    for body in _bodies(book):
+    for body in _bodies(rulebook):
         holders = reached.get(body.owner, [])
         fallback, by = body.settings.get("confirm_fallback"), body.settings.get("confirm_by")
         if fallback is not None and holders and all(rules.confirm_by == "queue" for rules in holders):
@@ -194,8 +194,8 @@ def _wants_confirmation(rules: AgentRules) -> bool:
     )
 
 
-def _tenants(book: Rulebook, known: KnownNames) -> Iterator[Problem]:
-    for name, servers in book.documents.tenants.items():
+def _tenants(rulebook: Rulebook, known: KnownNames) -> Iterator[Problem]:
+    for name, servers in rulebook.documents.tenants.items():
         for server, place in servers.items():
             if known.servers and server not in known.ids:
                 suggestion = nearest(server, known.ids)

@@ -29,7 +29,7 @@ def measure(value: Any, *, characters: bool, most: int = VALUES_LIMIT, number: i
     `characters`: whether the characters are counted too; without them the walk is cheaper.
 
     Raises:
-        TooLarge: too deep, too many values, or a number without end.
+        ValueTooLarge: too deep, too many values, or a number without end.
     """
     counts: list[int] = []
     texts: list[int] = []

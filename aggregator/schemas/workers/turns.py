@@ -44,7 +44,7 @@ class WorkerTurns:
         """Put one more check into the queue.
 
         Raises:
-            NoTurn: the queue is full.
+            WorkerQueueFull: the queue is full.
         """
         same_server = sum(turn.server == server for turn in self._waiting)
         same_agent = sum(turn.agent == agent for turn in self._waiting)

@@ -88,10 +88,10 @@ class CheckWorkers:
         self._admit()
 
     async def faults(self, check: SchemaSet, value: Any, server: str, agent: str) -> tuple[Fault, ...]:
-        """Return the faults of the value, as `Check.faults` does. `server` has the schema, `agent` makes the call.
+        """Return the faults of the value, as `SchemaCheck.faults` does. `server` has the schema, `agent` calls.
 
         Raises:
-            CutShort: the check was not made to its end.
+            CheckInterrupted: the check was not made to its end.
             UnusableSchema: no check can be made with the schema.
         """
         try:

@@ -7,7 +7,7 @@ Terms:
   orphan: a process that outlived the child that had started it
   launch: a program that serves a URL, started before the connection
 
-Entry point: `process.running`, and `launch.launched` for servers with a URL.
+Entry point: `process.run_child`, and `launch.launched` for servers with a URL.
 
 Must not import: sessions, transports, or anything that knows MCP; tests/test_layers.py holds that.
 """

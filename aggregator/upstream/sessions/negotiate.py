@@ -129,7 +129,7 @@ async def negotiate(
 
 
 async def _discover(server: str, connection: Connection, version: str, *, bounded: bool) -> Negotiated:
-    connection.speak(version)
+    connection.use_version(version)
     # `wait_for` loses a cancellation that comes together with the answer, before Python 3.12.
     async with asyncio.timeout(PROBE_TIMEOUT if bounded else None):
         result = await connection.request("server/discover", {"_meta": envelope(version)})
@@ -139,7 +139,7 @@ async def _discover(server: str, connection: Connection, version: str, *, bounde
         raise RpcError(UNSUPPORTED_VERSION, "no modern revision offered", {"supported": offered})
     meta = result.get("_meta")
     info = meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None
-    connection.speak(shared[-1])
+    connection.use_version(shared[-1])
     return _negotiated(shared[-1], info, result)
 
 
@@ -153,7 +153,7 @@ async def _initialize(server: str, connection: Connection, declare: DeclareCapab
         raise UpstreamRefused(
             server, f"{server} speaks protocol {brief(version, 80)!r}, which the aggregator does not."
         )
-    connection.speak(version)
+    connection.use_version(version)
     await connection.notify("notifications/initialized")
     return _negotiated(version, result.get("serverInfo"), result)
 

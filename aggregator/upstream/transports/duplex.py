@@ -53,7 +53,7 @@ class DuplexConnection:
         """See `Connection`."""
         self.peer.notify(method, params)
 
-    def speak(self, version: str) -> None:
+    def use_version(self, version: str) -> None:
         """Ignore the revision: these transports do not depend on it."""
 
     def end(self, reason: str) -> None:

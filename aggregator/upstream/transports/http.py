@@ -67,7 +67,7 @@ class HttpConnection:
         self._ids = itertools.count(1)
         self._version: str | None = None
         self._session: str | None = None
-        self._standing: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
         # Requests of the server that are being answered, by their id.
         self._answering: dict[str | int | None, asyncio.Task[None]] = {}
         self.rate_limit = InboundRateLimit()
@@ -76,7 +76,7 @@ class HttpConnection:
     def _modern(self) -> bool:
         return self._version in MODERN_VERSIONS
 
-    def speak(self, version: str) -> None:
+    def use_version(self, version: str) -> None:
         self._version = version
 
     def end(self, reason: str) -> None:
@@ -122,9 +122,9 @@ class HttpConnection:
             message["params"] = params
         await self._post(message)
         if method == "notifications/initialized":
-            if self._standing is not None:
-                self._standing.cancel()
-            self._standing = self._tasks.start(self._listen())
+            if self._listening is not None:
+                self._listening.cancel()
+            self._listening = self._tasks.start(self._listen())
 
     async def _post(self, message: Mapping[str, Any]) -> None:
         """Send a message without an answer; a failure is only logged."""
