@@ -1,6 +1,6 @@
 """`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`; a FILE:
-`retrieval`. `soak` and `dead` take minutes, and are run by name. `steps` takes the folder of another checkout, to be
-measured beside this one."""
+`retrieval`. `soak` and `dead` take minutes, and are run by name. `calls`, `steps` and `start` take
+the folder of another checkout, with its own `.venv`, to be measured beside this one."""
 
 import argparse
 import os
@@ -12,6 +12,8 @@ from benchmarks import calls, catalogs, dead, memory, policies, retrieval, soak,
 from benchmarks.systems import Rivals
 
 _LONG = ("soak", "dead")
+# What can be measured of another checkout too.
+_BESIDE = ("calls", "steps", "start")
 _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
 
 
@@ -26,7 +28,7 @@ def main() -> None:
         "folder",
         nargs="?",
         type=Path,
-        help="NAME.json files, for catalogs also their script; for retrieval a file; for steps another checkout",
+        help="NAME.json files, for catalogs also their script; for retrieval a file; or another checkout",
     )
     parser.add_argument("--fastmcp", metavar="PYTHON", help="an interpreter with `fastmcp`: its proxy is measured too")
     parser.add_argument("--lazy-mcp", metavar="PROGRAM", help="the `lazy-mcp` program: measured too, over stdio")
@@ -35,10 +37,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=3.0, help="length of the soak (default: 3)")
     parser.add_argument("--seed", type=int, default=1, help="what goes wrong in the soak, and when (default: 1)")
     given = parser.parse_args()
-    rivals = Rivals(given.fastmcp, given.lazy_mcp)
     what = (given.what,) if given.what else _ALL
     if given.folder is None and not set(what) <= {*_ALL, *_LONG}:
         parser.error(f"{what[0]} needs a folder")
+    rivals = Rivals(given.fastmcp, given.lazy_mcp, given.folder if what[0] in _BESIDE else None)
     load = ", ".join(f"{number:.2f}" for number in os.getloadavg())
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load before: {load}\n", flush=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +57,8 @@ def main() -> None:
             for table in traces.measure(Path(folder), given.rounds, given.seconds):
                 print(table, flush=True)
         if "start" in what:
-            print(start.measure(Path(folder), rivals, given.rounds), flush=True)
+            for table in start.measure(Path(folder), rivals, given.rounds):
+                print(table, flush=True)
         if "memory" in what:
             print(memory.measure(Path(folder)), flush=True)
         if "soak" in what:

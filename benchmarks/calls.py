@@ -4,7 +4,7 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -94,8 +94,8 @@ def measure(folder: Path, rivals: Rivals, rounds: int, seconds: float) -> Iterat
 def _http_to_stdio(folder: Path, rivals: Rivals) -> Iterator[list[System]]:
     config = write_config(folder, {"echo": echo_server()})
     with ExitStack() as stack:
-        url, _ = stack.enter_context(aggregator_over_http(config))
-        systems = [System("direct (stdio)", "echo", command=ECHO), *_aggregator(url=url)]
+        systems = [System("direct (stdio)", "echo", command=ECHO)]
+        systems += _aggregators(stack, folder, rivals, {"echo": echo_server()})
         if rivals.fastmcp is not None:
             url = stack.enter_context(fastmcp_over_http(rivals.fastmcp, config))
             systems.append(_fastmcp(url=url))
@@ -109,9 +109,9 @@ def _http_to_stdio(folder: Path, rivals: Rivals) -> Iterator[list[System]]:
 def _http_to_http(folder: Path, rivals: Rivals) -> Iterator[list[System]]:
     with ExitStack() as stack:
         upstream = stack.enter_context(echo_over_http())
-        config = write_config(folder, {"echo": {"type": "http", "url": upstream}})
-        url, _ = stack.enter_context(aggregator_over_http(config))
-        systems = [System("direct (HTTP)", "echo", url=upstream), *_aggregator(url=url)]
+        servers = {"echo": {"type": "http", "url": upstream}}
+        config = write_config(folder, servers)
+        systems = [System("direct (HTTP)", "echo", url=upstream), *_aggregators(stack, folder, rivals, servers)]
         if rivals.fastmcp is not None:
             url = stack.enter_context(fastmcp_over_http(rivals.fastmcp, config))
             systems.append(_fastmcp(url=url))
@@ -120,7 +120,10 @@ def _http_to_http(folder: Path, rivals: Rivals) -> Iterator[list[System]]:
 
 def _stdio_to_stdio(folder: Path, rivals: Rivals) -> list[System]:
     config = write_config(folder, {"echo": echo_server()})
-    systems = [System("direct (stdio)", "echo", command=ECHO), *_aggregator(command=aggregator_over_stdio(config))]
+    systems = [System("direct (stdio)", "echo", command=ECHO)]
+    for name, program in rivals.programs.items():
+        own = write_config(_own_folder(folder, name), {"echo": echo_server()})
+        systems += _aggregator(name, command=aggregator_over_stdio(own, program))
     if rivals.fastmcp is not None:
         systems.append(_fastmcp(command=fastmcp_over_stdio(rivals.fastmcp, config)))
     if rivals.lazy_mcp is not None:
@@ -128,8 +131,24 @@ def _stdio_to_stdio(folder: Path, rivals: Rivals) -> list[System]:
     return systems
 
 
-def _aggregator(**where: Any) -> list[System]:
-    return [System("aggregator", "echo.echo", era=era, **where) for era in ERAS]
+def _aggregators(stack: ExitStack, folder: Path, rivals: Rivals, servers: Mapping[str, Any]) -> list[System]:
+    systems = []
+    for name, program in rivals.programs.items():
+        config = write_config(_own_folder(folder, name), servers)
+        url, _ = stack.enter_context(aggregator_over_http(config, program=program))
+        systems += _aggregator(name, url=url)
+    return systems
+
+
+def _own_folder(folder: Path, name: str) -> Path:
+    """Return a folder with a database of its own: that of a newer checkout cannot be used by an older one."""
+    own = folder / name.replace("/", "-")
+    own.mkdir(exist_ok=True)
+    return own
+
+
+def _aggregator(name: str, **where: Any) -> list[System]:
+    return [System(name, "echo.echo", era=era, **where) for era in ERAS]
 
 
 def _fastmcp(**where: Any) -> System:

@@ -37,10 +37,23 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """The installed places of other gateways, where they are measured too."""
+    """The installed places of other gateways, where they are measured too.
+
+    `checkout` is another checkout of this project, with its own `.venv`.
+    """
 
     fastmcp: str | None = None
     lazy_mcp: str | None = None
+    checkout: Path | None = None
+
+    @property
+    def programs(self) -> Mapping[str, Sequence[str]]:
+        """The commands of the aggregators to measure, by name: this one, and that of the other checkout."""
+        if self.checkout is None:
+            return {"aggregator": AGGREGATOR}
+        # Not `python -m`: that would find the package in the current folder.
+        program = str(self.checkout.resolve() / ".venv" / "bin" / "aggregator")
+        return {"aggregator": AGGREGATOR, f"aggregator in {self.checkout}": (program,)}
 
 
 def echo_server(*options: str) -> dict[str, Any]:
@@ -74,7 +87,7 @@ def started(command: Sequence[str], port: int | None = None, stderr: Path | None
     """A process while it is needed; gives its pid, once something listens on `port`."""
     with open(stderr or os.devnull, "wb") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log, env=_environment()
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log, env=_environment(command)
         )
     try:
         if port is not None:
@@ -101,17 +114,19 @@ def echo_over_http() -> Iterator[str]:
 
 
 @contextmanager
-def aggregator_over_http(config: Path, stderr: Path | None = None) -> Iterator[tuple[str, int]]:
+def aggregator_over_http(
+    config: Path, stderr: Path | None = None, program: Sequence[str] = AGGREGATOR
+) -> Iterator[tuple[str, int]]:
     """`aggregator serve`: its address and its pid."""
     port = free_port()
-    command = [*AGGREGATOR, "serve", "--config", str(config), "--port", str(port)]
+    command = [*program, "serve", "--config", str(config), "--port", str(port)]
     with started(command, port, stderr) as pid:
         yield f"http://127.0.0.1:{port}/mcp", pid
 
 
-def aggregator_over_stdio(config: Path) -> list[str]:
+def aggregator_over_stdio(config: Path, program: Sequence[str] = AGGREGATOR) -> list[str]:
     """The command of `aggregator stdio`."""
-    return [*AGGREGATOR, "stdio", "--config", str(config)]
+    return [*program, "stdio", "--config", str(config)]
 
 
 @contextmanager
@@ -152,5 +167,6 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     raise RuntimeError(f"{process.args!r} did not listen on {port}")
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
+def _environment(command: Sequence[str]) -> dict[str, str]:
+    """Return the environment of a program; what runs in this Python finds this checkout first."""
+    return {**os.environ, "PYTHONPATH": str(ROOT)} if command[0] == sys.executable else dict(os.environ)

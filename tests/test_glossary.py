@@ -39,7 +39,10 @@ class Avoided:
 
 @dataclass(frozen=True, order=True)
 class Name:
-    """A name that is given in a file; `kind` is `module`, `class`, `column`, `label`, `function` or `test helper`."""
+    """A name that is given in a file.
+
+    `kind` is `module`, `class`, `column`, `label`, `function`, `attribute`, `parameter` or `test helper`.
+    """
 
     path: str
     line: int
@@ -87,6 +90,18 @@ def _is_fixture(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(decorator.endswith("fixture") for decorator in decorators)
 
 
+def _members(path: str, tree: ast.Module) -> Iterator[Name]:
+    """Yield the attributes and parameters that the package names; keys of the configuration are not its to choose."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield Name(path, node.lineno, "attribute", node.attr)
+        elif isinstance(node, ast.arg):
+            yield Name(path, node.lineno, "parameter", node.arg)
+        elif isinstance(node, ast.ClassDef) and not path.startswith(f"{PACKAGE}/config/"):
+            fields = (one for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name))
+            yield from (Name(path, one.lineno, "attribute", ast.unparse(one.target)) for one in fields)
+
+
 def _in_tree(path: str, tree: ast.Module) -> Iterator[Name]:
     in_package = path.startswith(f"{PACKAGE}/")
     a_helper = path.startswith("tests/") and not Path(path).name.startswith("test_")
@@ -114,7 +129,10 @@ def names(path: Path, root: Path = ROOT) -> Iterator[Name]:
         yield Name(shown, 1, "module", path.parent.name)
     elif not path.name.startswith("test_"):
         yield Name(shown, 1, "module", path.stem)
-    yield from _in_tree(shown, ast.parse(path.read_text(encoding="utf-8")))
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    yield from _in_tree(shown, tree)
+    if shown.startswith(f"{PACKAGE}/") and not shown.startswith(f"{PACKAGE}/examples/"):
+        yield from _members(shown, tree)
 
 
 def files(root: Path = ROOT) -> list[Path]:
@@ -168,6 +186,9 @@ def test_no_term_is_avoided_in_favour_of_another() -> None:
         ("hearing", "function", False),
         ("Gateway", "class", False),
         ("door", "function", False),
+        ("_shelf", "attribute", True),
+        ("behind", "parameter", True),
+        ("question", "parameter", False),
     ],
 )
 def test_the_rule_itself(name: str, kind: str, refused: bool) -> None:

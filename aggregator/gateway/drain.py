@@ -19,24 +19,24 @@ class Drain:
 
     def __init__(self) -> None:
         self.started = False
-        self._under_way = 0
+        self._running = 0
         self._until = 0.0
         self._quiet = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<Drain {'started' if self.started else 'not started'}, {self._under_way} under way>"
+        return f"<Drain {'started' if self.started else 'not started'}, {self._running} under way>"
 
     def __len__(self) -> int:
-        return self._under_way
+        return self._running
 
     def __enter__(self) -> None:
-        self._under_way += 1
+        self._running += 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._under_way -= 1
-        if self.started and not self._under_way:
+        self._running -= 1
+        if self.started and not self._running:
             self._quiet.set()
 
     def start(self, limit: float) -> None:
@@ -58,7 +58,7 @@ class Drain:
         """Wait at most `limit` seconds for the running requests to end; return whether all did."""
         try:
             async with asyncio.timeout(limit):
-                while self._under_way:
+                while self._running:
                     self._quiet.clear()
                     await self._quiet.wait()
         except TimeoutError:

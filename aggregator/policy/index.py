@@ -24,7 +24,7 @@ class RuleIndex:
             pattern = rule.pattern
             if pattern.kind == "server" and pattern.literal:
                 self._by_server.setdefault(pattern.glob, []).append(rule)
-            elif pattern.kind != "server" and pattern.literal and not pattern.spelled:
+            elif pattern.kind != "server" and pattern.literal and not pattern.other_spellings:
                 self._by_name.setdefault(f"{pattern.kind}:{pattern.glob}", []).append(rule)
             elif pattern.head is not None:
                 self._by_head.setdefault(pattern.head, []).append(rule)

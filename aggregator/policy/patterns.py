@@ -92,7 +92,7 @@ class Target:
 class Pattern:
     """A checked pattern. `literal`: it has no wildcard; `head` is the server it is bound to, None where that is open.
 
-    `spelled` are the other spellings of a pattern over URIs.
+    `other_spellings` are the other spellings of a pattern over URIs.
     """
 
     text: str
@@ -101,7 +101,7 @@ class Pattern:
     literal: bool
     head: str | None
     _regex: re.Pattern[str] = field(repr=False, compare=False)
-    spelled: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    other_spellings: tuple[str, ...] = field(default=(), repr=False, compare=False)
     _sent: tuple[re.Pattern[str], ...] = field(default=(), repr=False, compare=False)
     _decoded: tuple[re.Pattern[str], ...] = field(default=(), repr=False, compare=False)
     _every: tuple[re.Pattern[str], ...] = field(default=(), repr=False, compare=False)

@@ -83,7 +83,7 @@ class Catalogs:
 
         # As one piece of work: going back and forth for each part, a busy program would take seconds, and who writes
         # after it would have to wait.
-        await self._engine.write_apart(work)
+        await self._engine.write_in_thread(work)
 
     async def versions(self, server: str, name: str) -> list[ToolVersion]:
         """Return every definition that a tool has or had, by the server's id and the tool's own name, the newest first.

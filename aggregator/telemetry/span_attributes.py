@@ -194,11 +194,11 @@ def _present(attributes: Mapping[str, Value | None]) -> dict[str, Value]:
     return {key: value for key, value in attributes.items() if value is not None}
 
 
-def _what(record: CallRecord, tool: str | None, asked: str | None, redact: TextRedactor) -> dict[str, Value | None]:
+def _what(record: CallRecord, tool: str | None, requested: str | None, redact: TextRedactor) -> dict[str, Value | None]:
     """Return the attributes that say what is asked for, by its name on one hop."""
     if record.method == TOOL_CALL:
         return {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
-    return {_ASKED_FOR[record.method][0]: _named(asked, redact)}
+    return {_ASKED_FOR[record.method][0]: _named(requested, redact)}
 
 
 def _name(record: CallRecord, method: str, tool: str | None) -> str:

@@ -71,17 +71,17 @@ class RunningCall:
 
     caller: the host; None for a request of our own.
     questions: the requests of the server to the host that wait for an answer.
-    asked: the number of all such requests.
+    request_count: the number of all such requests.
     latest: the time of the event loop beyond which progress does not extend the limit.
     answered: the server has answered after the call was given up, so that it no longer works on the call.
     """
 
-    __slots__ = ("_clock", "_left", "answered", "asked", "caller", "latest", "questions")
+    __slots__ = ("_clock", "_left", "answered", "caller", "latest", "questions", "request_count")
 
     def __init__(self, caller: Caller | None, clock: asyncio.Timeout) -> None:
         self.caller = caller
         self.questions: set[asyncio.Task[Any]] = set()
-        self.asked = 0
+        self.request_count = 0
         self.answered = False
         self._clock = clock
         self.latest = inf

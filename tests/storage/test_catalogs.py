@@ -237,11 +237,11 @@ async def test_a_full_disk_leaves_the_list_before(database: Database) -> None:
     """Proves: F4. And once there is room again, it is replaced."""
     await database.catalogs.keep(had("a"), now=1.0)
     large = ServerCatalog("srv", "f", "stdio", "2", "{}", "{}", None, (Definition("b", "d", "x" * 500_000),))
-    await database.engine.write_apart(lambda connection: connection.execute(text("PRAGMA max_page_count = 1")))
+    await database.engine.write_in_thread(lambda connection: connection.execute(text("PRAGMA max_page_count = 1")))
     with pytest.raises(StorageFull, match="no room left"):
         await database.catalogs.keep(large, now=2.0)
     assert names((await database.catalogs.fitting(["f"]))["f"]) == ["a"]
-    await database.engine.write_apart(lambda connection: connection.execute(text("PRAGMA max_page_count = 100000")))
+    await database.engine.write_in_thread(lambda connection: connection.execute(text("PRAGMA max_page_count = 100000")))
     await database.catalogs.keep(large, now=3.0)
     assert names((await database.catalogs.fitting(["f"]))["f"]) == ["b"]
 

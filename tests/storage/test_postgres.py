@@ -91,7 +91,7 @@ async def test_a_server_that_is_down_is_no_traceback(tmp_path: Path) -> None:
         async with engine.write("keys"):
             pass
     with pytest.raises(StorageBusy, match="Connection refused"):
-        await engine.write_apart(lambda connection: None)
+        await engine.write_in_thread(lambda connection: None)
 
 
 def test_without_its_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from aggregator.config.settings import V1Config
 from aggregator.frontends.v1.openapi import document
 from aggregator.frontends.v1.parse_calls import read_calls
-from aggregator.frontends.v1.parse_query import PARAMETERS, read_intent, read_tools_question
+from aggregator.frontends.v1.parse_query import PARAMETERS, read_intent, read_tools_query
 from aggregator.frontends.v1.render_results import STATUSES
 from aggregator.frontends.v1.routes import ROUTES
 
@@ -50,7 +50,7 @@ def test_answers_are_answers(answer: Any) -> None:
 def test_questions_are_questions() -> None:
     """B3: each can be asked."""
     assert len(ASKED) == 3
-    assert all(read_tools_question(query) for query in ASKED)
+    assert all(read_tools_query(query) for query in ASKED)
     assert [name for name, _ in POSTED] == ["intent", "tool_calls", "tool_calls"]
     for name, body in POSTED:
         read = json.loads(body)

@@ -6,36 +6,36 @@ from urllib.parse import quote
 import pytest
 
 from aggregator.frontends.v1.errors import BadRequest
-from aggregator.frontends.v1.parse_query import read_intent, read_tools_question
+from aggregator.frontends.v1.parse_query import read_intent, read_tools_query
 
 
 def test_without_any_it_is_level_one() -> None:
     """A5, B2: the cheapest, unless something else is asked for."""
-    question = read_tools_question("")
+    question = read_tools_query("")
     assert (question.level, question.format, question.language, question.label) == (1, None, "en", None)
-    assert read_tools_question("level=3&query=&label=").level == 3
+    assert read_tools_query("level=3&query=&label=").level == 3
 
 
 def test_each_is_read() -> None:
     """C7: as documented."""
-    question = read_tools_question(
+    question = read_tools_query(
         f"query={quote('天气 预报')}&server=w&limit=5&max_tokens=100&level=1&label={quote('工具')}"
     )
     assert (question.query, question.server, question.limit, question.max_tokens) == ("天气 预报", "w", 5, 100)
     assert question.label == "工具"
-    assert read_tools_question("format=openai").format == "openai"
-    assert read_tools_question("format=mcp&level=3").format == "mcp"
+    assert read_tools_query("format=openai").format == "openai"
+    assert read_tools_query("format=mcp&level=3").format == "mcp"
 
 
 def test_the_short_form_has_three_levels() -> None:
     """B2: labelled lines, parameters in words, the whole schema."""
-    levels = [read_tools_question(f"format=seed&level={level}") for level in (1, 2, 3)]
+    levels = [read_tools_query(f"format=seed&level={level}") for level in (1, 2, 3)]
     assert [(one.level, one.texts, one.language) for one in levels] == [
         (1, True, "zh"),
         (2, False, "zh"),
         (3, False, "zh"),
     ]
-    assert read_tools_question("format=seed").level == 2
+    assert read_tools_query("format=seed").level == 2
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_short_form_has_three_levels() -> None:
 def test_what_is_not_as_documented_is_named(query: str, field: str) -> None:
     """C13: a parameter that is overlooked would be worse."""
     with pytest.raises(BadRequest) as caught:
-        read_tools_question(query)
+        read_tools_query(query)
     assert caught.value.field == field
 
 

@@ -65,14 +65,14 @@ class NamedCall(NamedTuple):
 class UnknownToolCall(NamedTuple):
     """A call by a name that no tool has; the name stands from `first` up to `last` in the text.
 
-    `spelled`: the name is an identifier; `announced`: the message says that it is a tool.
+    `is_identifier`: the name is an identifier; `announced`: the message says that it is a tool.
     """
 
     start: int
     end: int
     first: int
     last: int
-    spelled: bool
+    is_identifier: bool
     announced: bool
 
 

@@ -28,13 +28,13 @@ _LINKS: Final = frozenset({"of", "for", "that", "which", "in", "on", "to", "and"
 _ALIKE_FROM: Final = 6
 
 
-def nearest(names: ToolNames, called: str, *, spelled: bool, announced: bool) -> tuple[int, ...]:
+def nearest(names: ToolNames, called: str, *, is_identifier: bool, announced: bool) -> tuple[int, ...]:
     """Return the positions of the tools that `called` may mean, likeliest first.
 
-    `spelled`: the name is written as an identifier; `announced`: the message says that it is a tool.
+    `is_identifier`: the name is written as an identifier; `announced`: the message says that it is a tool.
     """
     called = called.strip()[:_LONGEST]
-    if spelled:
+    if is_identifier:
         return _similar(names, called) or _with_all_parts(names, _content_words(called, announced), split(called))
     return _with_all_parts(names, _parts(called)) or _similar(names, called)
 

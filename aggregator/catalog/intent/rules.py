@@ -104,7 +104,7 @@ def _by_nearest_name(given: RuleInput, unknown: list[UnknownToolCall]) -> RuleHi
     for one in unknown:
         first.setdefault(message.text[one.first : one.last], one)
     for text, one in islice(first.items(), _GUESSES):
-        places = nearest(names, text, spelled=one.spelled, announced=one.announced)
+        places = nearest(names, text, is_identifier=one.is_identifier, announced=one.announced)
         known = [server for server in keywords.of(folded(text)) if server in names.servers]
         if not (known or places):
             known = nearest_servers(names, text)

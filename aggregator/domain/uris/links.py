@@ -52,14 +52,14 @@ def in_prompt(prefix: str, result: dict[str, Any], elsewhere: Elsewhere = nowher
 
 
 def in_contents(
-    prefix: str, result: dict[str, Any], own: str, asked: str, elsewhere: Elsewhere = nowhere_else
+    prefix: str, result: dict[str, Any], own: str, requested: str, elsewhere: Elsewhere = nowhere_else
 ) -> dict[str, Any]:
-    """Return a `resources/read` result: what was read under `own` comes back under the URI that was `asked` for."""
+    """Return a `resources/read` result: what was read under `own` comes back under the URI that was `requested` for."""
     contents = result.get("contents")
     if type(contents) is not list:
         return result
     made = [
-        {**one, "uri": asked} if type(one) is dict and one.get("uri") == own else _with_uri(prefix, one, elsewhere)
+        {**one, "uri": requested} if type(one) is dict and one.get("uri") == own else _with_uri(prefix, one, elsewhere)
         for one in contents
     ]
     return {**result, "contents": made}

@@ -10,7 +10,7 @@ from aggregator.catalog.intent.intent import IntentMatch, snippet
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.frontends.v1.definitions import NotPortable, anthropic, mcp, openai, short, short_whole
-from aggregator.frontends.v1.parse_query import ToolsQuestion
+from aggregator.frontends.v1.parse_query import ToolsQuery
 from aggregator.wire.codec import Raw, encode
 
 # Rendering a tool takes up to half a millisecond; after so many, other tasks have a turn.
@@ -30,7 +30,7 @@ class SourceLookup(Protocol):
 
 
 async def tools_body(
-    question: ToolsQuestion,
+    query: ToolsQuery,
     tools: Sequence[ToolRecord],
     style: Style,
     source: SourceLookup,
@@ -41,7 +41,7 @@ async def tools_body(
     `style` is the spelling of names in MCP definitions, `source` returns the kind of server of a tool, and `match` is
     how a message led to the tools.
     """
-    write = _writer(question, style, source)
+    write = _writer(query, style, source)
     items: list[Any] = []
     unfit: list[dict[str, str]] = []
     tokens = 0
@@ -55,11 +55,11 @@ async def tools_body(
             continue
         # One more token for the line break between two.
         cost = estimate(text) + (1 if items else 0)
-        if question.max_tokens is not None and tokens + cost > question.max_tokens:
+        if query.max_tokens is not None and tokens + cost > query.max_tokens:
             break
         tokens += cost
         items.append(item)
-    kind = {"level": question.level} if question.texts else {"format": question.format}
+    kind = {"level": query.level} if query.texts else {"format": query.format}
     matched = _matched(match) if match is not None else {}
     body = {**matched, **kind, "tools": items, "tokens": tokens, "left_out": len(tools) - len(items) - len(unfit)}
     return {**body, "unfit": unfit} if unfit else body
@@ -76,16 +76,16 @@ def _matched(match: IntentMatch) -> dict[str, Any]:
     return {"intent": match.intent, "rule": match.rule, "matched": match.matched, "server": match.server}
 
 
-def _writer(question: ToolsQuestion, style: Style, source: SourceLookup) -> ToolWriter:
-    if question.texts:
-        return _text_writer(question, source)
-    match question.format:
+def _writer(query: ToolsQuery, style: Style, source: SourceLookup) -> ToolWriter:
+    if query.texts:
+        return _text_writer(query, source)
+    match query.format:
         case "openai":
             return _defined(openai)
         case "anthropic":
             return _defined(anthropic)
         case "seed":
-            return _defined(short_whole if question.level == 3 else lambda tool: short(tool, question.language))
+            return _defined(short_whole if query.level == 3 else lambda tool: short(tool, query.language))
     return _defined(lambda tool: mcp(tool, style))
 
 
@@ -97,16 +97,16 @@ def _defined(define: Callable[[ToolRecord], Mapping[str, Any]]) -> ToolWriter:
     return write
 
 
-def _text_writer(question: ToolsQuestion, source: SourceLookup) -> ToolWriter:
-    label = question.label or (LABELS[question.language] if question.format is not None else "")
+def _text_writer(query: ToolsQuery, source: SourceLookup) -> ToolWriter:
+    label = query.label or (LABELS[query.language] if query.format is not None else "")
     render: Mapping[int, Callable[[ToolRecord], str]] = {
-        1: lambda tool: level1(tool, label=label, language=question.language),
-        2: lambda tool: level2(tool, language=question.language),
+        1: lambda tool: level1(tool, label=label, language=query.language),
+        2: lambda tool: level2(tool, language=query.language),
         3: lambda tool: level3(tool, source=source(tool)),
     }
 
     def write(tool: ToolRecord) -> tuple[str, Any]:
-        text = render[question.level](tool)
+        text = render[query.level](tool)
         return text, {"name": shown_name(tool), "server": tool.server, "text": text}
 
     return write

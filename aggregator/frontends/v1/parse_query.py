@@ -64,7 +64,7 @@ INTENT_FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ToolsQuestion:
+class ToolsQuery:
     """The parsed query of `GET /v1/tools`: the tools that are meant, and their format."""
 
     query: str | None
@@ -83,7 +83,7 @@ class ToolsQuestion:
         return self.format is None or (self.format == "seed" and self.level == 1)
 
 
-def read_tools_question(query: str) -> ToolsQuestion:
+def read_tools_query(query: str) -> ToolsQuery:
     """Parse a query string.
 
     Raises:
@@ -101,7 +101,7 @@ def read_tools_question(query: str) -> ToolsQuestion:
     level = level or (2 if form == "seed" else 3 if form is not None else 1)
     if "label" in given and level != 1:
         raise BadRequest("label", "`label` goes with `level=1`.")
-    return ToolsQuestion(
+    return ToolsQuery(
         given.get("query"),
         given.get("message"),
         given.get("server"),

@@ -138,8 +138,8 @@ class _Flat:
         shown = signature({"properties": parts, "required": _names(branch)}, _RULE_LENGTH)
         return shown or _short(branch)
 
-    def _say(self, front: str, schema: Any) -> None:
-        self.rules.append(f"{front} {_short(schema)}.")
+    def _say(self, subject: str, schema: Any) -> None:
+        self.rules.append(f"{subject} {_short(schema)}.")
 
 
 def _both(one: Any, other: Any) -> Any:
@@ -148,9 +148,9 @@ def _both(one: Any, other: Any) -> Any:
         return one
     if one in (True, {}):
         return other
-    apart = {"allOf": [one, other]}
+    both = {"allOf": [one, other]}
     if not isinstance(one, Mapping) or not isinstance(other, Mapping) or "$ref" in one or not set(other) <= _ALONE:
-        return apart
+        return both
     merged = dict(one)
     for key, value in other.items():
         if key not in merged or merged[key] == value:
@@ -160,7 +160,7 @@ def _both(one: Any, other: Any) -> Any:
         elif key == "enum" and isinstance(value, list) and isinstance(merged[key], list):
             merged[key] = [option for option in merged[key] if any(_same(option, other) for other in value)]
         elif key not in _ANNOTATIONS:
-            return apart
+            return both
     return merged
 
 

@@ -14,7 +14,7 @@ from aggregator.frontends.v1.errors import BadRequest
 from aggregator.frontends.v1.execute import CallRunner
 from aggregator.frontends.v1.openapi import document
 from aggregator.frontends.v1.parse_calls import LONGEST_ID, read_calls
-from aggregator.frontends.v1.parse_query import read_intent, read_tools_question
+from aggregator.frontends.v1.parse_query import read_intent, read_tools_query
 from aggregator.frontends.v1.render_results import answer, retry_after
 from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused
 from aggregator.frontends.web.header_context import headers_of
@@ -114,20 +114,20 @@ class V1Frontend:
     # -- routes
 
     async def tools(self, request: V1Request) -> V1Response:
-        question = read_tools_question(request.scope["query_string"].decode("latin-1"))
+        query = read_tools_query(request.scope["query_string"].decode("latin-1"))
         principal, gateway, match = request.principal, self._gateway, None
-        if question.message is not None:
-            match = await gateway.match_intent(principal, question.message, question.limit or _MATCHED)
+        if query.message is not None:
+            match = await gateway.match_intent(principal, query.message, query.limit or _MATCHED)
             found = list(match.tools)
         else:
-            found = await gateway.tools(principal, query=question.query, server=question.server, limit=question.limit)
-            if not found and question.server is not None:
-                _check_server(question.server, await gateway.servers(principal))
+            found = await gateway.tools(principal, query=query.query, server=query.server, limit=query.limit)
+            if not found and query.server is not None:
+                _check_server(query.server, await gateway.servers(principal))
         await self._load_texts()
         from aggregator.frontends.v1.list_tools import tools_body
 
         style = gateway.views.of(principal).style("canonical")
-        return V1Response(200, await tools_body(question, found, style, gateway.source, match))
+        return V1Response(200, await tools_body(query, found, style, gateway.source, match))
 
     async def intent(self, request: V1Request) -> V1Response:
         message, limit = read_intent(request.body)

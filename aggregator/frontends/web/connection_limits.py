@@ -82,8 +82,8 @@ class AnswerWriter:
 class BoundedConnection(HttpToolsProtocol):
     """An HTTP connection with timeouts. `stall_timeout` is in seconds; `refused` counts ended connections by reason."""
 
-    def __init__(self, stall_timeout: float, refused: Counter[str], *rest: Any, **more: Any) -> None:
-        super().__init__(*rest, **more)
+    def __init__(self, stall_timeout: float, refused: Counter[str], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self._stall_timeout = stall_timeout
         self._refused = refused
         # Timers: until a request has begun, while its body comes, and while the host does not read.

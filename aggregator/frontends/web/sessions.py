@@ -122,14 +122,14 @@ class Sessions:
     def __init__(
         self,
         changes: ListChanges,
-        admitted: RevocableTasks,
+        revocable: RevocableTasks,
         tasks: Tasks,
         admission: Admission,
         idle_timeout: float,
         unread: UnreadBytes | None = None,
     ) -> None:
         self._changes = changes
-        self._admitted = admitted
+        self._revocable = revocable
         self._tasks = tasks
         self._admission = admission
         self._unread = unread or UnreadBytes()
@@ -157,7 +157,7 @@ class Sessions:
                 raise
             slot = self._admission.acquire("sessions", host.principal)
         session = HttpSession(secrets.token_urlsafe(24), host, self._tasks, slot, self._unread)
-        going = self._admitted.add(host.principal, lambda: self.end(session))
+        going = self._revocable.add(host.principal, lambda: self.end(session))
         self._sessions[session.id] = session, going
         self._changes.attach(host)
         return session
@@ -166,7 +166,7 @@ class Sessions:
         """End a session: its id is unknown from now on, and its running requests are cancelled."""
         known = self._sessions.pop(session.id, None)
         if known is not None:
-            self._admitted.remove(known[1])
+            self._revocable.remove(known[1])
             self._changes.detach(session.host)
             session.slot.release()
             session.end()

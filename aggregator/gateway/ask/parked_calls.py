@@ -38,7 +38,7 @@ class ParkedCall:
         self._home = home
         self._unclaimed = unclaimed
         self._open: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
-        self._asked = 0
+        self._question_count = 0
         self._outcome: dict[str, Any] | Exception | None = None
         self._changed = asyncio.Event()
         # While no request of the host attends it.
@@ -50,7 +50,7 @@ class ParkedCall:
         state = "running" if self._outcome is None else "done"
         return f"<Parked {self.caller.host.principal.agent_id} {state}, {len(self._open)} questions>"
 
-    async def ask(self, method: str, asked: dict[str, Any]) -> dict[str, Any]:
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Return the host's answer, once it comes back with it.
 
         Raises:
@@ -58,10 +58,10 @@ class ParkedCall:
         """
         if not self._home.has_space(self):
             raise RpcError(INVALID_REQUEST, "Too many calls wait for an answer of their host.")
-        self._asked += 1
-        key = f"question-{self._asked}"
+        self._question_count += 1
+        key = f"question-{self._question_count}"
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._open[key] = {"method": method, "params": asked}, answer
+        self._open[key] = {"method": method, "params": params}, answer
         self._changed.set()
         try:
             return await answer

@@ -90,12 +90,12 @@ class RequestCaller:
         """See `Caller`. A handshake-era host is asked while its call waits, another when that is answered."""
         self.lacked = lacking(self.abilities, method, params) or self.lacked
         refuse_unable(self.abilities, method, params)
-        asked = worded(server, method, params, modern=self.modern)
+        question = worded(server, method, params, modern=self.modern)
         if not self.modern:
-            return await put(self.channel.ask if self.channel is not None else None, method, asked)
+            return await put(self.channel.ask if self.channel is not None else None, method, question)
         if self.parked is None:
             raise RpcError(METHOD_NOT_FOUND, "This host can only be asked by the result of its request.")
-        return await self.parked(method, asked)
+        return await self.parked(method, question)
 
     def on_log(self, server: str, params: Mapping[str, Any]) -> None:
         """See `Caller`. A host of 2026-07-28 gets what it asked for with the request, and nothing else."""
@@ -181,7 +181,7 @@ def refuse_unable(abilities: HostCapabilities, method: str, params: Mapping[str,
         raise RpcError(METHOD_NOT_FOUND, said, {"requiredCapabilities": missing})
 
 
-async def put(ask: AskHost | None, method: str, asked: dict[str, Any]) -> dict[str, Any]:
+async def put(ask: AskHost | None, method: str, params: dict[str, Any]) -> dict[str, Any]:
     """The answer of a handshake-era host; a person who does not answer in time has dismissed the question.
 
     Raises:
@@ -191,7 +191,7 @@ async def put(ask: AskHost | None, method: str, asked: dict[str, Any]) -> dict[s
         raise RpcError(INVALID_REQUEST, "There is no way to the host now.")
     try:
         async with asyncio.timeout(PATIENCE):
-            return answered(await ask(method, asked))
+            return answered(await ask(method, params))
     except TimeoutError:
         if method == ELICIT:
             return {"action": "cancel"}

@@ -100,7 +100,7 @@ class Failover:
         self.others: dict[str, tuple[ToolRecord, ...]] = {}
         self._verdicts: dict[tuple[str, str, str, str], str | None] = {}
         self._current: dict[Line, str] = {}
-        self._gave_way: dict[str, float] = {}
+        self._passed_over: dict[str, float] = {}
         self._seen: list[tuple[ServerConfig, tuple[ToolRecord, ...]]] = []
         self.problems: tuple[str, ...] = ()
 
@@ -150,9 +150,9 @@ class Failover:
         before = self._current.get(servers)
         return choose(since, servers.index(before) if before is not None else 0, monotonic())
 
-    def gave_way(self, server: str) -> None:
+    def note_passed_over(self, server: str) -> None:
         """Note that a server that seemed well could not take a call."""
-        self._gave_way[server] = monotonic()
+        self._passed_over[server] = monotonic()
 
     def rebuild(self, tools_of: ToolsOf) -> None:
         """Find out anew which tools go together, if servers have other tools or others stand in for them."""
@@ -178,7 +178,7 @@ class Failover:
             line: who for line, who in self._current.items() if all((line[0], other) in pairs for other in line[1:])
         }
         known = {config.id for config, _ in seen}
-        self._gave_way = {server: at for server, at in self._gave_way.items() if server in known}
+        self._passed_over = {server: at for server, at in self._passed_over.items() if server in known}
 
     def _pair(
         self,
@@ -225,7 +225,7 @@ class Failover:
             return None
         woken = upstream.state == "starting" and upstream.connect_seconds is not None
         if upstream.state == "ready" or woken or upstream.lifecycle.startable:
-            return max(upstream.health.since, self._gave_way.get(server, -inf))
+            return max(upstream.health.since, self._passed_over.get(server, -inf))
         return None
 
     def _is_ready(self, server: str) -> bool:
@@ -299,7 +299,7 @@ class CallAttempts:
             return False
         if isinstance(error, UpstreamError):
             self._charged = True
-            self._failover.gave_way(tool.server)
+            self._failover.note_passed_over(tool.server)
         if self._failure is None or first:
             self._failure = error
         return True

@@ -16,17 +16,17 @@ _LONGEST: Final = 40
 
 
 def attributed(
-    server: ServerConfig, tool: ToolRecord, result: Mapping[str, Any], now: float, asked: str | None = None
+    server: ServerConfig, tool: ToolRecord, result: Mapping[str, Any], now: float, called: str | None = None
 ) -> dict[str, Any]:
     """Return the result with its provenance in `_meta`, and where the config wants it visible, as a last block of text.
 
-    `asked` is the id of the server that was asked, in case that this one stood in for it. `now` is wall-clock time in
+    `called` is the id of the server that was asked, in case that this one stood in for it. `now` is wall-clock time in
     seconds since 1970; times are written in UTC (RFC 3339).
     """
     retrieved = _written(int(now))
     provenance = {"server": server.id, "retrieved_at": retrieved, "schema_version": tool.version}
-    if asked is not None and asked != server.id:
-        provenance["in_place_of"] = asked
+    if called is not None and called != server.id:
+        provenance["in_place_of"] = called
     updated = updated_at(result)
     if updated is not None:
         provenance["updated_at"] = updated
@@ -35,7 +35,7 @@ def attributed(
     made = {**result, "_meta": {**meta, **said_by_us} if isinstance(meta, dict) else said_by_us}
     if server.attribution == "visible" and isinstance(content := result.get("content"), list):
         said = f"Source: {server.id}" + (f" ({server.description})" if server.description != server.key else "")
-        said += f", in place of {asked}" if "in_place_of" in provenance else ""
+        said += f", in place of {called}" if "in_place_of" in provenance else ""
         said += f", retrieved {retrieved}" + (f", data of {updated}" if updated is not None else "")
         made["content"] = [*content, {"type": "text", "text": f"[{said}]"}]
     return made

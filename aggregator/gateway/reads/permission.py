@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 class ItemPermission:
     """The check before every read, get and completion."""
 
-    def __init__(self, consent: ApprovalStep) -> None:
-        self._consent = consent
+    def __init__(self, approval: ApprovalStep) -> None:
+        self._approval = approval
 
     def check(self, found: ResolvedItem, view: View) -> Decision:
         """Return the decision, where it is not a denial.
@@ -67,7 +67,7 @@ class ItemPermission:
         )
         try:
             with timed(record, "confirm"):
-                record.approved_by, interim = await self._consent.obtain(
+                record.approved_by, interim = await self._approval.obtain(
                     resolved,
                     request.arguments(),
                     view.confirming,

@@ -70,7 +70,7 @@ class ResourceLookup:
         except OddSpelling:
             return None
 
-    def item(self, view: View, upstream: Upstream, own: str, asked: str) -> ResolvedItem:
+    def item(self, view: View, upstream: Upstream, own: str, requested: str) -> ResolvedItem:
         """Return a resource by its server's own URI, with what the rulebook needs to know of it.
 
         Raises:
@@ -78,12 +78,12 @@ class ResourceLookup:
         """
         server = upstream.config.id
         if self._agent_items.of(view).lists(server, own):
-            return ResolvedItem("resource", upstream, own, asked, listed=True)
+            return ResolvedItem("resource", upstream, own, requested, listed=True)
         if view.open:
-            return ResolvedItem("resource", upstream, own, asked)
-        own = spelled(view, own, asked)
+            return ResolvedItem("resource", upstream, own, requested)
+        own = spelled(view, own, requested)
         return ResolvedItem(
-            "resource", upstream, own, asked, also=self._agent_items.all.other_spellings(server, resolved(own))
+            "resource", upstream, own, requested, also=self._agent_items.all.other_spellings(server, resolved(own))
         )
 
     def _named(self, prefix: str) -> Upstream | None:
@@ -92,7 +92,7 @@ class ResourceLookup:
         return upstream or next((one for name, one in self._by_prefix.items() if name.lower() == folded), None)
 
 
-def spelled(view: View, uri: str, asked: str | None = None) -> str:
+def spelled(view: View, uri: str, requested: str | None = None) -> str:
     """Return the spelling of a URI that is decided about and sent: the canonical one where there are rules.
 
     Raises:
@@ -102,5 +102,5 @@ def spelled(view: View, uri: str, asked: str | None = None) -> str:
         return uri
     wrong = fault(uri)
     if wrong is not None:
-        raise OddSpelling(uri if asked is None else asked, wrong)
+        raise OddSpelling(uri if requested is None else requested, wrong)
     return canonical(uri)

@@ -35,11 +35,11 @@ class NotifyUpdated(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Subscriber:
-    """A host, or one of its streams. `spelled` holds the subscribed URIs, by server and the server's own URI."""
+    """A host, or one of its streams. `uris` holds the subscribed URIs, by server and the server's own URI."""
 
     host: Host
     notify: NotifyUpdated
-    spelled: dict[tuple[str, str], str] = field(default_factory=dict)
+    uris: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 class Subscriptions:
@@ -100,9 +100,9 @@ class Subscriptions:
         subscriber = self._hosts.get(host)
         if subscriber is None:
             return
-        spelled = next((key for key, known in subscriber.spelled.items() if known == uri), None)
-        if spelled is not None:
-            self._drop(subscriber, spelled)
+        exposed = next((key for key, known in subscriber.uris.items() if known == uri), None)
+        if exposed is not None:
+            self._drop(subscriber, exposed)
         elif found is not None:
             self._drop(subscriber, (found.upstream.config.id, found.own))
 
@@ -117,12 +117,12 @@ class Subscriptions:
     def add(self, subscriber: Subscriber, found: ResolvedItem) -> bool:
         """Add a subscription; return False if the subscriber has too many."""
         key = found.upstream.config.id, found.own
-        if key not in subscriber.spelled:
-            if len(subscriber.spelled) >= MOST:
+        if key not in subscriber.uris:
+            if len(subscriber.uris) >= MOST:
                 return False
             found.upstream.subscriptions.want(found.own)
             self._of.setdefault(key, {})[subscriber] = None
-        subscriber.spelled[key] = found.requested
+        subscriber.uris[key] = found.requested
         return True
 
     async def subscribe_stream(self, subscriber: Subscriber, wanted: Iterable[ResolvedItem]) -> list[ResolvedItem]:
@@ -146,11 +146,11 @@ class Subscriptions:
 
     def end(self, subscriber: Subscriber) -> None:
         """End all subscriptions of a subscriber."""
-        for key in list(subscriber.spelled):
+        for key in list(subscriber.uris):
             self._drop(subscriber, key)
 
     def _drop(self, subscriber: Subscriber, key: tuple[str, str]) -> None:
-        if subscriber.spelled.pop(key, None) is None:
+        if subscriber.uris.pop(key, None) is None:
             return
         server, own = key
         if server in self._upstreams:
@@ -169,20 +169,20 @@ class Subscriptions:
             return  # replaced meanwhile; its successor reports updates
         for own in watched:
             for subscriber in self._of.get((server, own), ()):
-                spelled = subscriber.spelled[server, own] if uri == own else wrapped(upstream.config.prefix, uri)
-                self._due.setdefault((subscriber, spelled), (upstream, uri, set()))[2].add(own)
+                exposed = subscriber.uris[server, own] if uri == own else wrapped(upstream.config.prefix, uri)
+                self._due.setdefault((subscriber, exposed), (upstream, uri, set()))[2].add(own)
         if self._due and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(COALESCE, self._notify)
 
     def _notify(self) -> None:
         due, self._due, self._timer = self._due, {}, None
-        for (subscriber, spelled), (upstream, uri, about) in due.items():
+        for (subscriber, exposed), (upstream, uri, about) in due.items():
             host, server = subscriber.host, upstream.config.id
             wanted = any(
-                (server, own) in subscriber.spelled and self._lookup.may_read(host, upstream, own) for own in about
+                (server, own) in subscriber.uris and self._lookup.may_read(host, upstream, own) for own in about
             )
             if wanted and self._lookup.may_read(host, upstream, uri):
-                subscriber.notify(spelled)
+                subscriber.notify(exposed)
 
 
 def can_tell(upstream: Upstream) -> bool:

@@ -168,11 +168,11 @@ class Finder:
             self._intents = await asyncio.to_thread(self._read_intents)
         visible = await self._visible(view)
 
-        def rank(question: str, tools: tuple[ToolRecord, ...]) -> list[ToolRecord]:
+        def rank(query: str, tools: tuple[ToolRecord, ...]) -> list[ToolRecord]:
             if visible is None:
                 return list(tools)
             searchable = visible.index.visible_to({tool.name for tool in tools})
-            best = _ranked(visible, searchable, question, len(tools))
+            best = _ranked(visible, searchable, query, len(tools))
             return [*best, *(tool for tool in tools if tool not in best)]
 
         return self._intents.match(message, self.tools(view), limit, rank=rank)

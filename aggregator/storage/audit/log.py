@@ -122,7 +122,7 @@ class AuditRows:
         def work(connection: Connection) -> tuple[Head | None, int]:
             return self._trim(connection, before, keep_bytes, now)
 
-        end, removed = await self._engine.write_apart(work)
+        end, removed = await self._engine.write_in_thread(work)
         self._last = end or self._last
         return removed
 
@@ -144,7 +144,7 @@ class AuditRows:
             head, _ = self._write(connection, end, entries)
             return head, len(entries)
 
-        end, written = await self._engine.write_apart(work)
+        end, written = await self._engine.write_in_thread(work)
         self._last = end or self._last
         return written
 
@@ -170,7 +170,7 @@ class AuditRows:
             batch.tried, size = self._write(connection, end, batch.entries)
             return batch.tried, size
 
-        head, size = await self._engine.write_apart(work)
+        head, size = await self._engine.write_in_thread(work)
         self._last = head
         return head, size
 

@@ -45,7 +45,7 @@ class Engine:
         self.path = path
         self._engine = _made(url, path)
         self._writing = self._engine.execution_options(**sqlite.WRITING)
-        self._apart: SyncEngine | None = None
+        self._thread_engine: SyncEngine | None = None
         # A thread of its own: writing waits for no other work in threads.
         self._thread = ThreadPoolExecutor(1, "database")
         self._turn = asyncio.Lock()
@@ -96,7 +96,7 @@ class Engine:
                 if (await connection.execute(counted)).rowcount == 0:
                     await connection.execute(insert(changes).values(subject=subject, version=1))
 
-    async def write_apart(self, work: Callable[[Connection], T]) -> T:
+    async def write_in_thread(self, work: Callable[[Connection], T]) -> T:
         """One transaction that writes, which `work` does whole: on a thread, so that it costs the event loop little.
 
         A cancellation is heeded when `work` is done; whether it was written is not known then.
@@ -108,9 +108,9 @@ class Engine:
             if self.path is None:
                 async with self._writing.begin() as connection:
                     return await connection.run_sync(work)
-            if self._apart is None:
-                self._apart = sqlite.sqlite_engine_of_a_thread(self.path)
-            running = asyncio.get_running_loop().run_in_executor(self._thread, _transaction, self._apart, work)
+            if self._thread_engine is None:
+                self._thread_engine = sqlite.sqlite_engine_of_a_thread(self.path)
+            running = asyncio.get_running_loop().run_in_executor(self._thread, _transaction, self._thread_engine, work)
             try:
                 return await asyncio.shield(running)
             except asyncio.CancelledError:
@@ -155,8 +155,8 @@ class Engine:
 
     async def _dispose(self) -> None:
         await self._engine.dispose()
-        if self._apart is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._apart.dispose)
+        if self._thread_engine is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._thread_engine.dispose)
 
     @asynccontextmanager
     async def _in_turn(self) -> AsyncIterator[None]:

@@ -30,15 +30,15 @@ class StderrLog:
         self._per_minute = per_minute
         self._lines = TokenBucket(per_minute / 60, per_minute)
         self._bytes = TokenBucket(_READ_RATE, _READ_RATE)
-        self._rest = b""
+        self._unfinished = b""
         self._dropped = 0
         self._dropped_timer: asyncio.TimerHandle | None = None
 
     def take(self, data: bytes) -> float:
         """Take the next bytes; return the seconds for which reading should pause."""
-        *lines, rest = (self._rest + data).split(b"\n")
+        *lines, unfinished = (self._unfinished + data).split(b"\n")
         # Of a line that has not ended only the last part is kept.
-        self._rest = rest[-LINE_LIMIT:]
+        self._unfinished = unfinished[-LINE_LIMIT:]
         now = self._loop.time()
         for line in lines:
             self._line(line, now)
@@ -46,9 +46,9 @@ class StderrLog:
 
     def end(self) -> None:
         """Log the rest: the child has closed its stderr."""
-        if self._rest:
-            self._line(self._rest, self._loop.time())
-            self._rest = b""
+        if self._unfinished:
+            self._line(self._unfinished, self._loop.time())
+            self._unfinished = b""
         self._log_dropped()
 
     def _line(self, line: bytes, now: float) -> None:

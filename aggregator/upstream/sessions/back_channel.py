@@ -181,7 +181,7 @@ class BackChannel:
             raise RpcError(METHOD_NOT_FOUND, f"The aggregator declares no capability for {method}.")
         self._habit.asks |= origin is None
         caller, calls = self._addressee(origin)
-        if any(call.asked >= ASKED_AT_MOST or len(call.questions) >= OPEN_AT_MOST for call in calls) or (
+        if any(call.request_count >= ASKED_AT_MOST or len(call.questions) >= OPEN_AT_MOST for call in calls) or (
             len(self._waiting) >= OPEN_AT_MOST * max(1, len(self._running))
         ):
             raise RpcError(INVALID_REQUEST, "Too many questions for one call.")
@@ -197,7 +197,7 @@ class BackChannel:
         self._waiting[question] = calls
         question.add_done_callback(self._answered)
         for call in calls:
-            call.asked += 1
+            call.request_count += 1
             call.hold(question)
         try:
             answer = await question

@@ -144,12 +144,12 @@ def refusal(server: ServerConfig, response: aiohttp.ClientResponse) -> UpstreamE
     return UpstreamHttpStatus(server.id, asks, status=status, retry_after=patience)
 
 
-def retry_delay(asked: int | None, ordinary: float) -> float:
+def retry_delay(requested: int | None, ordinary: float) -> float:
     """Return the seconds before a stream is opened again, where its `retry` field asked for milliseconds, or for none.
 
     Source: HTML standard, 9.2.6; MCP 2025-11-25, basic/transports, Sending Messages to the Server.
     """
-    return max(asked / 1000, LEAST_DELAY) if asked is not None else ordinary
+    return max(requested / 1000, LEAST_DELAY) if requested is not None else ordinary
 
 
 def asks_for_patience(response: aiohttp.ClientResponse) -> bool:
