@@ -1,4 +1,4 @@
-"""`python -m aggregator`."""
+"""Run the command line: `python -m aggregator`."""
 
 import os
 import sys

@@ -9,7 +9,7 @@ from typing import Any, Final
 from aggregator.redaction.log_messages import message_of
 from aggregator.redaction.redactor import Redactor
 
-_HOUSE: Final = "aggregator"
+_ROOT_LOGGER: Final = "aggregator"
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def redacted_log(redact: Redactor) -> Iterator[None]:
 
     def make(name: str, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record = before(name, *args, **kwargs)
-        if name.partition(".")[0] == _HOUSE:
+        if name.partition(".")[0] == _ROOT_LOGGER:
             record.msg, record.args = redact(message_of(record, redact)), ()
             if record.exc_info:
                 # The exception itself is removed: a handler may format its message again.

@@ -7,11 +7,12 @@ import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from aggregator.audit.capture import Capture
 from aggregator.audit.log import AuditLog
 from aggregator.audit.spill import Spill
+from aggregator.audit.writer import OpenRows
 from aggregator.config.settings import AuditConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent, EventKind
@@ -21,21 +22,12 @@ from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.snapshot import TakeSnapshot
 from aggregator.telemetry.spans import Spans, open_spans
 
-if TYPE_CHECKING:
-    from aggregator.storage.audit.log import AuditRows
-
 log = logging.getLogger(__name__)
 
 # Seconds for the last rows and spans when the process ends.
 LAST_MOMENT: Final = 5.0
 # Bytes kept beside the database while it cannot be written.
 _SPILL_BYTES: Final = 256 * 1024 * 1024
-
-
-class OpenAuditRows(Protocol):
-    """The opening of the audit log in the database."""
-
-    async def __call__(self) -> "AuditRows": ...
 
 
 class WaitForStart(Protocol):
@@ -54,10 +46,9 @@ class CallTelemetry:
         self,
         config: AuditConfig,
         redactor: Redactor,
-        rows: OpenAuditRows | None,
+        rows: OpenRows | None,
         base: Path,
     ) -> None:
-        self.observers = CallObservers()
         self._capture = Capture(config.capture, redactor.value, config.max_captured_bytes)
         self._spans: Spans | None = None
         self.audit: AuditLog | None = None
@@ -71,10 +62,13 @@ class CallTelemetry:
                 keep_for=config.keep_for,
                 keep_bytes=config.keep_bytes,
             )
-            self.observers.sinks += (self.audit.record,)
-            self.observers.wait_for_space = self.audit.wait_for_space
-            if config.durability == "strict":
-                self.observers.begun, self.observers.written = self.audit.begun, self.audit.written
+        strict = self.audit if config.durability == "strict" else None
+        self.observers = CallObservers(
+            sinks=(self.audit.record,) if self.audit is not None else (),
+            wait_for_space=self.audit.wait_for_space if self.audit is not None else None,
+            begun=strict.begun if strict is not None else None,
+            written=strict.written if strict is not None else None,
+        )
 
     @asynccontextmanager
     async def running(self, quiet: WaitForStart) -> AsyncIterator[None]:
@@ -144,4 +138,4 @@ class CallTelemetry:
         if self._spans is not None:
             self._spans.captures = capture.mode != "none"
             self.observers.sinks += (self._spans,)
-            self.observers.sample, self.observers.exported = self._spans.sample, True
+            self.observers.start_tracing(self._spans.sample)

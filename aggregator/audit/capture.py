@@ -3,14 +3,12 @@
 Rule: nothing is cut before it is redacted where the cut would show half of a secret.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from aggregator.wire.codec import Raw, decode, encode
 
 Mode = Literal["none", "arguments", "full"]
-Redact = Callable[[Any], Any]
 # What ends a text that was cut: no JSON text ends so.
 CUT: Final = "…"
 # The longest secret that a cut does not show the beginning of.
@@ -22,13 +20,19 @@ _NAMES: Final = 4096
 _NAME: Final = 200
 
 
+class RedactValue(Protocol):
+    """A function that returns a JSON value without its secrets."""
+
+    def __call__(self, value: Any, /) -> Any: ...
+
+
 class Capture:
     """The texts to keep of calls and events, without secrets.
 
     `redact` returns a JSON value without its secrets; `at_most` is how many bytes one value may take.
     """
 
-    def __init__(self, mode: Mode, redact: Redact, at_most: int) -> None:
+    def __init__(self, mode: Mode, redact: RedactValue, at_most: int) -> None:
         self.mode = mode
         self.redact = redact
         self.at_most = at_most

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How long a call waits for room, and for its own row in strict mode.
+# How long a call waits for space, and for its own row in strict mode.
 PATIENCE: Final = 15.0
 # From so many on the interval is not waited for.
 _HURRY: Final = 1000
-# Made in one visit to a thread, with a pause for the event loop after each few.
+# Made in one run of a thread, with a pause for the event loop after each few.
 _CHUNK: Final = 256
 _FEW: Final = 16
 _PAUSE: Final = 50e-6

@@ -1,4 +1,4 @@
-"""Rows on their way into the database: in their order, in one transaction after another.
+"""The writer of audit rows: they enter the database in their order, in one transaction after another.
 
 Law: a row leaves the queue when it is in the database or in a file beside it; where neither can be, an event says so.
 """
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# From here on there is no room: calls wait, or, while the database fails, rows go into files.
+# From here on there is no space: calls wait, or, while the database fails, rows go into files.
 ROWS_AT_MOST: Final = 10_000
 BYTES_AT_MOST: Final = 64 * 2**20
 # In one transaction, and in one file.

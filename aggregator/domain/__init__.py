@@ -1,4 +1,4 @@
-"""The words of the program: plain values and errors that every layer may use, and what decides about them alone.
+"""Plain values and errors that every layer may use, and the functions that need nothing but these values.
 
 Terms:
   principal: the agent behind a request, with its key, tenant and roles.

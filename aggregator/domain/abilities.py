@@ -53,7 +53,7 @@ def abilities_of(version: str, capabilities: Any) -> HostCapabilities:
         sampling=isinstance(sampling, Mapping),
         sampling_tools=isinstance(sampling, Mapping) and "tools" in sampling,
         roots=isinstance(roots, Mapping),
-        # 2026-07-28 has no way to tell of it.
+        # 2026-07-28 has no notification for it.
         roots_change=isinstance(roots, Mapping) and roots.get("listChanged") is True and era_of(version) == "legacy",
     )
 

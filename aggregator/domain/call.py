@@ -1,4 +1,4 @@
-"""The stages of a call. Each is made from the one before, so that no step can be left out."""
+"""A call as it came, and with its tool resolved: the first stages, each made from the one before."""
 
 from typing import Any, Final, NamedTuple
 

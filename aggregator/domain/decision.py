@@ -1,4 +1,4 @@
-"""A verdict and where it comes from."""
+"""A decision of the policy: the verdict, the reason, and the rule it comes from."""
 
 from dataclasses import dataclass
 from typing import Final, Literal

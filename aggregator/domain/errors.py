@@ -19,12 +19,12 @@ UNSUPPORTED_VERSION: Final = -32022
 # 2025-11-25 only: the person has to visit pages first, and the request is to be sent again.
 URL_REQUIRED: Final = -32042
 
-# The machine-readable half of a refusal lives under this key of a result's `_meta`.
+# The machine-readable half of a refusal is under this key of a result's `_meta`.
 ERROR_META_KEY: Final = "aggregator/error"
 
 # HTTP statuses that say that a request was not carried out, and may be later (RFC 6585, RFC 9110).
 _NOT_DONE: Final = frozenset({429, 503})
-# Codes that speak of one hop (headers, version): an upstream's must never look like ours to a host.
+# Codes about one hop (headers, version): an upstream's must never look like ours to a host.
 _HOP_LOCAL_CODES: Final = frozenset({HEADER_MISMATCH, UNSUPPORTED_VERSION})
 
 

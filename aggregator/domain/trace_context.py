@@ -5,17 +5,21 @@ Law: what is malformed is taken for absent, as the standard demands; it never co
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aggregator.domain.call_record import TraceContext
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
 
-Sample = Callable[[str, bool | None], bool]
-"""Whether a trace is recorded: its id, and the caller's word, None where there is no caller."""
+
+class Sample(Protocol):
+    """A function that decides whether a trace is recorded; `caller` is what the caller says, None without a caller."""
+
+    def __call__(self, trace_id: str, caller: bool | None, /) -> bool: ...
+
 
 # Section 3.2.2: `00` is exactly this long; a later version may go on after a dash, and `ff` is none.
 _TRACEPARENT: Final = re.compile(
@@ -39,7 +43,7 @@ _ID_BITS: Final = (1 << 64) - 1
 # Ids have to differ, not to be secret: asking the system for each costs more than all else here.
 _random: Final = Random()  # noqa: S311
 if hasattr(os, "register_at_fork"):
-    # Else a process and its fork would go on with the same ids.
+    # Else a process and its fork would continue with the same ids.
     os.register_at_fork(after_in_child=_random.seed)
 
 

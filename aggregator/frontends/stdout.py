@@ -1,4 +1,4 @@
-"""Our stdout, towards a host that may not read it: a bounded amount waits."""
+"""Write to stdout without blocking the event loop: for a host that does not read, a bounded amount is queued."""
 
 import asyncio
 import logging

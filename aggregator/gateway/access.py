@@ -9,7 +9,7 @@ from aggregator.identity.identify import Refused, RequestFacts, identify
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.throttle import Throttle
 
-# Seconds that a host is told to wait while keys cannot be checked.
+# The seconds in `Retry-After` while keys cannot be checked.
 RETRY_AFTER: Final = 5
 
 

@@ -33,7 +33,7 @@ from aggregator.domain.missing import ItemRefused
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace_context import Sample, as_caller, begin, new_span_id, onward
 from aggregator.gateway.host import Host
-from aggregator.redaction.arguments import unsaid
+from aggregator.redaction.arguments import without_arguments
 
 log = logging.getLogger(__name__)
 
@@ -74,13 +74,24 @@ class CallObservers:
     until the record of its end is kept.
     """
 
-    def __init__(self) -> None:
-        self.sinks: tuple[RecordSink, ...] = ()
+    def __init__(
+        self,
+        *,
+        sinks: tuple[RecordSink, ...] = (),
+        wait_for_space: WaitForSpace | None = None,
+        begun: WaitForRecord | None = None,
+        written: WaitForRecord | None = None,
+    ) -> None:
+        self.sinks = sinks
+        self.wait_for_space = wait_for_space
+        self.begun = begun
+        self.written = written
         self.sample: Sample = as_caller
         self.exported = False
-        self.wait_for_space: WaitForSpace | None = None
-        self.begun: WaitForRecord | None = None
-        self.written: WaitForRecord | None = None
+
+    def start_tracing(self, sample: Sample) -> None:
+        """Have new traces decided about by `sample` from now on, and our spans named to upstreams."""
+        self.sample, self.exported = sample, True
 
 
 class CallLog:
@@ -265,7 +276,7 @@ def _note_result(record: CallRecord, result: Mapping[str, Any]) -> None:
         record.status, record.error_code = "pending", str(result["resultType"])
     elif result.get("isError") is True:
         error = result["_meta"].get(ERROR_META_KEY) if isinstance(result.get("_meta"), dict) else None
-        # Only we can have said that: no upstream's word of this key gets so far.
+        # Only the aggregator can have set it: what an upstream puts under this key is removed before.
         code = error["code"] if error is not None else "tool_error"
         record.error_code, record.error_message = code, _said(error) if error is not None else None
         record.status = "invalid" if code == "invalid_arguments" else "error"
@@ -279,7 +290,7 @@ def _note_failure(record: CallRecord, error: BaseException) -> None:
         record.status, record.error_code = error.outcome, error.word
     elif isinstance(error, RpcError):
         if isinstance(error, UpstreamRpcError):
-            record.error_message = unsaid(error.message, record.arguments)
+            record.error_message = without_arguments(error.message, record.arguments)
         record.status = "invalid" if isinstance(error, HostError) else "error"
         record.error_code = str(error.code)
     elif isinstance(error, asyncio.CancelledError):

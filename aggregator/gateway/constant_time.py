@@ -1,4 +1,4 @@
-"""A constant answer time for "no such thing", whether or not a policy hides it.
+"""A constant answer time for what is not found, whether it is absent or hidden by the policy.
 
 The work for a hidden item and for an absent one differs by tens of microseconds, which can be measured over many
 requests. Both are therefore answered after a fixed time that exceeds either.

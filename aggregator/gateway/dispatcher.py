@@ -1,9 +1,9 @@
 """Every method that a host may call, one table per era. Frontends pass in requests and send the results back."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.resources import ItemCatalog
@@ -54,7 +54,17 @@ from aggregator.wire.peer import Channel
 if TYPE_CHECKING:
     from aggregator.catalog.intent.intent import IntentMatch
 
-Handler = Callable[["Dispatcher", Request], Awaitable[Mapping[str, Any]]]
+
+class MethodHandler(Protocol):
+    """A function that answers the requests of one method, with the result as the newest revision has it."""
+
+    def __call__(self, gateway: "Dispatcher", request: Request, /) -> Awaitable[Mapping[str, Any]]: ...
+
+
+class ItemMethod(Protocol):
+    """A function that answers a request for a resource, a prompt or a completion."""
+
+    def __call__(self, request: Request, /) -> Awaitable[dict[str, Any]]: ...
 
 
 class Dispatcher:
@@ -302,9 +312,7 @@ class Dispatcher:
     async def complete(self, request: Request) -> Mapping[str, Any]:
         return await self._on_record("completion/complete", request, self._completion.complete)
 
-    async def _on_record(
-        self, method: str, request: Request, answer: Callable[[Request], Awaitable[dict[str, Any]]]
-    ) -> dict[str, Any]:
+    async def _on_record(self, method: str, request: Request, answer: ItemMethod) -> dict[str, Any]:
         async with self.call_log.record(request.as_call(), request.host, method) as entry:
             await entry.wait_for_space()
             if self.drain.started:
@@ -359,7 +367,7 @@ class Dispatcher:
         )
 
 
-_COMMON: Final[Mapping[str, Handler]] = {
+_COMMON: Final[Mapping[str, MethodHandler]] = {
     "tools/list": Dispatcher.list_tools,
     "tools/call": Dispatcher.call_tool,
     "resources/list": Dispatcher.list_resources,
@@ -369,7 +377,7 @@ _COMMON: Final[Mapping[str, Handler]] = {
     "prompts/get": Dispatcher.get_prompt,
     "completion/complete": Dispatcher.complete,
 }
-_LEGACY: Final[Mapping[str, Handler]] = {
+_LEGACY: Final[Mapping[str, MethodHandler]] = {
     **_COMMON,
     "initialize": Dispatcher.initialize,
     "ping": Dispatcher.ping,
@@ -379,7 +387,7 @@ _LEGACY: Final[Mapping[str, Handler]] = {
 }
 # Answered during the drain: calls with a recorded refusal; `tools/list`, by which clients check a result they just got.
 _TO_THE_END: Final = frozenset({"ping", "tools/list", *ON_RECORD})
-_MODERN: Final[Mapping[str, Handler]] = {
+_MODERN: Final[Mapping[str, MethodHandler]] = {
     **_COMMON,
     "server/discover": Dispatcher.discover,
     "subscriptions/listen": lambda gateway, request: gateway._listening.listen(request),

@@ -1,4 +1,4 @@
-"""The drain before the process ends: running requests are answered, new ones are told to come back.
+"""The drain before the process ends: running requests are answered, new ones are refused with the time to try again.
 
 Law: a request is refused before anything of it is sent, or it runs; a call is recorded in either case.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 from aggregator.domain.errors import ShuttingDown
 
-# The longest wait that a host is told, in seconds.
+# The longest `Retry-After` that a host is sent, in seconds.
 _LONGEST: Final = 30
 
 

@@ -123,7 +123,7 @@ class Keyring:
         while True:
             try:
                 await self.refresh()
-            except Exception as error:  # the loop must go on, or no revocation would ever be seen again
+            except Exception as error:  # the loop must continue, or no later revocation would be noticed
                 self._report_problem(error)
             else:
                 if self.problem is not None:

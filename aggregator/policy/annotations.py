@@ -36,8 +36,8 @@ def claimed_annotations(definition: Mapping[str, Any], *, trusted: bool) -> Tool
     )
 
 
-def with_declared(traits: ToolAnnotations, *, read_only: bool, idempotent: bool) -> ToolAnnotations:
+def with_declared(annotations: ToolAnnotations, *, read_only: bool, idempotent: bool) -> ToolAnnotations:
     """Return the annotations with those that the operator declares of the tool, which count in any case."""
     if read_only:
-        return traits._replace(destructive=False, read_only=True, idempotent=True)
-    return traits._replace(idempotent=True) if idempotent else traits
+        return annotations._replace(destructive=False, read_only=True, idempotent=True)
+    return annotations._replace(idempotent=True) if idempotent else annotations

@@ -1,4 +1,4 @@
-"""Explain a decision: every rule that spoke, the one that decided, and what would change it."""
+"""Explain a decision: every rule that matched, the one that decided, and what would change it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

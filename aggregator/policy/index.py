@@ -1,4 +1,4 @@
-"""Find the rules that speak of one target without walking the others."""
+"""An index of rules: find those that match a target without walking the others."""
 
 from collections.abc import Iterable, Iterator
 

@@ -132,14 +132,14 @@ class AgentRules:
 
     def rule(self, tool: ToolRecord, *, trusted: bool) -> Ruling:
         """Return the decision with everything that goes with it; cached."""
-        traits = claimed_annotations(tool.definition, trusted=trusted)
-        asked = (self.agent_id, tool.server, tool.prefix, tool.own_name, traits)
+        annotations = claimed_annotations(tool.definition, trusted=trusted)
+        key = (self.agent_id, tool.server, tool.prefix, tool.own_name, annotations)
         memory = self._shared.memory
-        known = memory.get(asked)
+        known = memory.get(key)
         if known is None:
             if len(memory) >= _REMEMBERED:
                 memory.clear()
-            known = memory[asked] = self._rule(target_of(tool), traits)
+            known = memory[key] = self._rule(target_of(tool), annotations)
         return known
 
     def decide_resource(
@@ -167,10 +167,12 @@ class AgentRules:
         return self._findings(target, claims, by_field(self.matching(target)))
 
     def _findings(
-        self, target: Target, traits: ToolAnnotations | None, found: Mapping[RuleField, tuple[MatchedRule, ...]]
+        self, target: Target, annotations: ToolAnnotations | None, found: Mapping[RuleField, tuple[MatchedRule, ...]]
     ) -> tuple[Finding, ...]:
-        if traits is not None:
-            traits = with_declared(traits, read_only=bool(found["read_only"]), idempotent=bool(found["idempotent"]))
+        if annotations is not None:
+            annotations = with_declared(
+                annotations, read_only=bool(found["read_only"]), idempotent=bool(found["idempotent"])
+            )
         claim = self.claims.get(target.server)
         names = dict.fromkeys((target.name, target.full)) if target.kind == "tool" else ()
         return collect_findings(
@@ -182,7 +184,7 @@ class AgentRules:
                 claimed_by=claim[0] if claim else None,
                 claim_source=str(claim[1]) if claim else None,
                 bindings=tuple((name, self.bindings[name]) for name in names if name in self.bindings),
-                tool_annotations=traits,
+                tool_annotations=annotations,
                 annotations=self.annotations,
                 agent_source=self.source,
             )

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from aggregator.domain.uris.spellings import canonical, resolved
 
-# Wildcards stand as characters of a private-use plane while the text is spelled anew; no pattern may hold such.
+# Wildcards are characters of a private-use plane while the text is rewritten; no pattern may hold such.
 _WILDCARD: Final = re.compile(r"\*|\?|\[!?\]?[^\]]*\]")
 _FIRST: Final = 0xF0000
 _SPECIAL: Final = re.compile(r"[*?\[]")
@@ -48,7 +48,7 @@ def globs(glob: str) -> Globs:
 
     whole = spelled(resolved)
     if whole.endswith("*/") and uri.endswith("*"):
-        # `resolved` took the host for complete; the wildcard lets it go on, or a path follow.
+        # `resolved` took the host for complete; with the wildcard it may be longer, or a path may follow.
         whole = whole[:-1]
     return Globs(spelled(canonical), spelled(unquote), whole)
 

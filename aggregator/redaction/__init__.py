@@ -8,6 +8,6 @@ Terms:
   key format: the form by which the keys of an issuer are recognised without being known.
   span: where in a text something has to be hidden, as two positions.
 
-Entry point: `redactor.Redactor`; `arguments.unsaid` for what others say of a call's arguments.
+Entry point: `redactor.Redactor`; `arguments.without_arguments` for what others say of a call's arguments.
 Must not import: anything of the package but `domain` (tests/test_layers.py). Nothing here awaits or reads a file.
 """

@@ -1,4 +1,4 @@
-"""Texts of others about a call, without its arguments, which are kept only where the config says so.
+"""Remove the arguments of a call from messages of upstreams: they are kept only where the config says so.
 
 Rule: only values that stand there as they are; half of every sentence consists of short ones, so these stay.
 """
@@ -14,7 +14,7 @@ _LONGEST: Final = 16 * 1024
 _DIGITS: Final = 1 << 256
 
 
-def unsaid(text: str, arguments: Any) -> str:
+def without_arguments(text: str, arguments: Any) -> str:
     """Return the text without the texts and numbers that `arguments`, any JSON value, consist of."""
     said = text[:_LONGEST]
     for value in sorted(set(_values(arguments, len(said))), key=len, reverse=True):

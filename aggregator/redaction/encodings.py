@@ -1,4 +1,4 @@
-"""The forms in which programs write a secret down.
+"""The encodings in which programs write a secret: URL, JSON, base64, shell and others.
 
 A character is written as it is, escaped for JSON, Python or a shell, percent-encoded, or as an entity, in any mixture
 and any number of times over. Base64 is looked for at all three alignments, so that a secret is found inside a longer

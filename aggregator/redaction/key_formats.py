@@ -1,4 +1,4 @@
-"""Keys that are known by their form alone: their issuer begins them with a word of its own.
+"""Keys that are recognised by their form alone: issuers begin them with a prefix of their own, such as `ghp_`.
 
 Law: linear time. A form is looked for where its head begins a run of characters, and only repeats one class of them;
 what has no head is looked for only in a text that holds a rare sign of it.

@@ -1,4 +1,4 @@
-"""Pieces of a text that are not to be shown, and the text without them."""
+"""Ranges of a text that hold secrets, and the text with a placeholder in their place."""
 
 from collections.abc import Iterable
 from typing import Final

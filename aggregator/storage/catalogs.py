@@ -65,7 +65,7 @@ class Catalogs:
         """
         if _size(catalog) > CATALOG_BYTES:
             raise ValueTooLong(f"it takes more than {CATALOG_BYTES // 2**20} MiB")
-        # Another file may lie in the place of the one that our connections have open.
+        # Another file may be in the place of the one that our connections have open.
         await self._engine.version(SUBJECT)
         mine = (mcp_tools.c.server == catalog.server) & (mcp_tools.c.fingerprint == catalog.fingerprint)
         listed = select(mcp_tools.c.name, mcp_tools.c.digest).where(mine).order_by(mcp_tools.c.position)

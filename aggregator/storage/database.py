@@ -1,4 +1,4 @@
-"""The way to the database. This module is light; the machinery behind it is loaded when a database is opened."""
+"""Open the database. This module is light; SQLAlchemy is imported when a database is opened."""
 
 import asyncio
 from collections.abc import AsyncIterator

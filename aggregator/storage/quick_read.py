@@ -1,4 +1,4 @@
-"""The lists of tools that were kept, straight from the SQLite file: a start has no time to load the machinery.
+"""The lists of tools that were kept, straight from the SQLite file: a start has no time to import SQLAlchemy.
 
 Rule: this file only reads, and waits for no lock. What is wrong with the database shows when it is opened.
 """

@@ -206,7 +206,7 @@ audit_under_way: Final = Table(
 )
 
 # One row: the newest row of the log, the newest that was removed because of its age, and what the rest takes. Where the
-# chain has a key, `key_id` tells which, and `mac` proves the rest of this row.
+# chain has a key, `key_id` names it, and `mac` proves the rest of this row.
 audit_heads: Final = Table(
     "audit_heads",
     metadata,

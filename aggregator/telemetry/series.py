@@ -4,11 +4,11 @@ Law: nothing a caller writes can make a metric grow beyond its bound.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 Key = tuple[str, ...]
 Row = TypeVar("Row")
+MadeRow = TypeVar("MadeRow", covariant=True)
 
 # In seconds. Calls: those of the semantic conventions for MCP, and finer ones for tools on this machine.
 CALL_BOUNDS: Final = (
@@ -49,10 +49,22 @@ class Histogram:
         self.sum += value
 
 
+class MakeRow(Protocol[MadeRow]):
+    """A function that makes the row of new label values."""
+
+    def __call__(self, key: Key, /) -> MadeRow: ...
+
+
+class FoldKey(Protocol):
+    """A function that returns the label values of the row that surplus values share."""
+
+    def __call__(self, key: Key, /) -> Key: ...
+
+
 class Series(Generic[Row]):
     """The rows of one metric by label values. Once there are `limit`, new ones share the row of `fold(key)`."""
 
-    def __init__(self, make: Callable[[Key], Row], limit: int, fold: Callable[[Key], Key]) -> None:
+    def __init__(self, make: MakeRow[Row], limit: int, fold: FoldKey) -> None:
         self.rows: dict[Key, Row] = {}
         self._make, self._limit, self._fold = make, limit, fold
 

@@ -1,4 +1,4 @@
-"""The values that are read at the moment of a scrape."""
+"""The values that metrics read at the moment of a scrape: states of upstreams, sizes of queues."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

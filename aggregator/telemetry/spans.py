@@ -10,9 +10,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.trace_context import Sample
@@ -28,18 +28,24 @@ log = logging.getLogger(__name__)
 
 EXTRAS: Final[Mapping[str, str]] = {"http/protobuf": "otel", "grpc": "otel-grpc"}
 
-# Records that wait for the thread: as many as make it wake at once, and as many as it may fall behind. Their results
+# Records that wait for the thread: so many start it at once, and no more than so many are queued. Their results
 # stay in memory meanwhile, which is short unless those have to be read for secrets.
 _WAKE: Final = 64
-_BEHIND: Final = 2_048
-_BEHIND_CAPTURING: Final = 256
+_QUEUED: Final = 2_048
+_QUEUED_CAPTURING: Final = 256
 # A record is made into spans after so long at the latest.
 _PAUSE: Final = 0.2
 # What of a captured text goes into a span, in characters.
 _CAPTURED: Final = 16_000
 
-Capture = Callable[[CallRecord], Captured]
-"""Arguments and result of a call as text, secrets taken out. Called in a thread; must only read the record."""
+
+class CaptureTexts(Protocol):
+    """A function that returns the arguments and the result of a call as redacted texts.
+
+    It is called in a thread and must only read the record.
+    """
+
+    def __call__(self, record: CallRecord, /) -> Captured: ...
 
 
 class Spans:
@@ -53,7 +59,7 @@ class Spans:
         exporter: "Otlp",
         sample: Sample,
         redact: TextRedactor,
-        capture: Capture | None = None,
+        capture: CaptureTexts | None = None,
     ) -> None:
         self.sample = sample
         self._exporter = exporter
@@ -76,7 +82,7 @@ class Spans:
         if not record.trace.sampled:
             return
         waiting = len(self._waiting)
-        if waiting >= (_BEHIND_CAPTURING if self.captures else _BEHIND) or self._closing:
+        if waiting >= (_QUEUED_CAPTURING if self.captures else _QUEUED) or self._closing:
             self._dropped += 1 + len(record.steps)
             if not self._late and not self._closing:
                 # Logged once, until no record waits.
@@ -129,7 +135,7 @@ class Spans:
                     item.set()
                     continue
                 self._make(item)
-                # The loop may want to run.
+                # A turn for the event loop.
                 time.sleep(0)
             self._late = False
 
@@ -149,7 +155,7 @@ class Spans:
         return arguments and arguments[: self._limit], result and result[: self._limit]
 
 
-def open_spans(environ: Mapping[str, str], redact: TextRedactor, capture: Capture | None = None) -> Spans | None:
+def open_spans(environ: Mapping[str, str], redact: TextRedactor, capture: CaptureTexts | None = None) -> Spans | None:
     """Return the sink that the standard variables ask for; None if they ask for none, or it fails: the log says why."""
     wanted = settings(environ)
     if wanted is None:

@@ -1,7 +1,7 @@
 """The port between an upstream and its transports: what a connection can do, and what it reports."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -84,12 +84,29 @@ class AnswerTooDeep(UpstreamBadAnswer):
         return result if isinstance(result, dict) else {}
 
 
+class RequestHandler(Protocol):
+    """A function that answers a request of an upstream; `running` is the call that the request belongs to, if known."""
+
+    async def __call__(self, method: str, params: dict[str, Any], running: RunningCall | None, /) -> dict[str, Any]: ...
+
+
+class NotificationHandler(Protocol):
+    """A function that takes a notification of an upstream; `running` is the call that it belongs to, if known."""
+
+    def __call__(self, method: str, params: dict[str, Any], running: RunningCall | None, /) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class InboundHandlers:
     """The handlers for requests and notifications of an upstream."""
 
-    on_request: Callable[[str, dict[str, Any], RunningCall | None], Awaitable[dict[str, Any]]]
-    on_notification: Callable[[str, dict[str, Any], RunningCall | None], None]
+    on_request: RequestHandler
+    on_notification: NotificationHandler
 
 
-OpenTransport = Callable[[ServerConfig, InboundHandlers, Reaper], AbstractAsyncContextManager[Connection]]
+class OpenTransport(Protocol):
+    """A context manager of a transport: its connection is open inside."""
+
+    def __call__(
+        self, config: ServerConfig, inbound: InboundHandlers, reaper: Reaper, /
+    ) -> AbstractAsyncContextManager[Connection]: ...

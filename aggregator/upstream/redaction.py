@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 # The secrets of its own config are searched for even when they are short.
 _SHORTEST: Final = 4
-# Values without a telling name that may be secret: those that are no word, path or address, and random arguments.
+# Values that may be secret under any name: those that are no word, path or address, and random arguments.
 _HARD_TO_GUESS: Final = re.compile(r"(?![.~]{0,2}/|[A-Za-z][\w+.-]*://)(?=.*[^A-Za-z._ -]).{8,}", re.DOTALL)
 _RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+=-]{16,}", re.ASCII)
 

@@ -349,7 +349,7 @@ class _InFlight:
     def __init__(self, upstream: Upstream, session: UpstreamSession) -> None:
         self._upstream = upstream
         self._session = session
-        # The health of the shared connection says nothing of a process that is one host's own.
+        # The health of the shared connection does not cover a process that is one host's own.
         self._alone = session is not upstream.shared.session and not session.cheap
         self._began = 0.0
 

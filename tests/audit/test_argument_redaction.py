@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.redaction.arguments import unsaid
+from aggregator.redaction.arguments import without_arguments
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30),
@@ -30,7 +30,7 @@ VALUES = st.recursive(
 )
 def test_values_are_taken_out_and_names_stay(given_to_it: Any, said: str, told: str) -> None:
     """Proves: D9. Those that are long enough not to be in every sentence."""
-    assert unsaid(said, given_to_it) == told
+    assert without_arguments(said, given_to_it) == told
 
 
 @given(VALUES, st.text(max_size=40))
@@ -38,13 +38,13 @@ def test_no_text_that_was_given_is_left(given_to_it: Any, around: str) -> None:
     """D9: Whatever else is said round it."""
     texts = [text for text in _texts(given_to_it) if len(text) >= 4 and text not in "[argument]"]
     for text in texts:
-        assert text not in unsaid(f"{around} {text}", text)
-    assert unsaid(around, []) == around
+        assert text not in without_arguments(f"{around} {text}", text)
+    assert without_arguments(around, []) == around
 
 
 def test_what_is_very_long_is_looked_at_in_part() -> None:
     """D9: No error, however long, holds up the calls of others; more of it is not kept anyway."""
-    told = unsaid("Graz " * 1_000_000, {"many": [str(number) for number in range(100_000)], "city": "Graz"})
+    told = without_arguments("Graz " * 1_000_000, {"many": [str(number) for number in range(100_000)], "city": "Graz"})
     assert len(told) < 100_000
 
 

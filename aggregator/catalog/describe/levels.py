@@ -39,8 +39,8 @@ def level1(tool: ToolRecord, length: int = 50, *, label: str = "", language: Lan
     `label` is put in front in brackets: `[工具] weather.get: ...`; `LABELS` has one for each language.
     """
     words = first_sentence(tool.definition, length, language)
-    front = f"[{label}] " if label else ""
-    return f"{front}{shown_name(tool)}: {words}" if words else f"{front}{shown_name(tool)}"
+    prefix = f"[{label}] " if label else ""
+    return f"{prefix}{shown_name(tool)}: {words}" if words else f"{prefix}{shown_name(tool)}"
 
 
 def level2(tool: ToolRecord, length: int = 200, *, description: int = 100, language: Language = "en") -> str:

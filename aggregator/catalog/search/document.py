@@ -1,4 +1,4 @@
-"""A tool as the index knows it: how much each term says about it, from 0 to 255, its actions, its spelling.
+"""The index document of a tool: how much each term says about it, from 0 to 255, its actions, its spelling.
 
 Law: a document depends on its own tool and server only, so that no tool's rank moves with what others say.
 """

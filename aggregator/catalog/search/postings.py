@@ -1,4 +1,4 @@
-"""Lists of the tools that have a term.
+"""Postings of the search index: for each term the tools that have it, and how much it says of each.
 
 Frozen: a change of one server makes new lists, and old snapshots stay as they are.
 """

@@ -17,7 +17,7 @@ from aggregator.domain.call_record import current_call, current_trace
 from aggregator.redaction.log_messages import message_of
 from aggregator.redaction.redactor import Redactor
 
-_HOUSE: Final = "aggregator"
+_ROOT_LOGGER: Final = "aggregator"
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 # Libraries that log every request at level `info`.
 _CHATTY: Final = ("uvicorn.error", "aiohttp.access", "mcp", "alembic")
@@ -29,7 +29,7 @@ _LONGEST: Final = 64 * 1024
 _BORDER: Final = 8 * 1024
 # The fields that say which call a line belongs to, and the prefix of the loggers for the stderr of servers.
 _ABOUT: Final = ("agent", "server", "tool")
-_SERVER: Final = f"{_HOUSE}.server."
+_SERVER: Final = f"{_ROOT_LOGGER}.server."
 _SHORT_ID: Final = 8
 
 
@@ -46,7 +46,7 @@ def start_logging(
     logging.getLogger().handlers[:] = [handler]
     set_levels(level, levels or {})
     _catch_the_rest()
-    return logging.getLogger(_HOUSE)
+    return logging.getLogger(_ROOT_LOGGER)
 
 
 def set_levels(level: str, levels: Mapping[str, str]) -> None:
@@ -54,11 +54,11 @@ def set_levels(level: str, levels: Mapping[str, str]) -> None:
     root = logging.getLogger()
     root.setLevel(max(_LEVELS[level], logging.INFO))
     for name in list(root.manager.loggerDict):
-        if name.startswith(f"{_HOUSE}."):
+        if name.startswith(f"{_ROOT_LOGGER}."):
             logging.getLogger(name).setLevel(logging.NOTSET)
-    logging.getLogger(_HOUSE).setLevel(_LEVELS[level])
+    logging.getLogger(_ROOT_LOGGER).setLevel(_LEVELS[level])
     for component, own in levels.items():
-        logging.getLogger(f"{_HOUSE}.{component}").setLevel(_LEVELS[own])
+        logging.getLogger(f"{_ROOT_LOGGER}.{component}").setLevel(_LEVELS[own])
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
@@ -91,7 +91,7 @@ class Lines(logging.Formatter):
         clock = f"{time.strftime('%H:%M:%S', at)}.{int(record.msecs):03d}"
         trace_id = _about(record).get("trace_id", "")[:_SHORT_ID]
         of_call = f" [trace {trace_id}]" if trace_id else ""
-        line = f"{clock} {record.levelname:<7} {record.name.removeprefix(f'{_HOUSE}.')}{of_call}: {message}"
+        line = f"{clock} {record.levelname:<7} {record.name.removeprefix(f'{_ROOT_LOGGER}.')}{of_call}: {message}"
         line = _CONTROL.sub(_escaped, line)
         return f"{line}\n{_CONTROL_BUT_BREAKS.sub(_escaped, trace)}" if trace else line
 
@@ -147,20 +147,20 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackT
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
     else:
-        logging.getLogger(_HOUSE).critical("stopped by a bug", exc_info=(kind, error, trace))
+        logging.getLogger(_ROOT_LOGGER).critical("stopped by a bug", exc_info=(kind, error, trace))
 
 
 def _uncaught_in_thread(thrown: threading.ExceptHookArgs) -> None:
     if thrown.exc_value is not None and not issubclass(thrown.exc_type, SystemExit):
         name = thrown.thread.name if thrown.thread is not None else "unknown"
         error = (thrown.exc_type, thrown.exc_value, thrown.exc_traceback)
-        logging.getLogger(_HOUSE).error("the thread %s was stopped by a bug", name, exc_info=error)
+        logging.getLogger(_ROOT_LOGGER).error("the thread %s was stopped by a bug", name, exc_info=error)
 
 
 def _unraisable(thrown: "sys.UnraisableHookArgs") -> None:
     if thrown.exc_value is not None:
         error = (thrown.exc_type, thrown.exc_value, thrown.exc_traceback)
-        logging.getLogger(_HOUSE).error("%s", thrown.err_msg or "an exception was ignored", exc_info=error)
+        logging.getLogger(_ROOT_LOGGER).error("%s", thrown.err_msg or "an exception was ignored", exc_info=error)
 
 
 def _escaped(found: re.Match[str]) -> str:

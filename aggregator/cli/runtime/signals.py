@@ -1,4 +1,4 @@
-"""Signals of a serving command.
+"""Handle the signals of a serving command: drain and end, end at once, or read the configuration again.
 
 The first SIGTERM or SIGINT drains and ends the program, the second ends it at once; SIGHUP reads the configuration.
 """

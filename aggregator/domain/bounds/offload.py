@@ -1,4 +1,4 @@
-"""Work that takes time in proportion to what a peer sent: for little at once, for much in a thread."""
+"""Work that takes time in proportion to what a peer sent: small inputs on the event loop, large ones in a thread."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A home for tasks: when it is left, every task in it has ended. Nothing runs outside of one."""
+"""Groups of tasks: when a group is left, every task in it has ended. Every task of the program is in a group."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Names without what programs that ignore case make no difference of."""
+"""Fold a name to one form for all its spellings in upper and lower case, so that these compare as equal."""
 
 
 def caseless(name: str) -> str:

@@ -6,8 +6,8 @@ Law: nothing else is touched, and what needs no change comes back as the very sa
 that it leads back to the server that said it.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, TypeVar
 
 from aggregator.domain.uris.exposed import aliased, wrapped
 
@@ -19,7 +19,12 @@ _UI: Final = "ui"
 _UI_URI: Final = "resourceUri"
 _FLAT_UI_URI: Final = "ui/resourceUri"
 
-Elsewhere = Callable[[str], bool]
+
+class Elsewhere(Protocol):
+    """A function that tells whether a URI would lead to another server than the one whose result it stands in."""
+
+    def __call__(self, uri: str, /) -> bool: ...
+
 
 M = TypeVar("M", bound=Mapping[str, Any])
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from aggregator.domain.bounds.offload import for_each
 from aggregator.domain.bounds.tasks import Tasks
@@ -30,7 +30,12 @@ _NOT_SENT: Final = frozenset({*STATUSES, "schema_unusable", "check_cut", "upstre
 # Meta tools that only read the catalog.
 _LOOKS: Final = frozenset(META_TOOLS) - {CALL}
 
-Travel = Callable[[CallRecord], Awaitable[dict[str, Any]]]
+
+class RefuseCall(Protocol):
+    """A function that raises the refusal of a call, inside the record of that call."""
+
+    async def __call__(self, record: CallRecord, /) -> dict[str, Any]: ...
+
 
 _BLAME: Final = Blame("v1.max_calls_per_conversation", None)
 
@@ -98,7 +103,7 @@ class CallRunner:
 
         return await self._refused(call, host, params, refuse)
 
-    def _unreadable(self, call: ParsedCall, host: Host) -> Travel:
+    def _unreadable(self, call: ParsedCall, host: Host) -> RefuseCall:
         """Return a step that refuses a call with unreadable arguments, if there is such a tool at all."""
 
         async def refuse(record: CallRecord) -> dict[str, Any]:
@@ -107,7 +112,7 @@ class CallRunner:
 
         return refuse
 
-    async def _refused(self, call: ParsedCall, host: Host, params: dict[str, Any], refuse: Travel) -> CallOutcome:
+    async def _refused(self, call: ParsedCall, host: Host, params: dict[str, Any], refuse: RefuseCall) -> CallOutcome:
         """Record a call that is refused, like every other call."""
         asked = ToolCall(host.principal, params, LATEST_MODERN, host.style, params["_meta"].get(CONVERSATION_KEY))
         async with self._gateway.call_log.record(asked, host) as entry:

@@ -20,7 +20,7 @@ from aggregator.domain.schema_walk import deeper_than
 from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall
 from aggregator.frontends.v1.result_text import as_json, as_text
 
-# HTTP statuses of calls that were not made, by error code; all other errors are told to the model in a 200.
+# HTTP statuses of calls that were not made, by error code; all other errors are text for the model, in a 200.
 STATUSES: Final[Mapping[str, int]] = {
     "approval_pending": 202,
     "invalid_arguments": 400,

@@ -26,7 +26,7 @@ PATIENCE: Final = 300.0
 _KEY: Final = "confirm"
 _FIELD: Final = "allow"
 _NAME_SHOWN: Final = 64
-# What the state of a question about agreement says of itself.
+# The kind that is sealed into the state of a question about agreement.
 STATE_KIND: Final = "consent"
 
 
@@ -68,31 +68,31 @@ class HostPrompt:
         return abilities_of(version, capabilities).forms
 
     async def ask(
-        self, question: Confirmation, version: str, params: Mapping[str, Any], channel: Channel
+        self, confirmation: Confirmation, version: str, params: Mapping[str, Any], channel: Channel
     ) -> ConfirmationReply:
         """Return the person's reply, or the interim result that carries the question to them."""
         if era_of(version) == "modern":
-            return self._ask_modern(question, params)
+            return self._ask_modern(confirmation, params)
         try:
             async with asyncio.timeout(PATIENCE):
-                answer = await channel.ask("elicitation/create", _form(question.message))
+                answer = await channel.ask("elicitation/create", _form(confirmation.message))
         except TimeoutError:
             return ConfirmationReply(False, f"nobody answered within {PATIENCE:g} s")
         except (NoBackChannel, PeerGone, RpcError) as error:
-            log.info("the question about %s could not be put: %s", question.tool, error)
+            log.info("the question about %s could not be put: %s", confirmation.tool, error)
             return ConfirmationReply(False, "the host could not put the question to a person", unable=True)
         return _judge(answer)
 
-    def _ask_modern(self, question: Confirmation, params: Mapping[str, Any]) -> ConfirmationReply:
+    def _ask_modern(self, confirmation: Confirmation, params: Mapping[str, Any]) -> ConfirmationReply:
         now = asyncio.get_running_loop().time()
-        bound = {"agent": question.agent_id, "tool": question.tool, "digest": question.digest}
+        bound = {"agent": confirmation.agent_id, "tool": confirmation.tool, "digest": confirmation.digest}
         responses = params.get("inputResponses")
         answer = responses.get(_KEY) if isinstance(responses, dict) else None
         if isinstance(answer, dict) and self._sealer.open(params.get("requestState"), now, bound) is not None:
             return _judge(answer)
         interim = {
             "resultType": "input_required",
-            "inputRequests": {_KEY: {"method": "elicitation/create", "params": _form(question.message)}},
+            "inputRequests": {_KEY: {"method": "elicitation/create", "params": _form(confirmation.message)}},
             "requestState": self._sealer.seal(bound, now + PATIENCE),
         }
         return ConfirmationReply(False, "a person has to agree first", interim)

@@ -23,7 +23,7 @@ from aggregator.domain.errors import RpcError, StaleState
 from aggregator.gateway.ask.confirm import PATIENCE
 from aggregator.gateway.ask.confirm import STATE_KIND as CONFIRMATION
 from aggregator.gateway.ask.next_round import MAY_ASK, CallTarget, Round, not_answered
-from aggregator.gateway.ask.parked_calls import ParkedCall, ParkedCalls, Unclaimed, Work
+from aggregator.gateway.ask.parked_calls import ParkableWork, ParkedCall, ParkedCalls, RecordUnclaimed
 from aggregator.gateway.ask.questions import answered
 from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.gateway.ask.upstream_caller import RequestCaller
@@ -125,7 +125,13 @@ class InputRequests:
         return negotiated is None or negotiated.era == "legacy"
 
     async def park(
-        self, target: CallTarget, caller: RequestCaller, work: Work, unclaimed: Unclaimed, *, agreed: str | None
+        self,
+        target: CallTarget,
+        caller: RequestCaller,
+        work: ParkableWork,
+        unclaimed: RecordUnclaimed,
+        *,
+        agreed: str | None,
     ) -> dict[str, Any]:
         """Return the result of `work`, or the question that it waits with.
 

@@ -98,7 +98,7 @@ def round_of_error(target: CallTarget, caller: RequestCaller, error: UpstreamRpc
     """
     server = target.upstream.config.id
     if caller.modern and caller.lacked is not None:
-        # The host's era has a word for what the server could only be refused (S/basic/index, Capabilities).
+        # The host's era has an error for what its server could only be refused (S/basic/index, Capabilities).
         said = f"{server} had to ask something that this request does not declare: {error.message}"
         raise RpcError(
             MISSING_CAPABILITY, said, {"requiredCapabilities": caller.lacked, "error": error.to_wire()}

@@ -6,8 +6,8 @@ Law: a call is run once. A host that comes back finds it where it is, or is told
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final, Protocol
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, RpcError
@@ -24,15 +24,25 @@ OF_ONE_AGENT: Final = 32
 # Seconds to wait for more questions after the first: those that a server asks at once reach the host at once.
 TOGETHER: Final = 0.02
 
-Work = Callable[[], Awaitable[dict[str, Any]]]
-Unclaimed = Callable[[dict[str, Any] | Exception | None], None]
-"""Called when no host came back for a call, with its outcome, None if it was still running."""
+
+class ParkableWork(Protocol):
+    """The rest of a call: all that is still to be done until there is a result."""
+
+    def __call__(self) -> Awaitable[dict[str, Any]]: ...
+
+
+class RecordUnclaimed(Protocol):
+    """A function that records a call for which no host came back; `outcome` is None if it was still running."""
+
+    def __call__(self, outcome: dict[str, Any] | Exception | None, /) -> None: ...
 
 
 class ParkedCall:
     """One call, from its first request to its result. Only one request at a time attends it."""
 
-    def __init__(self, home: "ParkedCalls", caller: RequestCaller, work: Work, unclaimed: Unclaimed) -> None:
+    def __init__(
+        self, home: "ParkedCalls", caller: RequestCaller, work: ParkableWork, unclaimed: RecordUnclaimed
+    ) -> None:
         self.id = ""
         self.caller = caller
         self._home = home
@@ -131,7 +141,7 @@ class ParkedCall:
         self.end()
         self._unclaimed(self._outcome)
 
-    async def _run(self, work: Work) -> None:
+    async def _run(self, work: ParkableWork) -> None:
         try:
             self._outcome = await work()
         except Exception as error:

@@ -18,7 +18,7 @@ from aggregator.gateway.eras import onward, received
 # Names the server in the `_meta` of a question; in a form's or a page's words it stands in front.
 ASKER_KEY: Final = "aggregator/server"
 
-# Words by which a field of a form tells that it is for a secret, as a person may write them.
+# Words that mark a field of a form as one for a secret, as a person may write them.
 _SECRET: Final = re.compile(
     r"\b(?:pass ?(?:words?|phrase|code|key)|passwd|pwd|secrets?|token|credentials?|pin|otp|2fa|mfa|cvv2?|cvc)\b"
     r"|\b(?:api|access|private) ?keys?\b|\bone time\b|\bcard ?number\b|密码|口令|令牌|密钥|验证码|パスワード|비밀번호"
@@ -30,7 +30,7 @@ _WARNED: Final = re.compile(
     r"\b(?:do not|don['’]t|never) (?:enter|put|type|give|provide|send|share|write|include|use)\b[^.!?;:()]*",
     re.IGNORECASE,
 )
-# Where the words of a name meet.
+# The boundary between two words of a name.
 _JOINT: Final = re.compile(r"[_-]+|(?<=[a-z0-9])(?=[A-Z])")
 # Of the fields of a form: how many are looked at, and how much of each text.
 _FIELDS: Final = 100
@@ -47,7 +47,7 @@ def worded(server: str, method: str, params: Mapping[str, Any], *, modern: bool)
         if asked.get("mode") == "url" and not modern:
             asked["elicitationId"] = page_id(server, page if isinstance(page, str) else secrets.token_urlsafe(16))
     elif method == SAMPLE and "includeContext" in asked:
-        # `thisServer` would be every server behind us.
+        # `thisServer` would be every upstream.
         asked["includeContext"] = "none"
     return {**asked, "_meta": {**onward(params.get("_meta"), trusted=False), ASKER_KEY: server}}
 

@@ -1,4 +1,4 @@
-"""The host behind a call, as upstreams have to do with it: what it can be asked, and the channel to it."""
+"""The host of a running call, as its upstream may reach it: what it can be asked, and the channel to it."""
 
 import asyncio
 import logging

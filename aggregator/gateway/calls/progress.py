@@ -1,4 +1,4 @@
-"""Progress of one request on its way to the host: under the host's own token, rising, and never a flood.
+"""Progress of one request on its way to the host: under the host's own token, rising, and at a bounded rate.
 
 A few reports pass at once; after that they are spaced, and of those that come between only the last is kept.
 """

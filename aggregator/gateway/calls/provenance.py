@@ -43,7 +43,7 @@ def attributed(
 
 def updated_at(result: Mapping[str, Any]) -> str | None:
     """Return the newest time that the upstream itself gives for its data, as it wrote it."""
-    # Every result comes through here: loops, and nothing made for those that say nothing.
+    # Every result passes here: plain loops, and no objects for results without such a time.
     newest: str | None = None
     for part in (result.get("_meta"), result.get("structuredContent")):
         if isinstance(part, dict):

@@ -15,7 +15,7 @@ from aggregator.domain.lru import LruCache
 from aggregator.policy.limits import Limit, Limits
 
 MINUTE: Final = 60.0
-# Conversations are remembered up to here; the one not heard of for longest is forgotten first.
+# Conversations are remembered up to here; the one used longest ago is forgotten first.
 _CONVERSATIONS: Final = 100_000
 _NAME_LIMIT: Final = 64
 # What most calls pay.

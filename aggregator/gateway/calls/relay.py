@@ -55,9 +55,9 @@ _LONGEST_PAUSE: Final = 5.0
 _RETRY_PAUSES: Final = (0.2, 0.6)
 _WORTH_A_RETRY: Final = frozenset({429, 502, 503, 504})
 
-# Params that stay on the host's hop: its name for the thing, answers to our own questions, and `task`, a feature that
-# is agreed hop by hop.
+# Params that stay on the host's hop: answers to our own questions, and `task`, a feature that is agreed hop by hop.
 _NOT_FORWARDED: Final = frozenset({"task", "inputResponses", "requestState"})
+# Those of a call are sent under the upstream's own name, with validated arguments.
 _NOT_FORWARDED_OF_CALL: Final = _NOT_FORWARDED | {"name", "arguments"}
 _UNLIMITED: Final = Limits()
 
@@ -199,7 +199,7 @@ class Relay:
                 return await self._input_requests.resume(target, caller, resumption)
         if not self._input_requests.parks(target, caller):
             return await self._rounds(outgoing, resumption)
-        # What goes on when this request is answered must not write into its record.
+        # What still runs when this request is answered must not write into its record.
         parked = outgoing.record = replace(record, steps=[])
         work = partial(self._rounds, outgoing, resumption)
         unclaimed = partial(self._call_log.record_unclaimed, record)

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Protocol
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.domain.bounds.slices import Slices
@@ -19,10 +20,16 @@ from aggregator.upstream.upstream import Upstream
 log = logging.getLogger(__name__)
 
 
+class IsCovered(Protocol):
+    """A function that tells whether another server can answer for a tool."""
+
+    def __call__(self, tool: ToolRecord, /) -> bool: ...
+
+
 class Resolver:
     """The look-up of called names. `patience` is how many seconds servers that still start are given.
 
-    `covered` says whether another server can answer for a tool.
+    `is_covered` tells whether another server can answer for a tool.
     """
 
     def __init__(
@@ -30,7 +37,7 @@ class Resolver:
         supervisor: Supervisor,
         views: Views,
         patience: float,
-        covered: Callable[[ToolRecord], bool],
+        is_covered: IsCovered,
         slices: Slices,
         current: CurrentCatalog,
     ) -> None:
@@ -38,7 +45,7 @@ class Resolver:
         self._supervisor = supervisor
         self._views = views
         self.patience = patience
-        self._covered = covered
+        self._is_covered = is_covered
         self._slices = slices
         self._upstreams = supervisor.upstreams
         self._by_prefix = supervisor.by_prefix
@@ -74,7 +81,7 @@ class Resolver:
             )
         visible = self.called(view, name)
         if visible is not None:
-            if to_call and self._upstreams[visible.server].state == "starting" and not self._covered(visible):
+            if to_call and self._upstreams[visible.server].state == "starting" and not self._is_covered(visible):
                 raise self._upstreams[visible.server].unavailable()
             return visible
         readings = list(self._readings(view, name))

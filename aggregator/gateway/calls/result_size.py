@@ -1,4 +1,4 @@
-"""A result no larger than the policy allows. What is left out is said, in the result itself."""
+"""Truncate a result to the size that the policy allows, and note in it what is left out."""
 
 from collections.abc import Mapping
 from typing import Any, Final

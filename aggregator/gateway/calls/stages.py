@@ -1,4 +1,4 @@
-"""The stages of a call that the pipeline makes: the relay sends nothing of a tool but a `Checked`."""
+"""The later stages of a call, which only the pipeline makes; the relay sends a call of a tool only as a `Checked`."""
 
 from typing import Any, NamedTuple
 

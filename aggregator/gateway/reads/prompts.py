@@ -82,7 +82,7 @@ class Prompts:
             await self._supervisor.wait_tried(upstream, upstream.config.timeout)
         found = self._seen(view, name)
         if found is None and (decision is None or not view.open):
-            # Hidden items are looked up like absent ones, so that timing does not tell them apart.
+            # Hidden items are looked up like absent ones, so that timing does not distinguish them.
             await self._startup.settled()
             found = self._seen(view, name)
         if found is not None:

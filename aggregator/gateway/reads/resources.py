@@ -95,7 +95,7 @@ class Resources:
         """
         found = self.lookup.find_known(view, uri)
         if found is None or decided(found, view).hidden:
-            # Hidden items are looked up like absent ones, so that timing does not tell them apart.
+            # Hidden items are looked up like absent ones, so that timing does not distinguish them.
             await self._startup.settled()
             found = self.lookup.find_known(view, uri)
         if found is None or not _reads(found.upstream):

@@ -22,7 +22,7 @@ class CurrentCatalog:
     def replace_tools(self, tools: Catalog) -> None:
         """Put another snapshot of the tools into force."""
         self._tools = tools
-        # A new event each time, so that each replacement wakes all tasks that wait for it, and no later one.
+        # A new event each time, so that each replacement resumes all tasks that wait for it, and no later one.
         self._replaced.set()
         self._replaced = asyncio.Event()
 

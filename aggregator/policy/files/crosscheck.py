@@ -29,16 +29,16 @@ def _roles(documents: Documents) -> Iterator[Problem]:
 
 def _cycle(start: str, documents: Documents) -> tuple[str, ...]:
     """Return the shortest cycle from a role to itself, without its end."""
-    ways: list[tuple[str, ...]] = [(start,)]
+    chains: list[tuple[str, ...]] = [(start,)]
     seen: set[str] = set()
-    while ways:
-        way = ways.pop(0)
-        for name in sorted(documents.roles[way[-1]].roles):
+    while chains:
+        chain = chains.pop(0)
+        for name in sorted(documents.roles[chain[-1]].roles):
             if name == start:
-                return way
+                return chain
             if name in documents.roles and name not in seen:
                 seen.add(name)
-                ways.append((*way, name))
+                chains.append((*chain, name))
     return ()
 
 

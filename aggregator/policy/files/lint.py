@@ -1,4 +1,4 @@
-"""Warn of rules that are valid and surely not meant: patterns that match nothing, rules that can never count.
+"""Warn of rules that are valid and probably mistakes: patterns that match nothing, rules that can never count.
 
 Law: only warnings; the policy in force does not depend on them.
 """

@@ -188,7 +188,7 @@ class _Worker:
         assert process.stdin is not None
         assert process.stdout is not None
         self._process, self._orders, self._answers = process, process.stdin, process.stdout
-        self._resting: asyncio.TimerHandle | None = None
+        self._retirement: asyncio.TimerHandle | None = None
 
     async def run(self, key: int, check: SchemaSet, data: bytes, seconds: float) -> Any:
         """Send one job and return the answer; `key` is the key of the check. Cancelled meanwhile, the worker cannot be
@@ -223,13 +223,13 @@ class _Worker:
 
     def set_busy(self) -> None:
         """Note that the worker is used: it is not retired."""
-        if self._resting is not None:
-            self._resting.cancel()
-            self._resting = None
+        if self._retirement is not None:
+            self._retirement.cancel()
+            self._retirement = None
 
     def set_idle(self, enough: Callable[[], None]) -> None:
         """Note that the worker is idle; `enough` is called if it stays so."""
-        self._resting = asyncio.get_running_loop().call_later(_IDLE, enough)
+        self._retirement = asyncio.get_running_loop().call_later(_IDLE, enough)
 
     def release(self) -> None:
         """Close the pipe to the process, so that it ends by itself."""

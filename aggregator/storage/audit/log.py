@@ -97,7 +97,7 @@ class AuditRows:
             try:
                 return await self._append(batch)
             except _FileGone:
-                # The engine lets go of the old file, and says so if there is none in its place.
+                # The engine closes the old file, and raises if there is none in its place.
                 await self._engine.version(NAME)
                 assert self._engine.path is not None
                 self._file = identity(self._engine.path)

@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from aggregator.storage.engine.files import lost, unwritable
 from aggregator.storage.errors import StorageBusy, StorageDamaged, StorageError, StorageFull, StorageReadOnly
 
-# Told to say everything, it would say what is in the rows.
+# In its verbose mode its messages would hold values from the rows.
 logging.getLogger("aiosqlite").setLevel(logging.INFO)
 
 # The execution option that says how a transaction begins. One that means to write says so at once: of two readers
@@ -158,7 +158,7 @@ def damaged_table(path: Path, tables: Iterable[str], stop: Callable[[], bool]) -
                 if found != [("ok",)]:
                     return table
     except sqlite3.Error:
-        return None  # locked, gone or stopped: that is told elsewhere
+        return None  # locked, gone or stopped: that is reported elsewhere
     return None
 
 

@@ -33,7 +33,7 @@ from aggregator.wire.peer import OnProgress, PeerGone
 
 log = logging.getLogger(__name__)
 
-# Statuses by which a proxy says that the server behind it is not there.
+# Statuses by which a proxy says that its upstream server is not there.
 _NOT_ITS_OWN: Final = frozenset({502, 503, 504})
 # After so many trials without an answer, a connection without calls under way is replaced.
 TRIALS: Final = 3

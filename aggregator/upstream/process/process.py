@@ -8,11 +8,11 @@ import secrets
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.bounds.token_bucket import TokenBucket
@@ -31,7 +31,7 @@ TERM_GRACE: Final = 2.0
 # When the aggregator ends: seconds from the close of stdin to SIGTERM, and seconds until all that is left is killed.
 END_CLOSE_GRACE: Final = 1.0
 END_WITHIN: Final = 1.75
-# Seconds that the last output of a child may take after its exit, and that it may live on without a stdout.
+# Seconds that the last output of a child may take after its exit, and that it may run on without a stdout.
 _LAST_BYTES: Final = 0.25
 _SILENCE: Final = 0.5
 
@@ -50,6 +50,12 @@ class ProcessLimits(NamedTuple):
 _ORDINARY: Final = ProcessLimits()
 
 
+class TakeOutput(Protocol):
+    """A function that takes the next bytes of a child's stdout."""
+
+    def __call__(self, data: bytes, /) -> None: ...
+
+
 class ChildProcess(asyncio.SubprocessProtocol):
     """One running child process. Without `on_stdout` its stdout is read and dropped.
 
@@ -58,7 +64,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
     stderr: what it wrote to stderr.
     """
 
-    def __init__(self, server: str, on_stdout: Callable[[bytes], None] | None, stderr_per_minute: int) -> None:
+    def __init__(self, server: str, on_stdout: TakeOutput | None, stderr_per_minute: int) -> None:
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self.silent: asyncio.Future[None] = self._loop.create_future()
@@ -268,7 +274,7 @@ async def run_child(
     args: tuple[str, ...],
     env: Mapping[str, str],
     cwd: str | None,
-    on_stdout: Callable[[bytes], None] | None,
+    on_stdout: TakeOutput | None,
     reaper: Reaper,
     close_grace: float = CLOSE_GRACE,
     bounds: ProcessLimits = _ORDINARY,
@@ -343,7 +349,7 @@ async def _finish(child: ChildProcess, group: int, reaper: Reaper, close_grace: 
             if left:
                 log.info("%d processes that outlived the server that had started them were ended", left)
 
-    # Any number of cancellations leaves no child running: the stop goes on in a task of its own, each wait of which is
+    # Any number of cancellations leaves no child running: the stop runs in a task of its own, each wait of which is
     # bounded.
     stopping = asyncio.ensure_future(stop())
     cancelled: asyncio.CancelledError | None = None

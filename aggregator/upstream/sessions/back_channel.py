@@ -241,7 +241,7 @@ class BackChannel:
         """
         if origin is not None and origin in self._running:
             if origin.caller is None:
-                raise RpcError(METHOD_NOT_FOUND, "No host is calls the request that this question belongs to.")
+                raise RpcError(METHOD_NOT_FOUND, "No host is behind the request that this question belongs to.")
             return origin.caller, {origin}
         caller, calls = self._only_host()
         if caller is not None:

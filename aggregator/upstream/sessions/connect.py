@@ -74,7 +74,7 @@ class Connector:
                 session = await self._try(stack, placed, transport, protocol, child, clients)
             except (PeerGone, RpcError, UpstreamError) as error:
                 if number == len(combinations) or not _try_next(error, transport, protocol):
-                    # A server that is away may come back as it was; one that answers differently has changed.
+                    # An unavailable server may come back as it was; one that answers differently has changed.
                     if not isinstance(error, UpstreamUnavailable):
                         self._worked = None
                     raise

@@ -1,7 +1,7 @@
 """Isolated sessions: connections of a server beside the shared one, for callers that cannot use that.
 
 An isolated session speaks the handshake era where the shared one does not, has other abilities declared, is for one
-host alone (`isolation`), or for a call whose questions could not be last from those of another host. Each is opened for
+host alone (`isolation`), or for a call whose questions could not be told from those of another host. Each is opened for
 the first call that needs it, and closed with the session of its host, or when it was not used for long.
 """
 

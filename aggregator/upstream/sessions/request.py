@@ -29,7 +29,7 @@ from aggregator.wire.peer import OnProgress, PeerGone
 
 log = logging.getLogger(__name__)
 
-# Seconds after which a server that was told of a cancellation has stopped its work on the call. One that did not answer
+# Seconds after which a server that was sent a cancellation has stopped its work on the call. One that did not answer
 # a call in time may work on it for as long as its limit again.
 HEEDED_WITHIN: Final = 5.0
 

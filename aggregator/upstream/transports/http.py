@@ -106,7 +106,7 @@ class HttpConnection:
                 result = await answer.read(response, session, opens=opens, greeted=method not in _OPENINGS)
             return result if result is not None else await self._resume(answer)
         except asyncio.CancelledError:
-            # A closed stream is the modern way to cancel; before that a disconnect said nothing.
+            # A closed stream is the modern way to cancel; before that a disconnect meant nothing.
             if not self._modern and method not in _OPENINGS:
                 gone = {"requestId": request_id, "reason": "no longer waited for"}
                 self._tasks.start(self.notify("notifications/cancelled", gone))

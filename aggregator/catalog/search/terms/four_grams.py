@@ -1,4 +1,4 @@
-"""Compare the spelling of two texts: the runs of four letters of their words, as the bits of a number."""
+"""Compare the spelling of two texts: the four-letter sequences of their words, as the bits of a number."""
 
 import math
 from functools import lru_cache, reduce

@@ -1,4 +1,4 @@
-"""The tables of general knowledge in `data/`, line by line. Each says where it comes from.
+"""Read the tables about language in `data/`, line by line. Each says where it comes from.
 
 Law: no table is about one catalog.
 """
