@@ -12,15 +12,26 @@ from aggregator.config.model import Config
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
-from aggregator.frontends.answer import Answer
 from aggregator.frontends.stdio import DrainRequests
 from aggregator.frontends.v1.routes import ROUTES, V1_PATH, V1Frontend, failure, refusal
+from aggregator.frontends.web.answer import Answer
 from aggregator.frontends.web.body_limits import limits_of
 from aggregator.frontends.web.connection_limits import BoundedConnection
 from aggregator.frontends.web.credentials import refuse, request_facts
-from aggregator.frontends.web.host_guard import HostGuard, Receive, Scope, Send, header, respond, source_in, values
+from aggregator.frontends.web.host_guard import (
+    WRITE_WHOLE,
+    HostGuard,
+    Receive,
+    Scope,
+    Send,
+    header,
+    respond,
+    source_in,
+    values,
+)
 from aggregator.frontends.web.metrics_page import METRICS_PATH, MetricsPage, MetricsText
 from aggregator.frontends.web.own_address import OwnAddress
+from aggregator.frontends.web.repeated_fields import memory_of
 from aggregator.frontends.web.sessions import Sessions
 from aggregator.frontends.web.sse import SseFrontend
 from aggregator.frontends.web.status_pages import ALIVE_PATH, READY_PATH, StatusPages, StatusReport
@@ -131,6 +142,20 @@ class WebServer:
         body = failure(shut.word, shut.message) if kind == "v1" else error_message(None, shut)
         await respond(send, shut.status, body, {b"retry-after": b"%d" % shut.retry_after, b"connection": b"close"})
 
+    def _authenticate(self, scope: Scope, kind: FrontendName, agent: str | None) -> Principal | Refused:
+        """Return the principal of a request, or why there is none. A request that repeats the one before on its
+        connection is only checked for what may have changed since.
+        """
+        memory, endpoint = memory_of(scope), (scope["path"], scope["query_string"])
+        if memory is not None and memory.authentication is not None and memory.endpoint == endpoint:
+            known = self._access.repeated(memory.authentication)
+            if known is not None:
+                return known
+        principal = self._access.authenticate(request_facts(scope, kind, agent))
+        if memory is not None and isinstance(principal, Principal):
+            memory.endpoint, memory.authentication = endpoint, self._access.authentication(principal)
+        return principal
+
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
@@ -146,12 +171,11 @@ class WebServer:
         if self._gateway.drain.started and (kind == "v1" or scope["method"] == "GET"):
             await self._close_to(send, kind)
             return
-        facts = request_facts(scope, kind, agent)
-        principal = self._access.authenticate(facts)
+        principal = self._authenticate(scope, kind, agent)
         if isinstance(principal, Refused):
             await _refuse(send, principal, kind)
             return
-        task, answer = asyncio.current_task(), Answer(send)
+        task, answer = asyncio.current_task(), Answer(send, scope.pop(WRITE_WHOLE, None))
         assert task is not None, "a request is served in a task"
         going = self._gateway.revocation.add(principal, task.cancel)
         try:
@@ -163,7 +187,7 @@ class WebServer:
             # response cannot be sent at once, and must not be ended a second time.
             self._gateway.revocation.remove(going)
             task.uncancel()
-            again = self._access.authenticate(facts)
+            again = self._access.authenticate(request_facts(scope, kind, agent))
             if answer.started:
                 await answer.end()
             else:

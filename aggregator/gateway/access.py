@@ -1,6 +1,7 @@
 """Authentication: the credentials of a request against the keys and the rulebook in force."""
 
 import time
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from aggregator.domain.principal import LOCAL, Principal
@@ -20,6 +21,14 @@ class RefusalObserver(Protocol):
         """Record a request that failed authentication."""
 
 
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """An authentication that succeeded. `terms` stands for what it depended on besides the request and the clock."""
+
+    principal: Principal
+    terms: object
+
+
 class Access:
     """The authentication of requests: it turns credentials into principals.
 
@@ -34,6 +43,11 @@ class Access:
         self.keyring = Keyring()
         self.locked: str | None = None
         self.unread = False
+        # The keys, the policies and the lock that `_same_terms` stands for.
+        self._of_keys: object = None
+        self._of_rulebook: object = None
+        self._of_lock: str | None = None
+        self._same_terms = object()
         self._observer = observer
 
     @property
@@ -85,6 +99,33 @@ class Access:
         if rules is None:
             return Principal(claim.agent_id, key_id=claim.key_id)
         return Principal(claim.agent_id, rules.tenant, rules.roles, claim.key_id)
+
+    def authentication(self, principal: Principal) -> Authentication:
+        """Return what `repeated` needs of a principal that was authenticated in this moment."""
+        return Authentication(principal, self._terms())
+
+    def repeated(self, before: Authentication) -> Principal | None:
+        """Return the principal of a request with the credentials, the source and the endpoint of an earlier one.
+
+        None if keys, policies or the lock changed since, or the key expired: `authenticate` then says what holds now.
+        """
+        if before.terms is not self._terms():
+            return None
+        principal = before.principal
+        if principal.key_id is None or self.keyring.use_again(principal.key_id, principal.agent_id, time.time()):
+            return principal
+        return None
+
+    def _terms(self) -> object:
+        """Return an object that stands for the keys, the policies and the lock: another one once they are others.
+
+        What is remembered with it keeps no rulebook alive that was replaced.
+        """
+        keys, rulebook, locked = self.keyring.revision, self._views.rulebook, self.locked
+        if keys is not self._of_keys or rulebook is not self._of_rulebook or locked != self._of_lock:
+            self._of_keys, self._of_rulebook, self._of_lock = keys, rulebook, locked
+            self._same_terms = object()
+        return self._same_terms
 
     def _explained(self, refused: Refused, facts: RequestFacts) -> Refused:
         """Add the reason to a refusal while keys are not known or may have been lost."""

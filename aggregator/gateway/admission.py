@@ -87,8 +87,8 @@ class Admission:
         self.refused: Counter[str] = Counter()
         self._most = dict(most)
         self._share = {kind: max(1, int(number * share)) for kind, number in most.items()}
-        self._taken: Counter[Kind] = Counter()
-        self._of_agent: Counter[tuple[Kind, str]] = Counter()
+        self._taken: dict[Kind, int] = dict.fromkeys(most, 0)
+        self._of_agent: dict[tuple[Kind, str], int] = {}
 
     def __repr__(self) -> str:
         return f"<Admission {', '.join(f'{self._taken[kind]} of {most} {kind}' for kind, most in self._most.items())}>"
@@ -114,10 +114,11 @@ class Admission:
             self.refused[kind] += 1
             raise TooMany(kind, self._most[kind], None)
         if agent is not None:
-            if self._of_agent[kind, agent] >= self._share[kind]:
+            of_agent = self._of_agent.get((kind, agent), 0)
+            if of_agent >= self._share[kind]:
                 self.refused[f"{kind}_of_agent"] += 1
                 raise TooMany(kind, self._share[kind], agent)
-            self._of_agent[kind, agent] += 1
+            self._of_agent[kind, agent] = of_agent + 1
         self._taken[kind] += 1
 
     def _give_back(self, kind: Kind, agent: str | None) -> None:

@@ -60,6 +60,8 @@ class Keyring:
         self._keys: Mapping[str, KeyRecord] = {}
         self._seen: dict[str, float] = {}
         self.problem: str | None = None
+        # Another object after each change of the keys.
+        self.revision = object()
         # True once there was a key: the loss of all keys must not let in requests without one.
         self.ever = False
 
@@ -91,6 +93,13 @@ class Keyring:
             return Refusal("expired")
         self._seen[key.key_id] = now - now % COARSE
         return record
+
+    def use_again(self, key_id: str, agent_id: str, now: float) -> bool:
+        """Return whether a key that was verified under the same `revision` is still valid; that counts as a use."""
+        if not self.holds(key_id, agent_id, now):
+            return False
+        self._seen[key_id] = now - now % COARSE
+        return True
 
     def holds(self, key_id: str, agent_id: str, now: float) -> bool:
         """Return whether a key that was verified before is still valid for the same agent."""
@@ -153,6 +162,7 @@ class Keyring:
 
     def _merge(self) -> None:
         self._keys = {**self._written, **self._kept}
+        self.revision = object()
         self.ever = self.ever or bool(self._keys)
 
 

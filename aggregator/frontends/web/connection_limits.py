@@ -14,7 +14,10 @@ from collections import Counter
 from typing import Any, Final, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from aggregator.frontends.web.host_guard import WRITE_WHOLE
+from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
 
 HEAD_LIMIT: Final = 64 * 1024
 # The least bytes a second of a host that reads, or sends a body; a slower one holds resources that others need.
@@ -64,6 +67,12 @@ class AnswerWriter:
             return
         self._transport.write(data)
 
+    def write_whole(self, data: bytes) -> None:
+        """Write a whole answer."""
+        if self._head:
+            self._flush()
+        self._transport.write(data)
+
     def close(self) -> None:
         """Close the connection, once all that was written has left."""
         self._flush()
@@ -95,7 +104,12 @@ class BoundedConnection(HttpToolsProtocol):
         self._body_began = 0.0
         self._answering: RequestResponseCycle | None = None
         self._ahead = 0
+        self._idle_since: float | None = None
         self._writer: AnswerWriter | None = None
+        self._memory = FieldMemory()
+        # Lines that every answer has, such as the date, as they came and as they are written.
+        self._default_lines: list[tuple[bytes, bytes]] = []
+        self._default_head = b""
 
     # -- what comes
 
@@ -111,10 +125,10 @@ class BoundedConnection(HttpToolsProtocol):
             self._answering.disconnected = True
             self._answering.message_event.set()
         super().connection_lost(exc)
-        for timer in (self._head, self._body, self._reading):
+        for timer in (self._head, self._body, self._reading, self.timeout_keep_alive_task):
             if timer is not None:
                 timer.cancel()
-        self._head = self._body = self._reading = None
+        self._head = self._body = self._reading = self.timeout_keep_alive_task = None
 
     def data_received(self, data: bytes) -> None:
         self._blind += len(data)
@@ -200,8 +214,66 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
+        scope = cast(dict[str, Any], cycle.scope)
+        scope[MEMORY], scope[WRITE_WHOLE] = self._memory, self._write_whole
         cycle.transport = cast(asyncio.Transport, self._writer)
         super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        # As below, with one timer for the connection in place of one for each answer.
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._idle_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._wait_for_request(self.timeout_keep_alive)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
+
+    def timeout_keep_alive_handler(self) -> None:
+        self.timeout_keep_alive_task = None
+        if self._idle_since is not None:
+            left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+            if left > 0:
+                self._wait_for_request(left)
+            else:
+                super().timeout_keep_alive_handler()
+
+    def _wait_for_request(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    def _write_whole(self, status: int, body: bytes) -> bool:
+        """Write the JSON answer of the running request in one piece, with the bytes that its cycle would write.
+
+        Returns False if it has to wait for a slow reader, or is the last one of its connection: then the cycle does it.
+        """
+        cycle = self._answering
+        if (
+            cycle is None
+            or cycle.response_started
+            or cycle.disconnected
+            or not cycle.keep_alive
+            or self.flow.write_paused
+        ):
+            return False
+        if self.access_log or self._writer is None or cycle.scope["method"] != "POST":
+            return False
+        lines = cycle.default_headers
+        if lines is not self._default_lines:
+            self._default_lines = lines
+            self._default_head = b"".join([b"%b: %b\r\n" % line for line in lines])
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        self._writer.write_whole(
+            b"%b%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n%b"
+            % (STATUS_LINE[status], self._default_head, len(body), body)
+        )
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
 
     def _wait_for_head(self) -> None:
         self._head = self.loop.call_later(self._stall_timeout, self._no_head)

@@ -11,12 +11,13 @@ from typing import Any, Final, Self
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import ShuttingDown, to_wire
+from aggregator.frontends.web.answer import Answer
 from aggregator.frontends.web.event_stream import KEEP_ALIVE_INTERVAL, EventStream, UnreadBytes
 from aggregator.frontends.web.host_guard import Receive, Send, respond_bytes
 from aggregator.wire.codec import encode
 from aggregator.wire.peer import NoBackChannel, Peer, PeerGone, encode_error
 
-# Seconds after which the connection of a request that still runs is watched.
+# Seconds after which the connection of a request that still runs is watched, and at most twice as many.
 SLOW: Final = 0.05
 
 # JSON-RPC code -> HTTP status, modern era (SH). Every other error is a 200, as results are.
@@ -29,6 +30,33 @@ _STATUS: Final[Mapping[int, int]] = {
     -32022: 400,
     -32601: 404,
 }
+
+
+class SlowRequests:
+    """The requests that run: one timer for all of them has the connections of the slow ones watched."""
+
+    def __init__(self) -> None:
+        # Those that began since the last turn of the timer, and those before.
+        self._new: dict[Exchange, None] = {}
+        self._older: dict[Exchange, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, exchange: "Exchange") -> None:
+        """Take an exchange that begins."""
+        self._new[exchange] = None
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SLOW, self._turn)
+
+    def remove(self, exchange: "Exchange") -> None:
+        """Forget an exchange that is over."""
+        self._new.pop(exchange, None)
+        self._older.pop(exchange, None)
+
+    def _turn(self) -> None:
+        slow, self._older, self._new = self._older, self._new, {}
+        self._timer = asyncio.get_running_loop().call_later(SLOW, self._turn) if self._older else None
+        for exchange in slow:
+            exchange.watch()
 
 
 class Exchange:
@@ -46,6 +74,7 @@ class Exchange:
         tasks: Tasks,
         *,
         modern: bool,
+        slow: SlowRequests | None = None,
         peer: Peer | None = None,
         unread: UnreadBytes | None = None,
         headers: Mapping[bytes, bytes] | None = None,
@@ -59,17 +88,17 @@ class Exchange:
         self._receive = receive
         self._send = send
         self._tasks = tasks
+        self._slow = slow or SlowRequests()
         self._modern = modern
         self._stream: EventStream | None = None
         self._writing: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._running: asyncio.Task[Any] | None = None
         self._cancelled = False
 
     async def __aenter__(self) -> Self:
         self._running = asyncio.current_task()
-        self._timer = asyncio.get_running_loop().call_later(SLOW, self._watch)
+        self._slow.add(self)
         return self
 
     async def __aexit__(
@@ -89,12 +118,13 @@ class Exchange:
                 return False
         finally:
             self._running = None
-            if self._timer is not None:
-                self._timer.cancel()
+            self._slow.remove(self)
             if self._watching is not None:
                 self._watching.cancel()
         if self._stream is None and body:
-            await respond_bytes(self._send, status, body, self._headers)
+            send = self._send
+            if self._headers is not None or not isinstance(send, Answer) or not send.write_whole(status, body):
+                await respond_bytes(send, status, body, self._headers)
         else:
             await self._finish(body)
         return True
@@ -164,7 +194,8 @@ class Exchange:
             self._writing = self._tasks.start(self._stream.run(self._send))
         return self._stream
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
+        """Watch the connection from now on."""
         self._watching = self._tasks.start(self._watch_connection())
 
     async def _watch_connection(self) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from aggregator.domain.call import CONVERSATION_KEY
 from aggregator.frontends.web.host_guard import Scope
+from aggregator.frontends.web.repeated_fields import memory_of
 from aggregator.gateway.call_log import SESSION_KEY, USER_KEY
 
 # W3C Trace Context and Baggage under their own names (SEP-414), the others as agent frameworks name them.
@@ -22,6 +23,15 @@ _LISTS: Final = frozenset({"tracestate", "baggage"})
 
 def headers_of(scope: Scope) -> dict[str, list[str]]:
     """Return every value of every header, by its name in lower case."""
+    memory = memory_of(scope)
+    if memory is None:
+        return _decoded(scope)
+    if memory.headers is None:
+        memory.headers = _decoded(scope)
+    return memory.headers
+
+
+def _decoded(scope: Scope) -> dict[str, list[str]]:
     pairs = scope["headers"]
     headers = {name.decode("latin-1"): [value.decode("latin-1").strip(" \t")] for name, value in pairs}
     if len(headers) == len(pairs):
@@ -34,6 +44,8 @@ def headers_of(scope: Scope) -> dict[str, list[str]]:
 
 def with_context(params: dict[str, Any], headers: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return the params with the context of the headers in `_meta`; keys that are there already stay."""
+    if _KEYS.keys().isdisjoint(headers):
+        return params
     found = {
         key: ",".join(headers[name])
         for name, key in _KEYS.items()

@@ -9,6 +9,7 @@ from typing import Any, Final
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.frontends.web.own_address import OwnAddress
+from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
 from aggregator.identity.source import ClientSource, source_of
 from aggregator.wire.codec import encode
 
@@ -26,6 +27,8 @@ _PREFLIGHT: Final = {
 SOURCE: Final = "aggregator.source"
 # The header fields by name, in a scope in which no field is repeated.
 FIELDS: Final = "aggregator.fields"
+# The `WriteWhole` of the connection, where answers need no headers but their own.
+WRITE_WHOLE: Final = "aggregator.write_whole"
 _HOW_TO_ALLOW: Final = "add it to http.allowed_hosts, or set http.public_url, in the configuration"
 
 
@@ -53,6 +56,11 @@ class HostGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        memory: FieldMemory | None = scope.get(MEMORY)
+        if memory is not None and memory.is_repeated(scope):
+            scope[FIELDS], scope[SOURCE] = memory.fields, memory.source
+            await self._app(scope, receive, send)
+            return
         fields = dict(scope["headers"])
         if len(fields) == len(scope["headers"]):
             scope[FIELDS] = fields
@@ -63,7 +71,8 @@ class HostGuard:
                 return
         host, origin = fields.get(b"host", b"").decode("latin-1"), fields.get(b"origin")
         server, client = scope.get("server"), scope.get("client")
-        if scope["path"] not in self._open_paths and not self._own.accepts_host(host, server[0] if server else None):
+        anywhere = scope["path"] in self._open_paths
+        if not anywhere and not self._own.accepts_host(host, server[0] if server else None):
             await respond(send, 421, {"error": f"Host {host!r:.100} is not served here; {_HOW_TO_ALLOW}."})
             return
         scope[SOURCE] = source_of(
@@ -76,9 +85,12 @@ class HostGuard:
                 await respond(send, 403, {"error": refusal})
                 return
             send = _sharing(send, page)
+            scope.pop(WRITE_WHOLE, None)
             if scope["method"] == "OPTIONS":
                 await respond(send, 204, headers=_PREFLIGHT)
                 return
+        elif memory is not None and FIELDS in scope and not anywhere:
+            memory.keep(scope, fields, scope[SOURCE])
         await self._app(scope, receive, send)
 
 

@@ -20,7 +20,7 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.versions import LEGACY_VERSIONS, META_CLIENT_CAPABILITIES, META_VERSION, MODERN_VERSIONS
 from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, is_small
 from aggregator.frontends.web.event_stream import end_when_gone
-from aggregator.frontends.web.exchange import Exchange
+from aggregator.frontends.web.exchange import Exchange, SlowRequests
 from aggregator.frontends.web.header_context import headers_of, with_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.frontends.web.sessions import BatchChannel, HttpSession, Sessions
@@ -51,6 +51,7 @@ class StreamableHttpFrontend:
         self._limits = limits
         self._sessions = sessions
         self._tasks = tasks
+        self._slow = SlowRequests()
 
     async def serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request of a known principal: ASGI."""
@@ -146,7 +147,7 @@ class StreamableHttpFrontend:
             return
         host = Host("http", self._names, principal, headers=headers)
         async with Exchange(
-            request_id, receive, send, self._tasks, modern=True, unread=self._limits.unread
+            request_id, receive, send, self._tasks, modern=True, slow=self._slow, unread=self._limits.unread
         ) as exchange:
             _check_envelope(method, params, headers)
             if method in ON_RECORD:
@@ -189,6 +190,7 @@ class StreamableHttpFrontend:
             send,
             self._tasks,
             modern=False,
+            slow=self._slow,
             unread=self._limits.unread,
             headers={b"mcp-session-id": session.id.encode()},
         ) as exchange:
@@ -213,6 +215,7 @@ class StreamableHttpFrontend:
                 send,
                 self._tasks,
                 modern=False,
+                slow=self._slow,
                 peer=session.peer,
                 unread=self._limits.unread,
             )
