@@ -2,14 +2,14 @@
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Any, Final
 
 from aggregator.audit.capture import CUT, Capture
 from aggregator.audit.sizes import measure
 from aggregator.domain.call_record import TOOL_CALL, AuditEvent, BegunCall, CallRecord
-from aggregator.storage.audit.chain import BEGUN, CALL, ChainEntry, entry
+from aggregator.storage.audit.chain import BEGUN, CALL, MICRO, ChainEntry, entry
 from aggregator.storage.digest import canonical_json
 
 log = logging.getLogger(__name__)
@@ -17,6 +17,26 @@ log = logging.getLogger(__name__)
 # What a host chose itself is kept to this length.
 _NAME: Final = 200
 _MESSAGE: Final = 1000
+# The columns of short texts that are our own, or were checked before.
+_TEXTS: Final = (
+    "trace_id",
+    "span_id",
+    "parent_id",
+    "agent_id",
+    "key_id",
+    "tenant",
+    "server_id",
+    "answered_by",
+    "tool_name",
+    "schema_version",
+    "frontend",
+    "via",
+    "host_version",
+    "upstream_version",
+    "error_code",
+    "rule",
+    "rule_source",
+)
 
 
 def row(what: CallRecord | AuditEvent | BegunCall, capture: Capture, owner: str = "") -> ChainEntry:
@@ -31,53 +51,54 @@ def row(what: CallRecord | AuditEvent | BegunCall, capture: Capture, owner: str 
 
 def call_row(call: CallRecord, capture: Capture) -> ChainEntry:
     """Return a row of `mcp_tool_call_log`. Times are rounded to the microsecond, which survives being printed."""
-    trace = call.trace
-    started, duration = round(float(call.started), 6), round(float(call.duration), 6)
-    arguments, result = call.arguments, call.result
-    arguments_bytes, arguments_digest = _arguments(arguments) if arguments is not None else (None, None)
-    result_bytes, result_digest = _measured(result) if result is not None else (None, None)
-    return entry(
-        CALL,
-        {
-            "trace_id": _text(trace.trace_id),
-            "span_id": _text(trace.span_id),
-            "parent_id": _text(trace.parent_id),
-            "user_id": _named(call.user_id, capture),
-            "session_id": _named(call.session_id, capture),
-            "conversation_id": _named(call.conversation_id, capture),
-            "agent_id": _text(call.agent_id),
-            "key_id": _text(call.key_id),
-            "tenant": _text(call.tenant),
-            "server_id": _text(call.server),
-            "answered_by": _text(call.answered_by),
-            "tool_name": _text(call.tool),
-            "asked_name": _named(call.asked_name, capture),
-            "own_name": _text(call.own_name) if call.method == TOOL_CALL else _named(call.own_name, capture),
-            "schema_version": _text(call.schema_version),
-            "frontend": _text(call.frontend),
-            "via": _text(call.via),
-            "host_version": _text(call.host_version),
-            "upstream_version": _text(call.upstream_version),
-            "started": started,
-            "ended": round(started + duration, 6),
-            "duration": duration,
-            "queued": round(float(call.queued), 6),
-            "upstream_seconds": round(float(call.upstream_seconds), 6),
-            "status": call.status,
-            "error_code": _text(call.error_code),
-            "error_message": _redacted(call.error_message, capture),
-            "rule": _text(call.rule),
-            "rule_source": _text(call.rule_source),
-            "approved_by": _named(call.approved_by, capture),
-            "retries": call.retries,
-            "arguments_bytes": arguments_bytes,
-            "arguments_digest": arguments_digest,
-            "result_bytes": result_bytes,
-            "result_digest": result_digest,
-            "arguments": _kept(capture.arguments, arguments),
-            "result": _kept(capture.result, result),
-        },
+    trace, own_name = call.trace, call.own_name
+    started, duration = _microseconds(call.started), _microseconds(call.duration)
+    texts = (
+        trace.trace_id,
+        trace.span_id,
+        trace.parent_id,
+        call.agent_id,
+        call.key_id,
+        call.tenant,
+        call.server,
+        call.answered_by,
+        call.tool,
+        call.schema_version,
+        call.frontend,
+        call.via,
+        call.host_version,
+        call.upstream_version,
+        call.error_code,
+        call.rule,
+        call.rule_source,
     )
+    values: dict[str, Any] = dict(zip(_TEXTS, texts if _all_fit(texts) else map(_text, texts), strict=True))
+    values["started"] = started / MICRO
+    values["ended"] = (started + duration) / MICRO
+    values["duration"] = duration / MICRO
+    values["queued"] = _microseconds(call.queued) / MICRO
+    values["upstream_seconds"] = _microseconds(call.upstream_seconds) / MICRO
+    values["status"] = call.status
+    values["retries"] = call.retries
+    for name, chosen in (
+        ("user_id", call.user_id),
+        ("session_id", call.session_id),
+        ("conversation_id", call.conversation_id),
+        ("asked_name", call.asked_name),
+        ("approved_by", call.approved_by),
+    ):
+        if chosen is not None:
+            values[name] = _named(chosen, capture)
+    values["own_name"] = _text(own_name) if call.method == TOOL_CALL else _named(own_name, capture)
+    if call.error_message is not None:
+        values["error_message"] = _redacted(call.error_message, capture)
+    if call.arguments is not None:
+        values["arguments_bytes"], values["arguments_digest"] = _arguments(call.arguments)
+        values["arguments"] = _kept(capture.arguments, call.arguments)
+    if call.result is not None:
+        values["result_bytes"], values["result_digest"] = _measured(call.result)
+        values["result"] = _kept(capture.result, call.result)
+    return entry(CALL, values)
 
 
 def begun_row(call: CallRecord, capture: Capture, owner: str) -> ChainEntry:
@@ -147,6 +168,16 @@ def _short(keep: Callable[[Any], str | None], text: str | None, most: int) -> st
     """Return a text without secrets; empty stays empty, and a mark stands for what cannot be redacted."""
     kept = _kept(keep, text) if text else text
     return _text(CUT if text and kept is None else kept, most)
+
+
+def _microseconds(seconds: float) -> int:
+    return round(float(seconds) * MICRO)
+
+
+def _all_fit(texts: Iterable[str | None]) -> bool:
+    """Return whether `_text` would change none of these."""
+    given = list(filter(None, texts))
+    return max(map(len, given), default=0) <= _NAME and "".join(given).isprintable()
 
 
 def _text(text: str | None, most: int = _NAME) -> str | None:

@@ -3,6 +3,8 @@
 from hashlib import sha256
 from typing import Any
 
+from aggregator.domain.bounds.offload import is_small
+from aggregator.wire.codec import encode
 from aggregator.wire.pieces import pieces
 
 
@@ -12,6 +14,9 @@ def measure(value: Any) -> tuple[int, str]:
     Raises:
         ValueError, TypeError, RecursionError: the value is nested too deeply, or nothing that JSON has.
     """
+    if is_small(value):
+        text = encode(value)
+        return len(text), sha256(text).hexdigest()
     size, digest = 0, sha256()
     for piece in pieces(value):
         size += len(piece)

@@ -132,7 +132,8 @@ class Writer:
 
     def full(self, besides: int = 0) -> bool:
         """Return whether no more rows should come, where `besides` wait elsewhere."""
-        return len(self) + besides >= ROWS_AT_MOST or self._bytes >= BYTES_AT_MOST
+        waiting = len(self._queue) + besides + (len(self._batch.entries) if self._batch is not None else 0)
+        return waiting >= ROWS_AT_MOST or self._bytes >= BYTES_AT_MOST
 
     @property
     def unfinished(self) -> bool:

@@ -36,6 +36,8 @@ class ToolRecord:
     def only_for_apps(self) -> bool:
         """Return whether the tool is for apps, not for models (ext-apps, `_meta.ui.visibility`): called, not listed."""
         meta = self.definition.get("_meta")
+        if meta is None:
+            return False
         ui = meta.get("ui") if isinstance(meta, Mapping) else None
         visibility = ui.get("visibility") if isinstance(ui, Mapping) else None
         return isinstance(visibility, list) and bool(visibility) and "model" not in visibility

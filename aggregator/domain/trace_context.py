@@ -67,7 +67,7 @@ def begin(
         parent = _parse(lines[0]) if len(lines) == 1 else None
         states = headers.get(TRACESTATE, ())
     if parent is None:
-        minted = _random.randbytes(24).hex()
+        minted = f"{_random.getrandbits(192):048x}"
         trace_id = minted[:32]
         return TraceContext(trace_id, minted[32:], None, sample(trace_id, None))
     trace_id, parent_id, sampled = parent

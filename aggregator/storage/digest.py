@@ -10,10 +10,15 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
+import msgspec
+
 from aggregator.domain.bounds.offload import is_small
 
 _EXACT: Final = 2**53
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+# Ten times as fast. It spells fractions in another way, and sorts names by code point.
+_fast: Final = msgspec.json.Encoder(order="sorted")
+_SCALARS: Final = frozenset({str, int, bool, type(None)})
 
 
 def argument_digest(arguments: Mapping[str, Any] | None) -> str:
@@ -31,14 +36,29 @@ def canonical_json(value: Any) -> bytes:
     Raises:
         ValueError: the value is not JSON, or nested too deeply.
     """
+    small = is_small(value)
+    if small and _is_simple(value):
+        try:
+            return _fast.encode(value)
+        except UnicodeEncodeError:  # half a character
+            pass
     try:
         plain = _canonical(value)
         # `encode` is faster, and keeps the interpreter to itself until all is written.
-        text = _encoder.encode(plain) if is_small(plain) else "".join(_encoder.iterencode(plain))
+        text = _encoder.encode(plain) if small else "".join(_encoder.iterencode(plain))
     except RecursionError:
         raise ValueError("The arguments are nested too deeply.") from None
     # A lone surrogate can come out of a JSON escape; it has to count as what it is.
     return text.encode("utf-8", "surrogatepass")
+
+
+def _is_simple(value: Any) -> bool:
+    """Return whether a value is an object of texts and whole numbers under ASCII names, as most arguments are."""
+    return (
+        type(value) is dict
+        and _SCALARS.issuperset(map(type, value.values()))
+        and all(type(name) is str and name.isascii() for name in value)
+    )
 
 
 def _canonical(value: Any) -> Any:

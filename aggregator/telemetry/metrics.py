@@ -73,7 +73,7 @@ class Metrics:
         places.count.value += 1
         places.total.observe(record.duration)
         in_upstream, own = record.split()
-        places.own.observe(max(own, 0.0))
+        places.own.observe(own if own > 0.0 else 0.0)
         if in_upstream:
             places.upstream.observe(in_upstream)
         if record.retries:

@@ -6,6 +6,7 @@ from math import inf
 from typing import Any, Protocol
 
 from aggregator.domain.abilities import HostCapabilities
+from aggregator.domain.bounds.time_limits import TimeLimit
 from aggregator.domain.versions import Era
 
 
@@ -78,7 +79,7 @@ class RunningCall:
 
     __slots__ = ("_clock", "_left", "answered", "caller", "latest", "questions", "request_count")
 
-    def __init__(self, caller: Caller | None, clock: asyncio.Timeout) -> None:
+    def __init__(self, caller: Caller | None, clock: TimeLimit) -> None:
         self.caller = caller
         self.questions: set[asyncio.Task[Any]] = set()
         self.request_count = 0

@@ -250,15 +250,16 @@ class Upstream:
             UpstreamRpcError: the error of the server, to be relayed whole.
             UpstreamError: the server is away, too slow, lost during the request, or answered nonsense.
         """
-        if self._idle.uses >= self.config.max_pending:
+        config = self._current.value
+        if self._idle.uses >= config.max_pending:
             self.refused += 1
-            raise UpstreamBusy(self.config.id, self.config.max_pending)
+            raise UpstreamBusy(config.id, config.max_pending)
         watched = self.health.watching(on_progress) if on_progress is not None else None
         request = OutgoingRequest(method, params, limit, watched, headers, caller)
         began, again = time.monotonic(), False
         with self._idle.use():
             while True:
-                session = await self._session_for(caller, request.limit)
+                session = self._shared_session(caller) or await self._session_for(caller, request.limit)
                 if caller is not None:
                     caller.sent_in = session.negotiated.version
                 try:
@@ -270,6 +271,13 @@ class Upstream:
                         raise
                     # Nothing was sent: only now did it show that the connection was gone.
                     again = True
+
+    def _shared_session(self, caller: Caller | None) -> UpstreamSession | None:
+        """Return the shared session if it is open and right for this caller; nothing has to be waited for then."""
+        session = self.shared.session
+        if session is None or session.connection.ended.done():
+            return None
+        return session if caller is None or (self._one_session and session.fits(caller)) else None
 
     async def _session_for(self, caller: Caller | None, limit: float) -> UpstreamSession:
         """Return the session for a request of this caller: the shared one, or an isolated one."""

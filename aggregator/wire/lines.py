@@ -58,16 +58,21 @@ class LineReader:
 
     def take(self, data: bytes) -> None:
         """Take the next bytes, cut anywhere."""
-        first, *others = data.split(b"\n")
-        self._grow(first)
-        for piece in others:
+        *lines, rest = data.split(b"\n")
+        for piece in lines:
+            if not self._size and len(piece) <= self._limit:
+                # Most lines come whole.
+                if piece:
+                    self.take_line(piece)
+                continue
+            self._grow(piece)
             if self._size > self._limit:
                 self.take_oversized(self._head, self._tail, ended=True)
-            elif self._size:
+            else:
                 self.take_line(b"".join(self._partial))
             self._partial.clear()
             self._size = 0
-            self._grow(piece)
+        self._grow(rest)
 
     def take_line(self, line: bytes) -> None:
         """Take a whole line, without its end."""

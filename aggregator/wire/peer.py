@@ -177,14 +177,15 @@ class Peer:
         message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = answer
-        self._answered.set()
+        if self._running:
+            self._answered.set()
         if within is not None:
             self._within[request_id] = within
         send = via or self._send
         try:
             send(encode(message), request_id)
             result = await answer
-            if request_id in self._sizes:
+            if self._sizes and request_id in self._sizes:
                 hold(self._sizes[request_id])
             return result
         except asyncio.CancelledError:
@@ -275,7 +276,7 @@ class Peer:
             answer.set_exception(error_of(message))
 
     def _waiting_for(self, request_id: Any) -> asyncio.Future[dict[str, Any]] | None:
-        return self._waiting.get(_minted(request_id))
+        return self._waiting.get(request_id if type(request_id) is int else _minted(request_id))
 
     def _on_request_or_notification(self, message: dict[str, Any]) -> None:
         request_id, received = sane_id(message.get("id")), incoming(message)

@@ -32,6 +32,13 @@ def _marked(value: Any) -> Any:
 
 
 @settings(deadline=None)
+@given(st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text(), max_size=5))
+def test_plain_arguments_are_written_as_all_others(arguments: dict[str, Any]) -> None:
+    beside = canonical_json({"arguments": arguments, "fraction": 0.5})
+    assert beside == b'{"arguments":' + canonical_json(arguments) + b',"fraction":0.5}'
+
+
+@settings(deadline=None)
 @given(objects)
 def test_order_and_spelling_do_not_count(arguments: dict[str, Any]) -> None:
     digest = argument_digest(arguments)

@@ -12,6 +12,8 @@ _MANY: Final = 500
 # A value is small with so many values in it, and so many characters in one text.
 VALUES: Final = 256
 CHARACTERS: Final = 2**18
+# A union of types would be made anew each time.
+_HOLDERS: Final = (dict, list, tuple)
 
 
 def is_long(items: Any) -> bool:
@@ -38,21 +40,20 @@ def is_small(value: Any, values: int = VALUES, characters: int = CHARACTERS) -> 
 
     A bounded part of it is looked at.
     """
-    seen, waiting = 0, [value]
+    if isinstance(value, str):
+        return len(value) <= characters
+    # Every result comes through here: only what holds other values is put on the list.
+    seen, waiting = 1, [value] if isinstance(value, _HOLDERS) else []
     while waiting:
         one = waiting.pop()
-        seen += 1
-        if isinstance(one, str):
-            if len(one) > characters:
-                return False
-        elif isinstance(one, dict):
-            if seen + len(one) > values:
-                return False
-            waiting += one.values()
-        elif isinstance(one, list | tuple):
-            if seen + len(one) > values:
-                return False
-            waiting += one
+        inside = one.values() if isinstance(one, dict) else one
+        seen += len(inside)
         if seen > values:
             return False
+        for item in inside:
+            if isinstance(item, str):
+                if len(item) > characters:
+                    return False
+            elif isinstance(item, _HOLDERS):
+                waiting.append(item)
     return True

@@ -62,11 +62,11 @@ class HeldMemory:
 
     def end(self) -> None:
         """Release what the call holds: it is answered."""
-        if self._results is not None:
+        results, self._results = self._results, None
+        if results is not None and self._taken:
             for size, parts in self._taken:
-                self._results.give(size, parts)
+                results.give(size, parts)
             self._taken.clear()
-            self._results = None
 
 
 class MemoryTotal:

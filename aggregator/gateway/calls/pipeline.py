@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
 from aggregator.catalog.catalog import Catalog
@@ -193,13 +192,18 @@ class Pipeline:
         """Return the result as the host gets it: checked, with exposed URIs, no larger than allowed, attributed."""
         tool, agent = checked.permitted.resolved.tool, checked.permitted.resolved.call.principal.agent_id
         meant, upstream = original.permitted.resolved.tool, self._upstreams[tool.server]
-        linked = partial(in_result, tool.prefix, result, self._agent_items.elsewhere(host, upstream))
-        result = await asyncio.to_thread(linked) if is_long(result.get("content")) else linked()
-        fitting = await self.checker.result(self._upstreams[meant.server].config, meant, result, agent)
-        limit, content = checked.permitted.ruling.limits.result, fitting.get("content")
-        within = fitting if limit is None else await for_each(content, bounded, fitting, limit)
-        named = partial(attributed, upstream.config, tool, within, time.time(), meant.server)
-        return await asyncio.to_thread(named) if is_long(within.get("content")) else named()
+        limit, elsewhere = checked.permitted.ruling.limits.result, self._agent_items.elsewhere(host, upstream)
+        if is_long(result.get("content")):
+            result = await asyncio.to_thread(in_result, tool.prefix, result, elsewhere)
+        else:
+            result = in_result(tool.prefix, result, elsewhere)
+        if "outputSchema" in meant.definition:
+            result = await self.checker.result(self._upstreams[meant.server].config, meant, result, agent)
+        if limit is not None:
+            result = await for_each(result.get("content"), bounded, result, limit)
+        if is_long(result.get("content")):
+            return await asyncio.to_thread(attributed, upstream.config, tool, result, time.time(), meant.server)
+        return attributed(upstream.config, tool, result, time.time(), meant.server)
 
     # -- another tool in place of the one that was called
 

@@ -46,9 +46,9 @@ class RateLimits:
             return _FREE
         if again:
             limits = limits._replace(counted=tuple(limit for limit in limits.counted if limit.kind == "concurrent"))
-        self.look(tool, limits, conversation)
-        now = asyncio.get_running_loop().time()
-        conversation = _short(conversation)
+        now, conversation = asyncio.get_running_loop().time(), _short(conversation)
+        for limit in limits.counted:
+            self._look(tool, limit, conversation, now)
         running = []
         for limit in limits.counted:
             if limit.kind == "per_minute":
@@ -71,7 +71,6 @@ class RateLimits:
             self._look(tool, limit, conversation, now)
 
     def _look(self, tool: str, limit: Limit, conversation: str | None, now: float) -> None:
-        blame = Blame(limit.rule, limit.source)
         if limit.kind == "per_minute":
             charged = self._minutes.get(limit.counter, deque())
             while charged and charged[0] <= now - MINUTE:
@@ -80,22 +79,29 @@ class RateLimits:
                 # As many have to grow old as are too many: the limit may have been lowered meanwhile.
                 wait = ceil(charged[len(charged) - limit.most] + MINUTE - now) if limit.most else int(MINUTE)
                 said = f"{tool} was not called: at most {limit.most} such calls a minute are allowed. Wait {wait} s."
-                raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most, retry_after=wait)
+                raise OverLimit(
+                    tool,
+                    said,
+                    blame=_blame(limit),
+                    limit=limit.kind,
+                    most=limit.most,
+                    retry_after=wait,
+                )
         elif limit.kind == "concurrent":
             if self._running.get(limit.counter, 0) >= limit.most:
                 said = (
                     f"{tool} was not called: {limit.most} such calls are running already. Try again when one has ended."
                 )
-                raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most, retry_after=1)
+                raise OverLimit(tool, said, blame=_blame(limit), limit=limit.kind, most=limit.most, retry_after=1)
         elif conversation is None:
             said = (
                 f"{tool} was not called: it is limited per conversation, and this host names none "
                 f"(`_meta` key {CONVERSATION_KEY!r})."
             )
-            raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most)
+            raise OverLimit(tool, said, blame=_blame(limit), limit=limit.kind, most=limit.most)
         elif (self._conversations.peek((limit.counter, conversation)) or 0) >= limit.most:
             said = f"{tool} was not called: at most {limit.most} such calls are allowed in one conversation."
-            raise OverLimit(tool, said, blame=blame, limit=limit.kind, most=limit.most)
+            raise OverLimit(tool, said, blame=_blame(limit), limit=limit.kind, most=limit.most)
 
     def _count(self, counter: Counter, conversation: str) -> None:
         key = (counter, conversation)
@@ -123,6 +129,10 @@ class _Charge:
                 self._running[counter] = left
             else:
                 del self._running[counter]
+
+
+def _blame(limit: Limit) -> Blame:
+    return Blame(limit.rule, limit.source)
 
 
 def _short(conversation: str | None) -> str | None:

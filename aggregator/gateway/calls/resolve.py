@@ -109,7 +109,7 @@ class Resolver:
         What is hidden from this agent does not stand in the way of what it sees.
         """
         for tool in self._readings(view, name):
-            if view.is_visible(tool):
+            if view.ruling(tool).decision.visible:
                 return tool
         return None
 
@@ -121,13 +121,14 @@ class Resolver:
             await self._supervisor.wait_tried(upstream, tool.timeout)
 
     def _is_only_remembered(self, tool: ToolRecord) -> bool:
-        return self._upstreams[tool.server].state in LISTED_IF_KNOWN
+        return self._upstreams[tool.server].lifecycle.state in LISTED_IF_KNOWN
 
     def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:
         bound = view.binding(name)
+        catalog = self.current.tools
         if bound is None:
-            return self.catalog.candidates(name)
-        tool = self.catalog.of_server(bound, name)
+            return catalog.candidates(name)
+        tool = catalog.of_server(bound, name)
         return [tool] if tool is not None else []
 
     def _named(self, view: View, name: str) -> Upstream | None:

@@ -60,7 +60,8 @@ class Checker:
             given, _ = coerce(schema, given)
         try:
             check = self._checks.get(tool, [rule.schema for rule in rules] if rules else ())
-            faults = await self._faults(check, given, tool, agent)
+            at_once = check.at_once(given)
+            faults = at_once if at_once is not None else await self.workers.faults(check, given, tool.server, agent)
             if rules and not faults:
                 faults = await _look_alikes(schema, given, rules)
         except UnusableSchema as problem:

@@ -48,6 +48,8 @@ class View:
         self.rulebook = rulebook
         self._rules = rulebook.for_agent(principal.agent_id) if rulebook is not None else None
         self.trusted = trusted
+        # A call asks for it when it looks for its tool, and again when it has found it.
+        self._ruled: tuple[ToolRecord, Ruling] | None = None
 
     @property
     def open(self) -> bool:
@@ -74,7 +76,11 @@ class View:
             return OPEN
         if self._rules is None:
             return Ruling(unknown_agent(self.principal.agent_id), (), Limits(), None)
-        return self._rules.rule(tool, trusted=self.trusted.get(tool.server, False))
+        if self._ruled is not None and self._ruled[0] is tool:
+            return self._ruled[1]
+        ruling = self._rules.rule(tool, trusted=self.trusted.get(tool.server, False))
+        self._ruled = tool, ruling
+        return ruling
 
     def is_visible(self, tool: ToolRecord) -> bool:
         """Return whether the tool is visible to this agent."""

@@ -100,8 +100,8 @@ def digested(kind: str, values: Mapping[str, Any]) -> tuple[str, int]:
     """
     whole = {**values, "kind": kind}
     for name in TIMES:
-        if name in whole:
-            whole[name] = round(whole[name] * MICRO)
+        if (seconds := whole.get(name)) is not None:
+            whole[name] = round(seconds * MICRO)
     text = _encoder.encode(whole)
     return sha256(text).hexdigest(), len(text)
 

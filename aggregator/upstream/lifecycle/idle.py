@@ -1,8 +1,8 @@
 """The time that an upstream runs: from when on (`start` in its config), and until when (`idle_timeout`)."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Final, Protocol
 
 from aggregator.config.durations import format_duration
@@ -36,6 +36,7 @@ class IdleStop:
         self._config = config
         self.uses = 0
         self.needed = False
+        self._use = _Use(self)
         self._used = 0.0
         self._alive_until = 0.0
         self._once_listed = False
@@ -47,18 +48,9 @@ class IdleStop:
     def _timeout(self) -> float | None:
         return self._config.value.idle_timeout
 
-    @contextmanager
-    def use(self) -> Iterator[None]:
-        """Count a user inside the context."""
-        self.need()
-        self.uses += 1
-        try:
-            yield
-        finally:
-            self.uses -= 1
-            self._used = _now()
-            if not self.uses:
-                self._unused.set()
+    def use(self) -> AbstractContextManager[None]:
+        """Return a context manager that counts a user, as often as it is entered."""
+        return self._use
 
     async def wait_unused(self, limit: float) -> bool:
         """Wait until there is no user, at most `limit` seconds; return True if there is none."""
@@ -129,6 +121,28 @@ class IdleStop:
                 await self._restored.wait()
         except TimeoutError:
             pass
+
+
+class _Use:
+    """Counts a user of an upstream for as long as the context lasts."""
+
+    __slots__ = ("_idle",)
+
+    def __init__(self, idle: IdleStop) -> None:
+        self._idle = idle
+
+    def __enter__(self) -> None:
+        self._idle.need()
+        self._idle.uses += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        idle = self._idle
+        idle.uses -= 1
+        idle._used = asyncio.get_running_loop().time()
+        if not idle.uses:
+            idle._unused.set()
 
 
 def _now() -> float:

@@ -74,6 +74,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self._killed_for: str | None = None
         self._unsent: list[bytes] = []
         self._unsent_size = 0
+        self._pipe_in: asyncio.WriteTransport | None = None
         self._readable = {1, 2}
         self._code: int | None = None
         self._transport: asyncio.SubprocessTransport | None = None
@@ -100,7 +101,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
 
     def unread(self) -> int:
         """Return the number of bytes that the child has not read from its stdin yet."""
-        stdin = self._stdin()
+        stdin = self._pipe_in = self._pipe_in or self._stdin()
         return self._unsent_size + (stdin.get_write_buffer_size() if stdin is not None else 0)
 
     def pause(self, seconds: float, fd: int = 1) -> None:

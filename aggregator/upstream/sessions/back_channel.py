@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from aggregator.domain.abilities import ELICIT, NOTHING, QUESTIONS, HostCapabilities
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.bounds.time_limits import TimeLimits
 from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
 from aggregator.domain.lru import LruCache
@@ -68,6 +69,7 @@ class BackChannel:
 
     level: the rank of the log level that the server was told; None before.
     owner: returns the only host that uses the connection; None where several may.
+    limits: the time limits of the running calls.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class BackChannel:
         self._waiting: dict[asyncio.Task[Any], set[RunningCall]] = {}
         self._tasks = Tasks(f"questions of {server}")
         self._any_host_until = 0.0
+        self.limits = TimeLimits()
         self._lines = TokenBucket(_LINES_A_SECOND, _LINES_AT_ONCE)
         self._warned = False
 
@@ -125,6 +128,13 @@ class BackChannel:
     def enter(self, running: RunningCall) -> None:
         """Add a call that begins."""
         self._running[running] = None
+
+    def leave_at_once(self, running: RunningCall) -> bool:
+        """Remove a call that has ended; return False, and do nothing, where `leave` has to be awaited."""
+        if running.questions:
+            return False
+        self._running.pop(running, None)
+        return True
 
     async def leave(self, running: RunningCall) -> None:
         """Remove a call that has ended, and cancel the requests to the host that were for it alone.

@@ -72,7 +72,7 @@ async def send(
     running: RunningCall | None = None
     renewed = False
     try:
-        async with asyncio.timeout(limit) as clock:
+        with session.back_channel.limits.limit(limit) as clock:
             running, on_progress = RunningCall(caller, clock), request.on_progress
             session.back_channel.enter(running)
             if on_progress is not None:
@@ -132,7 +132,7 @@ async def send(
     except TooDeep:
         raise HostError(INVALID_PARAMS, "The arguments are nested too deeply to be passed on.") from None
     finally:
-        if running is not None:
+        if running is not None and not session.back_channel.leave_at_once(running):
             await session.back_channel.leave(running)
 
 

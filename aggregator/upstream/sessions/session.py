@@ -45,6 +45,8 @@ class UpstreamSession:
 
     def fits(self, caller: Caller) -> bool:
         """Return True if the caller can be asked in its era, and the declared abilities are its own, or have to do."""
+        if caller.abilities is NOTHING and self.declared is NOTHING:
+            return True
         if self.negotiated.era == "modern":
             return caller.era == "modern" or caller.abilities == NOTHING
         return self.declared == caller.abilities or not self.cheap

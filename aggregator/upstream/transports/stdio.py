@@ -73,13 +73,15 @@ class StdioConnection(DuplexConnection, LineReader):
             self.child.pause(self._pause)
 
     def take_line(self, line: bytes) -> None:
-        if line.isspace():
+        plain = line[:1] == b"{"
+        if not plain and line.isspace():
             return
         if len(line) < _SHORTEST:
             self._on_noise(line)
             return
         try:
-            message = decode_received(line, self._server, self._most_values) if line.lstrip()[:1] in b"{[" else None
+            read = plain or line.lstrip()[:1] in b"{["
+            message = decode_received(line, self._server, self._most_values) if read else None
         except (TooDeep, TooManyValues) as problem:
             request_id = answered_by(line[:WINDOW], line[-WINDOW:])
             if request_id is None:
