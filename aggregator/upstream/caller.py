@@ -6,7 +6,6 @@ from math import inf
 from typing import Any, Protocol
 
 from aggregator.domain.abilities import HostCapabilities
-from aggregator.domain.bounds.time_limits import TimeLimit
 from aggregator.domain.versions import Era
 
 
@@ -67,6 +66,18 @@ class Caller(Protocol):
         ...
 
 
+class CallClock(Protocol):
+    """The time limit of a running call, as `asyncio.timeout` and `TimeLimits.limit` make one."""
+
+    def when(self) -> float | None:
+        """Return the time of the event loop at which the limit ends; None while it is suspended."""
+        ...
+
+    def reschedule(self, when: float | None, /) -> None:
+        """Move the end of the limit; None suspends it."""
+        ...
+
+
 class RunningCall:
     """One running call. Its time limit is suspended while its host is asked something.
 
@@ -79,7 +90,7 @@ class RunningCall:
 
     __slots__ = ("_clock", "_left", "answered", "caller", "latest", "questions", "request_count")
 
-    def __init__(self, caller: Caller | None, clock: TimeLimit) -> None:
+    def __init__(self, caller: Caller | None, clock: CallClock) -> None:
         self.caller = caller
         self.questions: set[asyncio.Task[Any]] = set()
         self.request_count = 0
