@@ -121,7 +121,7 @@ class ConfigReload:
                 try:
                     await self._reload(requested)
                 except Exception:
-                    log.exception("another configuration could not be put into force in a way nobody foresaw")
+                    log.exception("another configuration could not be put into force: an unexpected error")
 
     async def _wait(self) -> bool:
         """Wait until the next check is due; return whether a reload was requested."""
@@ -150,7 +150,7 @@ class ConfigReload:
             self._refuse((str(error),))
             return
         except Exception:
-            log.exception("the configuration could not be read in a way nobody foresaw")
+            log.exception("the configuration could not be read: an unexpected error")
             self._refuse(("an error of ours; the log says more",))
             return
         self._redactor.add(loaded.hidden)

@@ -150,7 +150,7 @@ class SharedConnection:
         except UpstreamError as error:
             return failure_of(self._config.value, error)
         except Exception as error:
-            log.exception("%s: connecting failed in a way nobody foresaw", self._config.value.id)
+            log.exception("%s: connecting failed: an unexpected error", self._config.value.id)
             return Failure(f"{type(error).__name__}: {error}")
 
     async def _run(self, stack: AsyncExitStack) -> Failure | None:

@@ -164,7 +164,7 @@ async def test_nobody_answers(config: MakeConfig, monkeypatch: pytest.MonkeyPatc
         await harness.call(harness.host("one", capabilities=FORMS), "crm.pay", channel=AnsweringBackChannel(person))
     )
     assert error["code"] == "not_confirmed"
-    assert "nobody answered" in error["message"]
+    assert "no answer came" in error["message"]
     assert harness.sent == []
 
 

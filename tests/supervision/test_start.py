@@ -239,7 +239,7 @@ async def test_what_nobody_uses_stops_and_what_is_called_starts(tmp_path: Path) 
         tools = harness.tools()
         for number in range(1, 4):
             await until_idle(harness, "s")
-            assert harness.upstream("s").reason == "nobody used it for 50ms; it starts with its next call"
+            assert harness.upstream("s").reason == "it was not used for 50ms; it starts with its next call"
             assert harness.tools() == tools
             await harness.check_echo("s.echo")
             assert len(starts(log)) == 2 + number

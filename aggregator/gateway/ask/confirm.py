@@ -77,7 +77,7 @@ class HostPrompt:
             async with asyncio.timeout(PATIENCE):
                 answer = await channel.ask("elicitation/create", _form(confirmation.message))
         except TimeoutError:
-            return ConfirmationReply(False, f"nobody answered within {PATIENCE:g} s")
+            return ConfirmationReply(False, f"no answer came within {PATIENCE:g} s")
         except (NoBackChannel, PeerGone, RpcError) as error:
             log.info("the question about %s could not be put: %s", confirmation.tool, error)
             return ConfirmationReply(False, "the host could not put the question to a person", unable=True)

@@ -54,7 +54,8 @@ class LimitsPart(PolicyModel):
         default=None,
         description="Calls in one conversation. The host names it (`_meta` key `aggregator/conversation_id`, or as "
         "`/v1` has it); without a name its MCP session is one, and a call without either is refused. It bounds hosts "
-        "that mean well: whoever makes the calls can name another conversation at any time, which `per_minute` bounds.",
+        "that mean well: the program that makes the calls can name another conversation at any time, which "
+        "`per_minute` bounds.",
         examples=[3],
         json_schema_extra={"minimum": 1},
     )

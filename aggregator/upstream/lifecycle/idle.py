@@ -106,7 +106,7 @@ class IdleStop:
         """Return why the upstream is stopped, and when it is started again."""
         if self._once_listed or self._timeout is None:
             return "it starts with its first call"
-        return f"nobody used it for {format_duration(self._timeout)}; it starts with its next call"
+        return f"it was not used for {format_duration(self._timeout)}; it starts with its next call"
 
     # -- at the start of the aggregator
 

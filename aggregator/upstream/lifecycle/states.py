@@ -43,7 +43,7 @@ EVENT_MEANING: Final[dict[Event, str]] = {
     "failed": "an attempt to connect failed",
     "lost": "a working connection ended",
     "gave_up": "`grace` is over, or it refused us (401, 403, 404, a missing command)",
-    "idle": "nobody used it for `idle_timeout`, or `start` says that nobody needs it yet",
+    "idle": "it was not used for `idle_timeout`, or `start` says that it is not needed yet",
     "start": "a call, a read or a prompt wants it, or the time of a `lazy` start has come",
     "stop": "the aggregator ends, or the entry was taken out of the configuration",
 }
