@@ -32,6 +32,7 @@ from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.input_required import InputRequests
 from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.calls.direct import DirectCalls
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.rate_limits import RateLimits
@@ -218,6 +219,18 @@ def _build_gateway(
         rate_limits,
     )
     pipeline.reconfigure(config)
+    drain = Drain()
+    direct = DirectCalls(
+        supervisor=supervisor,
+        views=views,
+        call_log=call_log,
+        drain=drain,
+        resolver=resolver,
+        failover=failover,
+        checker=pipeline.checker,
+        rate_limits=rate_limits,
+        agent_items=agent_items,
+    )
     permission = ItemPermission(approval)
     resources = Resources(lists.resource_lookup, startup, agent_items, permission, relay)
     prompts = Prompts(supervisor, startup, agent_items, permission, relay)
@@ -229,11 +242,12 @@ def _build_gateway(
         list_changed=lists.list_changed,
         call_log=call_log,
         admission=_admission(config),
-        drain=Drain(),
+        drain=drain,
         revocable=lists.revocable,
         input_requests=lists.input_requests,
         resolver=resolver,
         pipeline=pipeline,
+        direct=direct,
         finder=lists.finder,
         meta_tools=lists.meta_tools,
         meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log),

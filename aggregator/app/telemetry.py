@@ -66,6 +66,7 @@ class CallTelemetry:
         self.observers = CallObservers(
             sinks=(self.audit.record,) if self.audit is not None else (),
             wait_for_space=self.audit.wait_for_space if self.audit is not None else None,
+            has_space=self.audit.has_space if self.audit is not None else None,
             begun=strict.begun if strict is not None else None,
             written=strict.written if strict is not None else None,
         )

@@ -105,6 +105,10 @@ class AuditLog:
         """Take an event that is no call."""
         self._take(event)
 
+    def has_space(self) -> bool:
+        """Return True if `wait_for_space` would neither wait nor refuse."""
+        return not self._full and not (self._strict and self.problem is not None)
+
     async def wait_for_space(self, tool: str) -> None:
         """Wait, for a bounded time, while too many rows wait. Must be awaited before a call is made.
 

@@ -40,11 +40,11 @@ log = logging.getLogger(__name__)
 # Where a host may say for whom, and in which session of its own, a call is made.
 USER_KEY: Final = "aggregator/user_id"
 SESSION_KEY: Final = "aggregator/session_id"
-_NAMED: Final = 200
+ASKED_NAME_LENGTH: Final = 200
 # How many of the problems of arguments are named in a record.
 _PROBLEMS_TOLD: Final = 5
 # The frontend on which no revision of MCP is spoken.
-_PLAIN: Final = "v1"
+PLAIN_FRONTEND: Final = "v1"
 
 
 class RecordSink(Protocol):
@@ -59,6 +59,12 @@ class WaitForSpace(Protocol):
     async def __call__(self, tool: str, /) -> None: ...
 
 
+class HasSpace(Protocol):
+    """A look whether one more record can be taken now, so that `WaitForSpace` would not wait."""
+
+    def __call__(self) -> bool: ...
+
+
 class WaitForRecord(Protocol):
     """A wait until a record is in the database; `NotRecorded` if it cannot be."""
 
@@ -70,8 +76,8 @@ class CallObservers:
 
     Each of the `sinks` gets a record when its request is over. `sample` decides about a new trace, and `exported` says
     that our spans can be looked up by others. `wait_for_space` waits until one more record can be kept, where records
-    are kept. In strict durability `begun` waits until it is on record that a call is about to be sent, and `written`
-    until the record of its end is kept.
+    are kept; `has_space` tells whether it would not have to. In strict durability `begun` waits until it is on record
+    that a call is about to be sent, and `written` until the record of its end is kept.
     """
 
     def __init__(
@@ -79,11 +85,13 @@ class CallObservers:
         *,
         sinks: tuple[RecordSink, ...] = (),
         wait_for_space: WaitForSpace | None = None,
+        has_space: HasSpace | None = None,
         begun: WaitForRecord | None = None,
         written: WaitForRecord | None = None,
     ) -> None:
         self.sinks = sinks
         self.wait_for_space = wait_for_space
+        self.has_space = has_space
         self.begun = begun
         self.written = written
         self.sample: Sample = as_caller
@@ -115,6 +123,17 @@ class CallLog:
             record.method = record.tool = method
             record.asked_name, record.arguments = _item_asked(call.params)
         return OpenRecord(self, record)
+
+    def reopen(self, record: CallRecord) -> "OpenRecord":
+        """Return the record of a call that was begun without a task, open for its end."""
+        return OpenRecord(self, record)
+
+    @staticmethod
+    def named_in(meta: Mapping[str, Any] | None, host: Host) -> tuple[str | None, str | None]:
+        """Return the user and the session that a call names in its `_meta`; the session of the host by default."""
+        if meta is None:
+            return None, host.session
+        return _text(meta.get(USER_KEY)), _text(meta.get(SESSION_KEY)) or host.session
 
     def trace_meta(self, record: CallRecord, meta: Mapping[str, Any]) -> dict[str, str]:
         """Return the trace context for the request to the upstream: where the host began a trace, or ours are
@@ -160,16 +179,14 @@ class CallLog:
         principal, meta = call.principal, call.params.get("_meta")
         trace = begin(meta, None, self.observers.sample)
         name = call.params.get("name")
-        asked_name = name[:_NAMED] if isinstance(name, str) else ""
+        asked_name = name[:ASKED_NAME_LENGTH] if isinstance(name, str) else ""
         record = CallRecord(trace, time.time(), principal.agent_id, asked_name, host.frontend, perf_counter())
         record.tenant, record.key_id = principal.tenant, principal.key_id
-        record.session_id, record.conversation_id, record.via = host.session, call.conversation, call.via
+        record.conversation_id, record.via = call.conversation, call.via
         record.arguments = call.params.get("arguments")
-        if host.frontend != _PLAIN:
+        if host.frontend != PLAIN_FRONTEND:
             record.host_version = call.version
-        if isinstance(meta, dict):
-            record.user_id = _text(meta.get(USER_KEY))
-            record.session_id = _text(meta.get(SESSION_KEY)) or host.session
+        record.user_id, record.session_id = self.named_in(meta if isinstance(meta, dict) else None, host)
         return record
 
 
@@ -311,17 +328,21 @@ class timed:
 
     __slots__ = ("_began", "_name", "_record")
 
-    def __init__(self, record: CallRecord, name: str) -> None:
+    def __init__(self, record: CallRecord, name: str, began: float | None = None) -> None:
+        """Time a stage; one that `began` earlier, by the clock of durations, from then on."""
         self._record = record
         self._name = name
+        self._began = began
 
     def __enter__(self) -> None:
-        self._began = perf_counter()
+        if self._began is None:
+            self._began = perf_counter()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         record, began = self._record, self._began
+        assert began is not None, "a stage is entered once"
         # Quicker than its constructor, which is written in Python.
         record.steps.append(tuple.__new__(Stage, (self._name, began - record.began, perf_counter() - began)))
 
@@ -353,9 +374,9 @@ def _item_asked(params: Mapping[str, Any]) -> tuple[str, Any]:
     ref = params.get("ref")
     holder = ref if isinstance(ref, dict) else params
     named = holder.get("uri", holder.get("name"))
-    name = named[:_NAMED] if isinstance(named, str) else ""
+    name = named[:ASKED_NAME_LENGTH] if isinstance(named, str) else ""
     return name, params.get("argument") if ref is not None else params.get("arguments")
 
 
 def _text(value: Any) -> str | None:
-    return value[:_NAMED] if isinstance(value, str) and value else None
+    return value[:ASKED_NAME_LENGTH] if isinstance(value, str) and value else None

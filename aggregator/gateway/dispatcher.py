@@ -23,6 +23,7 @@ from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.input_required import InputRequests
 from aggregator.gateway.ask.upstream_caller import RequestCaller, SessionCaller
 from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.calls.direct import DirectCall, DirectCalls
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.capabilities import CAPABILITIES
@@ -85,6 +86,7 @@ class Dispatcher:
         input_requests: InputRequests,
         resolver: Resolver,
         pipeline: Pipeline,
+        direct: DirectCalls,
         finder: Finder,
         meta_tools: MetaToolSet,
         meta: MetaTools,
@@ -103,6 +105,7 @@ class Dispatcher:
         self.admission = admission
         self.drain = drain
         self.revocation = revocable
+        self.direct = direct
         self._supervisor = supervisor
         self._startup = startup
         self._current = current
@@ -183,6 +186,18 @@ class Dispatcher:
                 raise
             raise missing.before_2026() from missing
         return for_modern(result) if modern else for_legacy(result)
+
+    async def take_over(self, call: DirectCall, channel: Channel) -> Mapping[str, Any]:
+        """Return the result of a call that was begun without a task, in the form of the era it speaks.
+
+        Raises:
+            RpcError: the error to answer with.
+        """
+        with self.drain:
+            # From here on this task counts, in its place.
+            call.leave_drain()
+            result = await self._pipeline.take_over(call, channel)
+        return for_modern(result) if call.known.modern else for_legacy(result)
 
     def on_notification(self, host: Host, method: str, params: Mapping[str, Any]) -> None:
         """Handle a notification of a host; those about running requests are handled by its frontend."""

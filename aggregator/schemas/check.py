@@ -81,6 +81,16 @@ class SchemaCheck:
                     found.update(dict.fromkeys(faults))
         return tuple(found)
 
+    def fits_at_once(self, value: Any) -> bool:
+        """Return True if the value fits and that is certain to be known within a few milliseconds. Never raises for
+        JSON.
+        """
+        try:
+            size = measure(value, characters=self._counts_characters, most=_AT_ONCE_VALUES, number=_AT_ONCE_NUMBER)
+        except ValueTooLarge:
+            return False
+        return all([part.fits_at_once(value, size) for part in self._parts])
+
     def faults(self, value: Any, limit: int = 10, *, killable: bool = False) -> tuple[Fault, ...]:
         """Return the problems of the value, `limit` at most; empty where it fits. Never raises for JSON.
 
@@ -133,6 +143,13 @@ class _CompiledSchema:
         if sum(size.values) > _EXPLAINED_VALUES:
             return None
         return self._explained(value, limit, _EXPLAINED_STEPS)
+
+    def fits_at_once(self, value: Any, size: Size) -> bool:
+        """Return True if the value fits and the event loop can wait for that to be known."""
+        try:
+            return self._is_quick(size) and bool(self._engine.is_valid(value))
+        except (ValueError, UnicodeError):
+            return False
 
     def faults(self, value: Any, size: Size, limit: int, killable: bool) -> list[Fault]:
         """Return the faults of the value; `killable` as in `SchemaCheck.faults`."""

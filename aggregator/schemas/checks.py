@@ -32,6 +32,10 @@ class UncompiledSchema:
     def at_once(self, value: Any, limit: int = 10) -> None:
         """Return None: such a check is never made at once."""
 
+    def fits_at_once(self, value: Any) -> bool:
+        """Return False: see `at_once`."""
+        return False
+
 
 class SchemaChecks:
     """A cache of compiled checks. Safe in threads. A schema that cannot be compiled is kept as its `UnusableSchema`."""

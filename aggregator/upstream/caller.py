@@ -88,16 +88,24 @@ class RunningCall:
     answered: the server has answered after the call was given up, so that it no longer works on the call.
     """
 
-    __slots__ = ("_clock", "_left", "answered", "caller", "latest", "questions", "request_count")
+    __slots__ = ("_caller", "_clock", "_left", "answered", "latest", "questions", "request_count")
 
     def __init__(self, caller: Caller | None, clock: CallClock) -> None:
-        self.caller = caller
+        self._caller = caller
         self.questions: set[asyncio.Task[Any]] = set()
         self.request_count = 0
         self.answered = False
         self._clock = clock
         self.latest = inf
         self._left = 0.0
+
+    @property
+    def caller(self) -> Caller | None:
+        return self._caller
+
+    def timed_by(self, clock: CallClock) -> None:
+        """Take another clock for the time limit, which has as much time left as the one before."""
+        self._clock = clock
 
     def answer(self) -> None:
         """Take note that the server answered after the call was given up."""

@@ -11,7 +11,7 @@ from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.process.process import Reaper
 from aggregator.wire.codec import decode_cut
-from aggregator.wire.peer import OnProgress
+from aggregator.wire.peer import AnswerReceiver, OnProgress, SentRequest
 
 # Levels that are kept of an answer that nests too deeply: more than any tool that is listed has.
 _LEVELS_KEPT: Final = 400
@@ -42,6 +42,21 @@ class Connection(Protocol):
             AnswerTooDeep: the answer cannot be read whole.
             SessionExpired: the upstream does not know our session; nothing was run.
             UpstreamError: the transport failed: refused, unavailable, or not MCP.
+        """
+        ...
+
+    def begin(
+        self,
+        method: str,
+        params: dict[str, Any],
+        receiver: AnswerReceiver,
+        headers: Mapping[str, str] | None = None,
+        origin: RunningCall | None = None,
+    ) -> SentRequest | None:
+        """Send one request at once; return None, and send nothing, where that needs a wait or cannot be.
+
+        receiver: is told what becomes of the request; never before this method has returned.
+        headers, origin: as of `request`.
         """
         ...
 

@@ -14,6 +14,7 @@ from aggregator.domain.errors import UpstreamBusy, UpstreamUnavailable
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.caller import Caller
 from aggregator.upstream.current_config import CurrentConfig
+from aggregator.upstream.direct_request import DirectRequest
 from aggregator.upstream.health.health import Health, is_silence
 from aggregator.upstream.lifecycle.idle import IdleStop
 from aggregator.upstream.lifecycle.reconnect_loop import ReconnectLoop
@@ -239,38 +240,84 @@ class Upstream:
         on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
         caller: Caller | None = None,
+        begun: DirectRequest | None = None,
     ) -> dict[str, Any]:
         """Send one request and return its result.
 
         params: without the `_meta` of a hop.
         limit: seconds for all of it.
         caller: the host that the request is for; without one, the server can ask no host.
+        begun: the request, if `begin` has sent it already.
 
         Raises:
             UpstreamRpcError: the error of the server, to be relayed whole.
             UpstreamError: the server is away, too slow, lost during the request, or answered nonsense.
         """
         config = self._current.value
-        if self._idle.uses >= config.max_pending:
+        if begun is None and self._idle.uses >= config.max_pending:
             self.refused += 1
             raise UpstreamBusy(config.id, config.max_pending)
         watched = self.health.watching(on_progress) if on_progress is not None else None
-        request = OutgoingRequest(method, params, limit, watched, headers, caller)
-        began, again = time.monotonic(), False
+        request = OutgoingRequest(method, params, limit, watched, headers, caller, begun)
+        began, again = begun.began if begun is not None else time.monotonic(), False
         with self._idle.use():
+            if begun is not None:
+                self._idle.end_use()
             while True:
-                session = self._shared_session(caller) or await self._session_for(caller, request.limit)
+                if request.begun is not None:
+                    session = request.begun.session
+                else:
+                    session = self._shared_session(caller) or await self._session_for(caller, request.limit)
                 if caller is not None:
                     caller.sent_in = session.negotiated.version
                 try:
-                    with _InFlight(self, session):
+                    with _InFlight(self, session, request.begun):
                         return await send(request, self.config, session, self._renew, self.redaction)
                 except UpstreamUnavailable:
-                    request.limit = limit - (time.monotonic() - began)
+                    request.limit, request.begun = limit - (time.monotonic() - began), None
                     if again or not session.over or request.limit <= 0:
                         raise
                     # Nothing was sent: only now did it show that the connection was gone.
                     again = True
+
+    def begin(
+        self,
+        method: str,
+        params: dict[str, Any],
+        request: DirectRequest,
+        caller: Caller,
+        headers: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Send a request over the shared session at once; return False, and send nothing, where that cannot be.
+
+        It is over with `answered`, or once `call` took it over.
+
+        request: the running call, which is told the answer.
+        caller, params, headers: as of `call`.
+        """
+        idle, config = self._idle, self._current.value
+        if idle.uses >= config.max_pending or caller.level is not None or not self.health.answers:
+            return False
+        session = self._shared_session(caller)
+        if session is None:
+            return False
+        sent = session.connection.begin(method, session.addressed(params, caller), request, headers, request)
+        if sent is None:
+            return False
+        request.upstream, request.session, request.sent = self, session, sent
+        request.began = time.monotonic()
+        idle.begin_use()
+        session.back_channel.enter(request)
+        self.calls += 1
+        self.in_flight += 1
+        return True
+
+    def answered(self, request: DirectRequest) -> None:
+        """Take note that a request that `begin` has sent is over, with a result."""
+        request.session.back_channel.leave_at_once(request)
+        self.in_flight -= 1
+        self.health.answered(request.began)
+        self._idle.end_use()
 
     def _shared_session(self, caller: Caller | None) -> UpstreamSession | None:
         """Return the shared session if it is open and right for this caller; nothing has to be waited for then."""
@@ -352,9 +399,11 @@ class Upstream:
 class _InFlight:
     """One request in flight: counted, and its end reported to the health of the connection that it uses."""
 
-    __slots__ = ("_alone", "_began", "_session", "_upstream")
+    __slots__ = ("_alone", "_began", "_begun", "_session", "_upstream")
 
-    def __init__(self, upstream: Upstream, session: UpstreamSession) -> None:
+    def __init__(self, upstream: Upstream, session: UpstreamSession, begun: DirectRequest | None = None) -> None:
+        """Surround a request; one that was `begun` was counted already."""
+        self._begun = begun
         self._upstream = upstream
         self._session = session
         # The health of the shared connection does not cover a process that is one host's own.
@@ -363,6 +412,9 @@ class _InFlight:
 
     def __enter__(self) -> None:
         upstream = self._upstream
+        if self._begun is not None:
+            self._began = self._begun.began
+            return
         self._began = upstream.health.begin(alone=self._alone)
         upstream.calls += 1
         upstream.in_flight += 1

@@ -86,6 +86,30 @@ class OnLateAnswer(Protocol):
     def __call__(self) -> None: ...
 
 
+class AnswerReceiver(Protocol):
+    """The receiver of what becomes of a request that was sent without a task.
+
+    One of its methods is called, once, outside of any task; none any more once `SentRequest.wait` was called.
+    """
+
+    def take_result(self, result: dict[str, Any], /) -> None:
+        """Take the result: an object of at most `SMALL` bytes on the wire."""
+
+    def take_over(self) -> None:
+        """Start a task that calls `SentRequest.wait`: something else came, or has to be waited for."""
+
+
+class SentRequest(Protocol):
+    """A request that was sent without a task."""
+
+    async def wait(self) -> dict[str, Any]:
+        """Return the result, or raise what became of the request, as if it had been sent by `Connection.request`.
+
+        To be called once at most, in a task. Cancelling the wait cancels the request.
+        """
+        ...
+
+
 class NoBackChannel(Exception):
     """The connection, or the era it speaks, has no way to send a request in this direction."""
 
@@ -114,11 +138,7 @@ class Peer:
         self._on_request = on_request
         self._on_notification = on_notification
         self._next_id = 0
-        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        # The bytes of answers that are not small, by request id.
-        self._sizes: dict[int, int] = {}
-        self._within: dict[int, CancelOuter] = {}
-        self._progress: dict[int, OnProgress] = {}
+        self._waiting: dict[int, PeerRequest] = {}
         self._given_up: LruCache[int, OnLateAnswer] = LruCache(_GIVEN_UP)
         self._running: dict[str | int, asyncio.Task[None]] = {}
         self._answered = asyncio.Event()
@@ -170,37 +190,42 @@ class Peer:
         """
         if self._input_ended is not None:
             raise PeerGone(self._input_ended)
-        self._next_id = request_id = self._next_id + 1
-        if on_progress is not None:
+        sent = PeerRequest(self, via or self._send, on_progress, within, late, cancellable=cancellable)
+        try:
+            self._send_request(sent, method, params)
+        except BaseException:
+            self._waiting.pop(sent.id, None)
+            raise
+        return await sent.wait()
+
+    def begin(
+        self, method: str, params: dict[str, Any], receiver: AnswerReceiver, late: OnLateAnswer | None = None
+    ) -> "PeerRequest | None":
+        """Send a request whose answer goes to `receiver`; return None, and send nothing, if the connection has ended.
+
+        Raises:
+            TooDeep: the params cannot be written.
+        """
+        if self._input_ended is not None:
+            return None
+        sent = PeerRequest(self, self._send, late=late)
+        try:
+            self._send_request(sent, method, params)
+        except BaseException:
+            self._waiting.pop(sent.id, None)
+            raise
+        sent.receiver = receiver
+        return sent
+
+    def _send_request(self, sent: "PeerRequest", method: str, params: dict[str, Any]) -> None:
+        self._next_id = sent.id = request_id = self._next_id + 1
+        if sent.on_progress is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
-            self._progress[request_id] = on_progress
-        message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting[request_id] = answer
+        data = encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+        self._waiting[request_id] = sent
         if self._running:
             self._answered.set()
-        if within is not None:
-            self._within[request_id] = within
-        send = via or self._send
-        try:
-            send(encode(message), request_id)
-            result = await answer
-            if self._sizes and request_id in self._sizes:
-                hold(self._sizes[request_id])
-            return result
-        except asyncio.CancelledError:
-            if late is not None:
-                self._given_up.put(request_id, late)
-            if cancellable and self._gone is None:
-                send(
-                    _notification("notifications/cancelled", {"requestId": request_id, "reason": _CANCEL_REASON}), None
-                )
-            raise
-        finally:
-            del self._waiting[request_id]
-            self._sizes.pop(request_id, None)
-            self._within.pop(request_id, None)
-            self._progress.pop(request_id, None)
+        sent.send(data, request_id)
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification."""
@@ -212,19 +237,18 @@ class Peer:
 
     def fail(self, request_id: str | int, error: Exception) -> None:
         """Fail one waiting request of ours with an error."""
-        answer = self._waiting_for(request_id)
-        if answer is not None and not answer.done():
-            answer.set_exception(error)
+        sent = self._waiting_for(request_id)
+        if sent is not None and not sent.done:
+            sent.fail(error)
 
     def end_input(self, reason: str) -> None:
         """End the input: fail every waiting request with `PeerGone`, or cancel the one that it was sent within."""
         if self._input_ended is not None:
             return
         self._input_ended = reason
-        for request_id, answer in self._waiting.items():
-            end = self._within.get(request_id)
-            if not answer.done() and not (end is not None and end()):
-                answer.set_exception(PeerGone(reason))
+        for sent in list(self._waiting.values()):
+            if not sent.done and not (sent.within is not None and sent.within()):
+                sent.fail(PeerGone(reason))
 
     def close(self, reason: str) -> None:
         """End the input, and cancel every running request of the other end. May be called twice."""
@@ -262,20 +286,18 @@ class Peer:
 
     def _on_response(self, message: dict[str, Any], size: int) -> None:
         request_id = message.get("id")
-        answer = self._waiting_for(request_id)
-        if answer is None or answer.done():
+        sent = self._waiting_for(request_id)
+        if sent is None or sent.done:
             log.debug("dropped an answer nobody waits for: id %.40r", request_id)
             late = self._given_up.pop(_minted(request_id))
             if late is not None:
                 late()
         elif isinstance(result := message.get("result"), dict):
-            answer.set_result(result)
-            if size > SMALL:
-                self._sizes[int(message["id"])] = size
+            sent.answer(result, size)
         else:
-            answer.set_exception(error_of(message))
+            sent.fail(error_of(message))
 
-    def _waiting_for(self, request_id: Any) -> asyncio.Future[dict[str, Any]] | None:
+    def _waiting_for(self, request_id: Any) -> "PeerRequest | None":
         return self._waiting.get(request_id if type(request_id) is int else _minted(request_id))
 
     def _on_request_or_notification(self, message: dict[str, Any]) -> None:
@@ -300,9 +322,9 @@ class Peer:
     def _take_notification(self, method: str, params: dict[str, Any]) -> None:
         if method == "notifications/progress":
             token = sane_id(params.get("progressToken"))
-            listener = self._progress.get(token) if isinstance(token, int) else None
-            if listener is not None:
-                listener({key: value for key, value in params.items() if key != "progressToken"})
+            sent = self._waiting.get(token) if isinstance(token, int) else None
+            if sent is not None and sent.on_progress is not None:
+                sent.on_progress({key: value for key, value in params.items() if key != "progressToken"})
         elif method == "notifications/cancelled":
             request_id = sane_id(params.get("requestId"))
             if request_id is not None:
@@ -328,6 +350,98 @@ class Peer:
 
     def _refuse(self, request_id: str | int | None, why: str) -> None:
         self._send(encode(error_message(request_id, RpcError(INVALID_REQUEST, why))), None)
+
+
+class PeerRequest:
+    """One request of ours until its answer has come: a `SentRequest`.
+
+    `receiver` gets the answer until `wait` is called. `within` is the end of the request that this one was sent within.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_cancellable",
+        "_late",
+        "_peer",
+        "_size",
+        "id",
+        "on_progress",
+        "receiver",
+        "send",
+        "within",
+    )
+
+    def __init__(
+        self,
+        peer: Peer,
+        send: Send,
+        on_progress: OnProgress | None = None,
+        within: CancelOuter | None = None,
+        late: OnLateAnswer | None = None,
+        *,
+        cancellable: bool = True,
+    ) -> None:
+        self._peer = peer
+        self.id = 0
+        self.send = send
+        self.on_progress = on_progress
+        self.within = within
+        self._late = late
+        self._cancellable = cancellable
+        self.receiver: AnswerReceiver | None = None
+        self._answer: asyncio.Future[dict[str, Any]] | None = None
+        self._size = 0
+
+    @property
+    def done(self) -> bool:
+        """True once the answer has come, or it is known that none will."""
+        return self._answer is not None and self._answer.done()
+
+    def answer(self, result: dict[str, Any], size: int) -> None:
+        """Take the result; `size` is that of the message on the wire."""
+        receiver, self.receiver = self.receiver, None
+        if receiver is not None and size <= SMALL:
+            del self._peer._waiting[self.id]
+            receiver.take_result(result)
+            return
+        self._size = size
+        self._future().set_result(result)
+        if receiver is not None:
+            receiver.take_over()
+
+    def fail(self, error: Exception) -> None:
+        """Note why there will be no result."""
+        receiver, self.receiver = self.receiver, None
+        self._future().set_exception(error)
+        if receiver is not None:
+            receiver.take_over()
+
+    async def wait(self) -> dict[str, Any]:
+        """See `SentRequest`.
+
+        Raises:
+            RpcError, PeerGone, ResultsFull: as of `Peer.request`.
+        """
+        peer, self.receiver = self._peer, None
+        try:
+            result = await self._future()
+            if self._size > SMALL:
+                hold(self._size)
+            return result
+        except asyncio.CancelledError:
+            if self._late is not None:
+                peer._given_up.put(self.id, self._late)
+            if self._cancellable and peer._gone is None:
+                gone = {"requestId": self.id, "reason": _CANCEL_REASON}
+                self.send(_notification("notifications/cancelled", gone), None)
+            raise
+        finally:
+            del peer._waiting[self.id]
+
+    def _future(self) -> asyncio.Future[dict[str, Any]]:
+        if self._answer is None:
+            self._answer = asyncio.get_running_loop().create_future()
+        return self._answer
 
 
 @dataclass(frozen=True, slots=True)

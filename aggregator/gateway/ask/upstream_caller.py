@@ -38,9 +38,9 @@ class RequestCaller:
 
     __slots__ = ("_info", "abilities", "channel", "host", "lacked", "level", "modern", "parked", "sent_in", "token")
 
-    def __init__(self, host: Host, version: str | None, params: Mapping[str, Any], channel: Channel) -> None:
+    def __init__(self, host: Host, version: str | None, params: Mapping[str, Any], channel: Channel | None) -> None:
         self.host = host
-        self.channel: Channel | None = channel
+        self.channel = channel
         self.modern = version is not None and era_of(version) == "modern"
         self.parked: AskHost | None = None
         self.lacked: dict[str, Any] | None = None

@@ -20,10 +20,11 @@ from aggregator.domain.errors import HEADER_MISMATCH, HostError, NotReadOnly, Un
 from aggregator.domain.uris.links import in_result
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.approval import ApprovalStep
-from aggregator.gateway.ask.input_required import InputRequests
+from aggregator.gateway.ask.input_required import InputRequests, Resumption
 from aggregator.gateway.ask.next_round import CALL, CallTarget, is_complete
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import CallLog, name_tool, timed
+from aggregator.gateway.calls.direct import DirectCall
 from aggregator.gateway.calls.failover import CallAttempt, CallAttempts, Failover, together
 from aggregator.gateway.calls.provenance import attributed
 from aggregator.gateway.calls.rate_limits import RateLimits
@@ -113,6 +114,21 @@ class Pipeline:
                             break
         return entry.result
 
+    async def take_over(self, direct: DirectCall, channel: Channel) -> dict[str, Any]:
+        """Return the result of a call that has been sent without a task.
+
+        Raises:
+            UpstreamRpcError: the upstream's own protocol error.
+        """
+        call, tool, caller = direct.as_call(), direct.plain.tool, direct.caller
+        async with self._call_log.reopen(direct.record()) as entry:
+            name_tool(entry.record, tool)
+            direct.arrive(channel)
+            checked = Checked(Permitted(ResolvedCall(call, tool), direct.plain.ruling, entry.record), direct.arguments)
+            target = CallTarget(direct.plain.upstream, CALL, tool.name, call.principal, direct.arguments)
+            entry.finish(await self._relayed(checked, checked, target, caller, None, direct))
+        return entry.result
+
     async def _permit(self, call: ToolCall, view: View, host: Host, record: CallRecord) -> Permitted:
         """Resolve the tool and have the policy rule on it.
 
@@ -167,11 +183,23 @@ class Pipeline:
                 question = await self._approve(original, view, host, channel)
             if question is not None:
                 return question
-        result = await self._relay.call_tool(checked, target, caller, resumption)
+        return await self._relayed(checked, original, target, caller, resumption)
+
+    async def _relayed(
+        self,
+        checked: Checked,
+        original: Checked,
+        target: CallTarget,
+        caller: RequestCaller,
+        resumption: Resumption | None,
+        direct: DirectCall | None = None,
+    ) -> dict[str, Any]:
+        """Relay the call, or what is left of a direct one, and prepare the result for the host."""
+        result = await self._relay.call_tool(checked, target, caller, resumption, direct)
         if not is_complete(result):
             return result
-        with timed(record, "output"):
-            return await self._deliver(checked, original, host, result)
+        with timed(checked.permitted.record, "output"):
+            return await self._deliver(checked, original, caller.host, result)
 
     async def _approve(self, original: Checked, view: View, host: Host, channel: Channel) -> dict[str, Any] | None:
         """Return None once a person has agreed, else the result that carries the question to the host.

@@ -33,6 +33,7 @@ from aggregator.gateway.ask.input_required import (
 from aggregator.gateway.ask.next_round import CallTarget, is_complete, next_round, round_of_error
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import CallLog, timed
+from aggregator.gateway.calls.direct import DirectCall
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.resolve import Resolver
@@ -91,6 +92,7 @@ class _Outgoing:
 
     `params` go to the upstream but for `_meta`, `given` are those of the host. `tool` is the called tool, None for an
     item. `harmless`: to repeat the request changes nothing. `retry`: why it may be sent again if it gets no answer.
+    `direct`: the call, where it has been sent already and was charged to its limits.
     """
 
     target: CallTarget
@@ -106,6 +108,7 @@ class _Outgoing:
     conversation: str | None = None
     harmless: bool = False
     retry: str | None = None
+    direct: DirectCall | None = None
 
 
 class Relay:
@@ -120,9 +123,16 @@ class Relay:
         self._resolver = resolver
 
     def call_tool(
-        self, checked: Checked, target: CallTarget, caller: RequestCaller, resumption: Resumption | None
+        self,
+        checked: Checked,
+        target: CallTarget,
+        caller: RequestCaller,
+        resumption: Resumption | None,
+        direct: DirectCall | None = None,
     ) -> Awaitable[dict[str, Any]]:
         """Send a call of a tool. Return the upstream's result, or a question to the host (`is_complete`).
+
+        `direct` is the call if it has been sent already.
 
         Raises:
             OverLimit: a limit of the policy is reached; nothing is sent.
@@ -150,8 +160,10 @@ class Relay:
             call.conversation,
             ruling.retry is not None,
             ruling.retry,
+            direct,
         )
-        return self._relay(outgoing, resumption)
+        # What has to be done before a direct call was done before it was sent.
+        return self._relay(outgoing, resumption) if direct is None else self._rounds(outgoing, None)
 
     async def read_item(
         self,
@@ -215,7 +227,11 @@ class Relay:
         target, caller, record, progress = outgoing.target, outgoing.caller, outgoing.record, outgoing.progress
         more = unasked_answers(target, caller, outgoing.given) if resumption is None else resumption.more
         again, before = resumption is not None, len(record.steps)
-        with self._rate_limits.charged(target.what, outgoing.limits, outgoing.conversation, again=again):
+        if outgoing.direct is not None:
+            charge = outgoing.direct.charge
+        else:
+            charge = self._rate_limits.charged(target.what, outgoing.limits, outgoing.conversation, again=again)
+        with charge:
             try:
                 for number in range(ROUNDS):
                     try:
@@ -253,14 +269,17 @@ class Relay:
         limit, attempt = outgoing.limit, 0
         deadline = asyncio.get_running_loop().time() + limit if outgoing.retry is not None else 0.0
         headers = outgoing.headers
+        direct, outgoing.direct = outgoing.direct, None
         while True:
             meta = onward(params.get("_meta"), trusted=upstream.config.trusted)
             meta |= self._call_log.trace_meta(record, meta)
             sent = {**params, "_meta": meta} if meta or "_meta" in params else params
             try:
-                with timed(record, "upstream"):
+                with timed(record, "upstream", direct.sent_at if direct is not None else None):
                     try:
-                        result = await upstream.call(method, sent, limit, outgoing.progress, headers, outgoing.caller)
+                        result = await upstream.call(
+                            method, sent, limit, outgoing.progress, headers, outgoing.caller, direct
+                        )
                     except UpstreamRpcError as error:
                         if error.code != HEADER_MISMATCH or outgoing.tool is None:
                             raise
@@ -275,6 +294,7 @@ class Relay:
                 await asyncio.sleep(pause)
             finally:
                 record.upstream_version = outgoing.caller.sent_in or version_of(upstream.negotiated)
+            direct = None
             record.retries += 1
             attempt, limit = attempt + 1, deadline - asyncio.get_running_loop().time()
 

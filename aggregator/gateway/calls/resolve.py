@@ -67,7 +67,7 @@ class Resolver:
         """
         began = asyncio.get_running_loop().time()
         visible = self.called(view, name)
-        if visible is not None and not (to_call and self._is_only_remembered(visible)):
+        if visible is not None and not (to_call and self.is_only_remembered(visible)):
             return visible
         upstream = self._upstreams[visible.server] if visible is not None else self._named(view, name)
         if upstream is None or (visible is None and _hides(view, upstream, name)):
@@ -115,12 +115,13 @@ class Resolver:
 
     async def awake(self, tool: ToolRecord) -> None:
         """Start the server of a tool that is known from the last time only, and wait until it has come up or failed."""
-        if self._is_only_remembered(tool):
+        if self.is_only_remembered(tool):
             upstream = self._upstreams[tool.server]
             upstream.start()
             await self._supervisor.wait_tried(upstream, tool.timeout)
 
-    def _is_only_remembered(self, tool: ToolRecord) -> bool:
+    def is_only_remembered(self, tool: ToolRecord) -> bool:
+        """Return whether a tool is known from the last time only, so that its server has to start before a call."""
         return self._upstreams[tool.server].lifecycle.state in LISTED_IF_KNOWN
 
     def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:

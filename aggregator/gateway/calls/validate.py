@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +29,46 @@ _SHOWN: Final = 3
 _WARNINGS: Final = 10_000
 
 
+class PlainCheck:
+    """The check of the calls of one tool by one agent, as far as it surely takes little time.
+
+    `config` is that of the server, which the check depends on.
+    """
+
+    __slots__ = ("_check", "_output", "_rules", "_schema", "config")
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        schema: Mapping[str, Any],
+        check: "SchemaCheck | UncompiledSchema",
+        rules: Sequence[Mapping[str, Any]],
+        output: "SchemaCheck | UncompiledSchema | None",
+    ) -> None:
+        self.config = config
+        self._schema = schema
+        self._check = check
+        self._rules = rules
+        self._output = output
+
+    def arguments(self, given: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the arguments to send, put right where the config says so; None unless it is sure that they fit."""
+        if self.config.coerce:
+            given, _ = coerce(self._schema, given)
+        if not self._check.fits_at_once(given):
+            return None
+        if self._rules and look_alikes(self._rules, self._schema, given, AT_ONCE) != ():
+            return None
+        return given
+
+    def result_fits(self, result: Mapping[str, Any]) -> bool:
+        """Return True if it is sure that a result fits its schema, or need not."""
+        if self._output is None:
+            return True
+        faults = known_faults(result)
+        return not faults if faults is not None else self._output.fits_at_once(result["structuredContent"])
+
+
 class Checker:
     """The check of arguments and results. Each schema is compiled once; a refusal is the result to answer with.
 
@@ -45,6 +85,16 @@ class Checker:
         for name, notes in (await self._checks.prepare(tools)).items():
             for note in notes:
                 self._warn(name, note)
+
+    def plain(self, server: ServerConfig, tool: ToolRecord, rules: tuple[Tightening, ...]) -> PlainCheck | None:
+        """Return the check of calls that need no worker process; None where there is a schema that cannot be used."""
+        schemas = [rule.schema for rule in rules]
+        try:
+            check = self._checks.get(tool, schemas)
+            output = self._checks.output(tool) if server.output_validation != "off" else None
+        except UnusableSchema:
+            return None
+        return PlainCheck(server, tool.definition["inputSchema"], check, schemas, output)
 
     async def arguments(
         self, server: ServerConfig, tool: ToolRecord, given: dict[str, Any], rules: tuple[Tightening, ...], agent: str

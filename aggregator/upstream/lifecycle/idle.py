@@ -52,6 +52,18 @@ class IdleStop:
         """Return a context manager that counts a user, as often as it is entered."""
         return self._use
 
+    def begin_use(self) -> None:
+        """Count one user more."""
+        self.need()
+        self.uses += 1
+
+    def end_use(self) -> None:
+        """Count one user less."""
+        self.uses -= 1
+        self._used = _now()
+        if not self.uses:
+            self._unused.set()
+
     async def wait_unused(self, limit: float) -> bool:
         """Wait until there is no user, at most `limit` seconds; return True if there is none."""
         try:
@@ -132,17 +144,12 @@ class _Use:
         self._idle = idle
 
     def __enter__(self) -> None:
-        self._idle.need()
-        self._idle.uses += 1
+        self._idle.begin_use()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        idle = self._idle
-        idle.uses -= 1
-        idle._used = asyncio.get_running_loop().time()
-        if not idle.uses:
-            idle._unused.set()
+        self._idle.end_use()
 
 
 def _now() -> float:

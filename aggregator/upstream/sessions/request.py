@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
@@ -22,6 +23,7 @@ from aggregator.domain.errors import (
 from aggregator.domain.log_levels import DEFAULT, LEVELS, rank
 from aggregator.upstream.caller import Caller, RunningCall
 from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.direct_request import DirectRequest
 from aggregator.upstream.redaction import ServerRedaction
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.codec import TooDeep
@@ -41,7 +43,7 @@ class OutgoingRequest:
     """One request to an upstream.
 
     `params` carries no hop-local `_meta`; `limit` is in seconds; `headers` are for HTTP. `caller` is the host behind a
-    request, None where there is none.
+    request, None where there is none. `begun` is the request if it was sent already, without a task.
     """
 
     method: str
@@ -50,6 +52,7 @@ class OutgoingRequest:
     on_progress: OnProgress | None = None
     headers: Mapping[str, str] | None = None
     caller: Caller | None = None
+    begun: DirectRequest | None = None
 
 
 async def send(
@@ -68,26 +71,35 @@ async def send(
         UpstreamRpcError: the upstream's own error.
         UpstreamError: it is too slow, gone in the middle, or answered nonsense.
     """
-    began, limit, caller = time.monotonic(), request.limit, request.caller
+    began, limit, caller, begun = time.monotonic(), request.limit, request.caller, request.begun
     running: RunningCall | None = None
     renewed = False
     try:
-        with session.back_channel.limits.limit(limit) as clock:
-            running, on_progress = RunningCall(caller, clock), request.on_progress
-            session.back_channel.enter(running)
+        with session.back_channel.limits.limit(limit if begun is None else _left(begun)) as clock:
+            on_progress = request.on_progress
+            if begun is None:
+                running = RunningCall(caller, clock)
+                session.back_channel.enter(running)
+            else:
+                running, began = begun, begun.began
+                begun.timed_by(clock)
             if on_progress is not None:
                 on_progress = _redacted(on_progress, redaction)
             if on_progress is not None and server.timeout_resets_on_progress:
                 running.latest = asyncio.get_running_loop().time() + server.max_timeout
                 on_progress = _extending(running, limit, on_progress)
             while True:
-                if caller is not None and caller.level is not None:
+                if begun is None and caller is not None and caller.level is not None:
                     await _raise_log_level(session, caller.level)
                 params = session.addressed(request.params, caller)
                 try:
-                    result = await session.connection.request(
-                        request.method, params, on_progress, request.headers, running
-                    )
+                    if begun is not None:
+                        sent, begun = begun, None
+                        result = await sent.wait()
+                    else:
+                        result = await session.connection.request(
+                            request.method, params, on_progress, request.headers, running
+                        )
                     break
                 except SessionExpired:
                     if renewed:
@@ -134,6 +146,11 @@ async def send(
     finally:
         if running is not None and not session.back_channel.leave_at_once(running):
             await session.back_channel.leave(running)
+
+
+def _left(begun: DirectRequest) -> float:
+    """Return the seconds that are left of the time limit of a request that was sent already."""
+    return inf if begun.deadline is None else begun.deadline - asyncio.get_running_loop().time()
 
 
 async def _raise_log_level(session: UpstreamSession, level: str) -> None:

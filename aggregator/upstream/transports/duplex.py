@@ -7,7 +7,8 @@ from typing import Any
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import InboundHandlers
-from aggregator.wire.peer import Channel, OnProgress, Peer, Send
+from aggregator.wire.codec import TooDeep
+from aggregator.wire.peer import AnswerReceiver, Channel, OnProgress, Peer, Send, SentRequest
 
 
 class DuplexConnection:
@@ -35,6 +36,20 @@ class DuplexConnection:
     ) -> Coroutine[Any, Any, dict[str, Any]]:
         """See `Connection`."""
         return self.ask(method, params, on_progress, origin=origin)
+
+    def begin(
+        self,
+        method: str,
+        params: dict[str, Any],
+        receiver: AnswerReceiver,
+        headers: Mapping[str, str] | None = None,
+        origin: RunningCall | None = None,
+    ) -> SentRequest | None:
+        """See `Connection`."""
+        try:
+            return self.peer.begin(method, params, receiver, origin.answer if origin is not None else None)
+        except TooDeep:
+            return None
 
     def ask(
         self,

@@ -40,7 +40,7 @@ from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import TooDeep, encode
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.message import error_of, incoming, method_of, sane_id
-from aggregator.wire.peer import OnProgress, PeerGone, error_message
+from aggregator.wire.peer import AnswerReceiver, OnProgress, PeerGone, SentRequest, error_message
 from aggregator.wire.sse import EventReader, EventTooLarge
 from aggregator.wire.values import TooManyValues
 
@@ -115,6 +115,17 @@ class HttpConnection:
             raise self._too_large(str(error)) from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._connection_error(error) from error
+
+    def begin(
+        self,
+        method: str,
+        params: dict[str, Any],
+        receiver: AnswerReceiver,
+        headers: Mapping[str, str] | None = None,
+        origin: RunningCall | None = None,
+    ) -> SentRequest | None:
+        """See `Connection`."""
+        return None
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}

@@ -20,7 +20,7 @@ from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.upstream.transports.web import NOTICE_TIMEOUT, HttpRequests, describe, read_slices, refusal, requests_to
 from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, answered_by
-from aggregator.wire.peer import OnProgress, PeerGone
+from aggregator.wire.peer import AnswerReceiver, OnProgress, PeerGone, SentRequest
 from aggregator.wire.sse import EventReader, EventTooLarge
 from aggregator.wire.values import TooManyValues
 
@@ -65,6 +65,17 @@ class SseConnection(DuplexConnection):
         finally:
             for post in posts:
                 _cancel_later(post)
+
+    def begin(
+        self,
+        method: str,
+        params: dict[str, Any],
+        receiver: AnswerReceiver,
+        headers: Mapping[str, str] | None = None,
+        origin: RunningCall | None = None,
+    ) -> SentRequest | None:
+        """See `Connection`: every message takes a request of its own here."""
+        return None
 
     async def read(self) -> None:
         """Read the stream until it ends."""

@@ -18,7 +18,7 @@ from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, LineReader, answered_by
-from aggregator.wire.peer import OnProgress
+from aggregator.wire.peer import AnswerReceiver, OnProgress, SentRequest
 from aggregator.wire.values import TooManyValues
 
 log = logging.getLogger(__name__)
@@ -59,6 +59,19 @@ class StdioConnection(DuplexConnection, LineReader):
         if self.child is not None and self.child.unread() > UNREAD_LIMIT:
             raise UpstreamUnavailable(self._server, f"{self._server} does not read what it is sent.")
         return self.ask(method, params, on_progress, origin=origin)
+
+    def begin(
+        self,
+        method: str,
+        params: dict[str, Any],
+        receiver: AnswerReceiver,
+        headers: Mapping[str, str] | None = None,
+        origin: RunningCall | None = None,
+    ) -> SentRequest | None:
+        """See `Connection`."""
+        if self.child is None or self.child.unread() > UNREAD_LIMIT:
+            return None
+        return super().begin(method, params, receiver, headers, origin)
 
     def take(self, data: bytes) -> None:
         """Take bytes of the stdout of the child, cut anywhere."""
