@@ -8,14 +8,17 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, BinaryIO, Final, Protocol
 
 from aggregator.config.settings import StdioConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, PARSE_ERROR, RpcError
 from aggregator.frontends.stdout import is_pipe, open_stdout
+from aggregator.gateway.ask.next_round import CALL
+from aggregator.gateway.calls.direct import DirectCall, KnownHost
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.wire.codec import decode, encode
@@ -56,7 +59,10 @@ class StdioFrontend(LineReader):
         self._gateway = gateway
         self._host = host
         self._write = write
-        self.peer = Peer(self._send, tasks, self._answer, self._on_notification, most=limits.max_pending + _SPARE)
+        most = limits.max_pending + _SPARE
+        self.peer = Peer(self._send, tasks, self._answer, self._on_notification, most, self._begin)
+        # The host as its last call showed it.
+        self._known: KnownHost | None = None
         host.connection = self.peer
 
     def take_line(self, line: bytes) -> None:
@@ -88,10 +94,39 @@ class StdioFrontend(LineReader):
         self._write(data + b"\n")
 
     async def _answer(self, method: str, params: dict[str, Any], channel: Channel) -> Any:
-        return await self._gateway.answer(self._host, method, params, channel)
+        result = await self._gateway.answer(self._host, method, params, channel)
+        if method == CALL and not (self._known is not None and self._known.holds(params.get("_meta"))):
+            self._known = self._gateway.known_host(self._host, params, channel)
+        return result
+
+    def _begin(self, request_id: str | int, method: str, params: dict[str, Any]) -> DirectCall | None:
+        """Begin a call that is like one before, without a task."""
+        known = self._known
+        if method != CALL or known is None or not known.holds(params.get("_meta")):
+            return None
+        return self._gateway.direct.begin(known, params, _Reply(self._gateway, self.peer, request_id))
 
     def _on_notification(self, method: str, params: dict[str, Any]) -> None:
         self._gateway.on_notification(self._host, method, params)
+
+
+class _Reply:
+    """The answer to one call that no task works on."""
+
+    __slots__ = ("_gateway", "_peer", "_request_id")
+
+    def __init__(self, gateway: Dispatcher, peer: Peer, request_id: str | int) -> None:
+        self._gateway = gateway
+        self._peer = peer
+        self._request_id = request_id
+
+    def answered(self, result: Mapping[str, Any], /) -> None:
+        """See `DirectReply`."""
+        self._peer.finish(self._request_id, result)
+
+    def take_over(self, call: DirectCall, /) -> None:
+        """See `DirectReply`."""
+        self._peer.answer_in_task(self._request_id, partial(self._gateway.take_over, call))
 
 
 async def serve_stdio(

@@ -74,6 +74,28 @@ class OnNotification(Protocol):
     def __call__(self, method: str, params: dict[str, Any], /) -> None: ...
 
 
+class RequestInProgress(Protocol):
+    """A request of the other end that is being answered without a task."""
+
+    def take_over(self) -> None:
+        """Have a task answer it, started with `Peer.answer_in_task`."""
+
+
+class BeginRequest(Protocol):
+    """A function that begins to answer a request of the other end without a task, or returns None.
+
+    The answer is sent with `Peer.finish`, later.
+    """
+
+    def __call__(self, request_id: str | int, method: str, params: dict[str, Any], /) -> RequestInProgress | None: ...
+
+
+class AnswerRequest(Protocol):
+    """A function that returns the result of a request of the other end, or raises `RpcError`."""
+
+    def __call__(self, channel: "Channel", /) -> Awaitable[Any]: ...
+
+
 class CancelOuter(Protocol):
     """The function that cancels the request that another one was sent within; returns False if it has ended."""
 
@@ -131,7 +153,9 @@ class Peer:
         on_request: OnRequest,
         on_notification: OnNotification,
         most: float = inf,
+        begin: BeginRequest | None = None,
     ) -> None:
+        self._begin = begin
         self._most = most
         self._send = send
         self._tasks = tasks
@@ -140,7 +164,7 @@ class Peer:
         self._next_id = 0
         self._waiting: dict[int, PeerRequest] = {}
         self._given_up: LruCache[int, OnLateAnswer] = LruCache(_GIVEN_UP)
-        self._running: dict[str | int, asyncio.Task[None]] = {}
+        self._running: dict[str | int, asyncio.Task[None] | RequestInProgress] = {}
         self._answered = asyncio.Event()
         self._input_ended: str | None = None
         self._gone: str | None = None
@@ -256,13 +280,40 @@ class Peer:
             return
         self.end_input(reason)
         self._gone = reason
-        for request_id in self._running:
+        for request_id in list(self._running):
             self.cancel(request_id)
 
     def cancel(self, request_id: str | int) -> bool:
         """Cancel a request of the other end; return False if it is not running."""
-        task = self._running.get(request_id)
-        return task is not None and (task.cancelling() > 0 or task.cancel())
+        running = self._running.get(request_id)
+        if running is not None and not isinstance(running, asyncio.Task):
+            running.take_over()
+            task = self._running[request_id]
+            assert isinstance(task, asyncio.Task)
+            # Not before its first step, so that it takes the request over in any case.
+            asyncio.get_running_loop().call_soon(task.cancel)
+            return True
+        return running is not None and (running.cancelling() > 0 or running.cancel())
+
+    # -- requests of the other end that no task works on
+
+    def finish(self, request_id: str | int, result: Any) -> None:
+        """Send the result of a request that was begun without a task."""
+        self._running.pop(request_id, None)
+        self._answered.set()
+        if self._gone is None:
+            try:
+                data = encode({"jsonrpc": "2.0", "id": request_id, "result": result})
+            except Exception as error:
+                data = encode_error(request_id, error)
+            self._send(data, None)
+
+    def answer_in_task(self, request_id: str | int, answer: AnswerRequest) -> None:
+        """Start a task that answers a request."""
+        task = self._tasks.start(self._run(request_id, answer))
+        self._running[request_id] = task
+        # A callback: a task that is cancelled before its first step never runs a `finally` of its own.
+        task.add_done_callback(partial(self._request_done, request_id))
 
     # -- inwards
 
@@ -314,10 +365,11 @@ class Peer:
         elif len(self._running) >= self._most:
             self._refuse(request_id, f"{self._most} requests are being worked on, as many as may be. Try again later.")
         else:
-            task = self._tasks.start(self._run(request_id, received.method, received.params))
-            self._running[request_id] = task
-            # A callback: a task that is cancelled before its first step never runs a `finally` of its own.
-            task.add_done_callback(partial(self._request_done, request_id))
+            begun = self._begin(request_id, received.method, received.params) if self._begin is not None else None
+            if begun is not None:
+                self._running[request_id] = begun
+            else:
+                self.answer_in_task(request_id, partial(self._on_request, received.method, received.params))
 
     def _take_notification(self, method: str, params: dict[str, Any]) -> None:
         if method == "notifications/progress":
@@ -332,9 +384,9 @@ class Peer:
         else:
             self._on_notification(method, params)
 
-    async def _run(self, request_id: str | int, method: str, params: dict[str, Any]) -> None:
+    async def _run(self, request_id: str | int, answer_request: AnswerRequest) -> None:
         try:
-            result = await self._on_request(method, params, _PeerChannel(self, request_id))
+            result = await answer_request(_PeerChannel(self, request_id))
             answer = encode({"jsonrpc": "2.0", "id": request_id, "result": result})
         except asyncio.CancelledError:
             # Cancelled by the other end, or the connection is closing: no answer is wanted.
