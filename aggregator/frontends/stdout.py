@@ -27,18 +27,28 @@ class Stdout(asyncio.BaseProtocol):
         self.choked: asyncio.Future[None] = loop.create_future()
         self._closed: asyncio.Future[None] = loop.create_future()
         self._most = most
+        self._loop = loop
+        self._unsent: list[bytes] = []
         self._has_space = asyncio.Event()
         self._has_space.set()
         self._transport: asyncio.WriteTransport | None = None
 
     def write(self, data: bytes) -> None:
-        """Send bytes to the host."""
-        assert self._transport is not None
-        if self.choked.done():
+        """Send bytes to the host, with one system call for all that is written in one turn of the event loop."""
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent.append(data)
+
+    def _flush(self) -> None:
+        if not self._unsent or self.choked.done():
+            self._unsent.clear()
             return
-        self._transport.write(data)
+        assert self._transport is not None
+        last = self._unsent[-1]
+        self._transport.write(b"".join(self._unsent))
+        self._unsent.clear()
         waiting = self._transport.get_write_buffer_size()
-        if waiting > self._most + len(data):
+        if waiting > self._most + len(last):
             log.error(
                 "the host does not read our stdout: %d bytes wait (`stdio.max_unread_bytes`), so its session ends",
                 waiting,
@@ -60,6 +70,7 @@ class Stdout(asyncio.BaseProtocol):
         try:
             yield
         finally:
+            self._flush()
             transport.close()
             await asyncio.wait([self._closed], timeout=_LAST_BYTES)
 
