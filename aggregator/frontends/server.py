@@ -29,6 +29,7 @@ from aggregator.frontends.web.host_guard import (
     source_in,
     values,
 )
+from aggregator.frontends.web.known_posts import BEGUN, DirectPost, KnownPosts
 from aggregator.frontends.web.metrics_page import METRICS_PATH, MetricsPage, MetricsText
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.frontends.web.repeated_fields import memory_of
@@ -83,6 +84,7 @@ class WebServer:
             limits.unread,
         )
         self._http = StreamableHttpFrontend(gateway, http.names, limits, self._sessions, self._tasks)
+        self._posts = KnownPosts(gateway, access, limits, self._sessions)
         self.own = OwnAddress(http)
         self._sse = SseFrontend(gateway, sse.names, MESSAGES_PATH, limits, self._prefix)
         self._stall_timeout = http.stall_timeout
@@ -121,7 +123,7 @@ class WebServer:
 
     def connection(self, *given: Any, **more: Any) -> BoundedConnection:
         """Return the protocol of one connection, for the HTTP server below."""
-        return BoundedConnection(self._stall_timeout, self._gateway.admission.refused, *given, **more)
+        return BoundedConnection(self._stall_timeout, self._gateway.admission.refused, self._posts, *given, **more)
 
     def close_streams(self) -> None:
         """Close the streams that would otherwise stay open, so that the server can drain."""
@@ -168,10 +170,11 @@ class WebServer:
             await page(scope, receive, send)
             return
         kind, served = frontend
-        if self._gateway.drain.started and (kind == "v1" or scope["method"] == "GET"):
+        begun: DirectPost | None = scope.get(BEGUN)
+        if begun is None and self._gateway.drain.started and (kind == "v1" or scope["method"] == "GET"):
             await self._close_to(send, kind)
             return
-        principal = self._authenticate(scope, kind, agent)
+        principal = begun.principal if begun is not None else self._authenticate(scope, kind, agent)
         if isinstance(principal, Refused):
             await _refuse(send, principal, kind)
             return

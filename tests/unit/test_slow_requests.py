@@ -99,7 +99,7 @@ def test_a_connection_between_two_requests_is_kept_for_a_time() -> None:
     """The time counts from the last answer; while a request runs the connection stays, and one timer serves all."""
     loop, transport = FakeLoop(), FakeTransport()
     config = uvicorn.Config(lambda *_: None, log_config=None, lifespan="off", ws="none", timeout_keep_alive=75)
-    connection = BoundedConnection(1000.0, Counter(), config, ServerState(), {}, loop)
+    connection = BoundedConnection(1000.0, Counter(), None, config, ServerState(), {}, loop)
     connection.connection_made(transport)
     waiting_for_a_head = len(loop.timers)
     for _ in range(5):

@@ -17,6 +17,15 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from aggregator.frontends.web.host_guard import WRITE_WHOLE
+from aggregator.frontends.web.known_posts import (
+    BEGUN,
+    HEAD_KEPT,
+    HEADS_KEPT,
+    DirectPost,
+    KnownHead,
+    KnownPost,
+    KnownPosts,
+)
 from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
 
 HEAD_LIMIT: Final = 64 * 1024
@@ -31,6 +40,9 @@ _AUTHORITY: Final = re.compile(rb"[^/?#]*://([^/?#]*)")
 # How an answer begins; a part of a body that does too is only written a little later.
 _STATUS_LINE: Final = b"HTTP/1.1 "
 _CONNECT: Final = b"CONNECT"
+# In a scope: the bytes of the head of a request that came in one piece with its body.
+_HEAD: Final = "aggregator.head"
+_HEAD_END: Final = b"\r\n\r\n"
 
 
 def _answer(status: bytes, said: bytes) -> bytes:
@@ -91,8 +103,22 @@ class AnswerWriter:
 class BoundedConnection(HttpToolsProtocol):
     """An HTTP connection with timeouts. `stall_timeout` is in seconds; `refused` counts ended connections by reason."""
 
-    def __init__(self, stall_timeout: float, refused: Counter[str], *args: Any, **options: Any) -> None:
+    def __init__(
+        self, stall_timeout: float, refused: Counter[str], posts: KnownPosts | None, *args: Any, **options: Any
+    ) -> None:
         super().__init__(*args, **options)
+        self._posts = posts
+        # Heads of calls that were answered. The head of a request that begins with the bytes that are read now, and
+        # how many these are.
+        self._heads: list[KnownHead] = []
+        self._head_bytes = b""
+        self._read_bytes = 0
+        # All that the parser was given were whole messages.
+        self._between = True
+        # The bytes of a request that was begun without the server below, and the request, until it is answered.
+        self._begun_bytes = b""
+        self._begun: DirectPost | None = None
+        self._resumed: DirectPost | None = None
         self._stall_timeout = stall_timeout
         self._refused = refused
         # Timers: until a request has begun, while its body comes, and while the host does not read.
@@ -119,6 +145,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._begun is not None:
+            self._begun.call.take_over()
         # Waiting requests are never begun; `cycle` is the request that came last, not the one being answered.
         self.pipeline.clear()
         if self._answering is not None and not self._answering.response_complete:
@@ -131,6 +159,11 @@ class BoundedConnection(HttpToolsProtocol):
         self._head = self._body = self._reading = self.timeout_keep_alive_task = None
 
     def data_received(self, data: bytes) -> None:
+        if self._begun is not None:
+            self._begun.call.take_over()
+        elif self._heads and self._resumed is None and self._begin(data):
+            return
+        self._keep_head(data)
         self._blind += len(data)
         self._unset_keepalive_if_required()
         self._read(data)
@@ -149,6 +182,71 @@ class BoundedConnection(HttpToolsProtocol):
         elif self._head is None and self._blind:
             # The rest of a body whose request was answered early does not count.
             self._wait_for_head()
+
+    # -- calls that need no task
+
+    def _begin(self, data: bytes) -> bool:
+        """Begin the call that the bytes are, if they are one, and one like before. Return False, and do nothing, if
+        not.
+        """
+        assert self._posts is not None
+        if not self._between or self.pipeline or self.flow.write_paused or self.transport.is_closing():
+            return False
+        if self.cycle is None or not self.cycle.response_complete:
+            return False
+        for head in self._heads:
+            body = head.body(data)
+            if body is not None:
+                break
+        else:
+            return False
+        begun = self._posts.begin(head.post, body, self)
+        if begun is None:
+            return False
+        self._begun, self._begun_bytes = begun, data
+        self._idle_since = None
+        return True
+
+    def write_answer(self, status: int, body: bytes) -> None:
+        """See `AnsweringConnection`."""
+        self._begun, self._begun_bytes = None, b""
+        if self._writer is None or self.transport.is_closing():
+            return
+        self._writer.write_whole(self._whole_answer(self.server_state.default_headers, status, body))
+        self.server_state.total_requests += 1
+        self._idle_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._wait_for_request(self.timeout_keep_alive)
+
+    def resume(self) -> None:
+        """See `AnsweringConnection`."""
+        self._resumed, self._begun = self._begun, None
+        data, self._begun_bytes = self._begun_bytes, b""
+        try:
+            self.data_received(data)
+        finally:
+            self._resumed = None
+
+    def shutdown(self) -> None:
+        if self._begun is not None:
+            self._begun.call.take_over()
+        super().shutdown()
+
+    def _keep_head(self, data: bytes) -> None:
+        """Keep the head of a request that begins with these bytes, until it shows whether they are all of it."""
+        self._head_bytes, self._read_bytes = b"", len(data)
+        if self._posts is not None and self._between and self._resumed is None:
+            end = data.find(_HEAD_END, 0, HEAD_KEPT)
+            if end >= 0:
+                self._head_bytes = data[: end + len(_HEAD_END)]
+
+    def _remember(self, post: object, head: bytes | None) -> None:
+        """Remember the head of a call that is being answered."""
+        known = KnownHead.of(head, post) if isinstance(post, KnownPost) and head is not None else None
+        if known is not None:
+            self._heads = [known, *(other for other in self._heads if not other.is_same(known))][:HEADS_KEPT]
+
+    # -- what the parser says
 
     def _read(self, data: bytes) -> None:
         """Parse requests. One with `Upgrade` is handled like all others (RFC 9110, section 7.8).
@@ -182,6 +280,10 @@ class BoundedConnection(HttpToolsProtocol):
         self.logger.warning(said)
         self.send_400_response(said)
 
+    def on_message_begin(self) -> None:
+        self._between = False
+        super().on_message_begin()
+
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():
             return
@@ -211,11 +313,18 @@ class BoundedConnection(HttpToolsProtocol):
             self._body.cancel()
             self._body = None
         super().on_message_complete()
+        self._between = True
+        head, self._head_bytes = self._head_bytes, b""
+        if head and len(head) + self._body_size == self._read_bytes:
+            cast(dict[str, Any], self.scope)[_HEAD] = head
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
         scope = cast(dict[str, Any], cycle.scope)
         scope[MEMORY], scope[WRITE_WHOLE] = self._memory, self._write_whole
+        self._memory.post = None
+        if self._resumed is not None:
+            scope[BEGUN] = self._resumed
         cycle.transport = cast(asyncio.Transport, self._writer)
         super()._start_asgi_task(cycle, app)
 
@@ -261,19 +370,26 @@ class BoundedConnection(HttpToolsProtocol):
             return False
         if self.access_log or self._writer is None or cycle.scope["method"] != "POST":
             return False
-        lines = cycle.default_headers
-        if lines is not self._default_lines:
-            self._default_lines = lines
-            self._default_head = b"".join([b"%b: %b\r\n" % line for line in lines])
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
-        self._writer.write_whole(
-            b"%b%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n%b"
-            % (STATUS_LINE[status], self._default_head, len(body), body)
-        )
+        self._writer.write_whole(self._whole_answer(cycle.default_headers, status, body))
+        post, self._memory.post = self._memory.post, None
+        if post is not None:
+            self._remember(post, cast(dict[str, Any], cycle.scope).get(_HEAD))
         cycle.message_event.set()
         cycle.on_response()
         return True
+
+    def _whole_answer(self, lines: list[tuple[bytes, bytes]], status: int, body: bytes) -> bytes:
+        if lines is not self._default_lines:
+            self._default_lines = lines
+            self._default_head = b"".join([b"%b: %b\r\n" % line for line in lines])
+        return b"%b%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n%b" % (
+            STATUS_LINE[status],
+            self._default_head,
+            len(body),
+            body,
+        )
 
     def _wait_for_head(self) -> None:
         self._head = self.loop.call_later(self._stall_timeout, self._no_head)

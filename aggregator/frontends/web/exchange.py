@@ -32,6 +32,11 @@ _STATUS: Final[Mapping[int, int]] = {
 }
 
 
+def refused(request_id: str | int, error: Exception, *, modern: bool) -> tuple[int, bytes]:
+    """Return the status and the body of an error."""
+    return _STATUS.get(to_wire(error)["code"], 200) if modern else 200, encode_error(request_id, error)
+
+
 class SlowRequests:
     """The requests that run: one timer for all of them has the connections of the slow ones watched."""
 
@@ -140,11 +145,10 @@ class Exchange:
 
     def _refused(self, error: Exception) -> tuple[int, bytes]:
         """Return the status and the body of an error."""
-        body = encode_error(self.request_id, error)
         if isinstance(error, ShuttingDown):
             self._headers = {b"retry-after": b"%d" % error.retry_after, b"connection": b"close"}
-            return error.status, body
-        return _STATUS.get(to_wire(error)["code"], 200) if self._modern else 200, body
+            return error.status, encode_error(self.request_id, error)
+        return refused(self.request_id, error, modern=self._modern)
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification before the answer; from here on the response is a stream."""

@@ -42,9 +42,14 @@ def _decoded(scope: Scope) -> dict[str, list[str]]:
     return headers
 
 
+def has_context(headers: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether there is a header for `with_context`."""
+    return not _KEYS.keys().isdisjoint(headers)
+
+
 def with_context(params: dict[str, Any], headers: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return the params with the context of the headers in `_meta`; keys that are there already stay."""
-    if _KEYS.keys().isdisjoint(headers):
+    if not has_context(headers):
         return params
     found = {
         key: ",".join(headers[name])

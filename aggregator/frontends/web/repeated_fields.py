@@ -25,9 +25,10 @@ class FieldMemory:
 
     lines: the fields as they came; fields: the same by name; headers: the same as text, None until that is needed.
     source: the source of the request. endpoint: path and query of the last one that was authenticated.
+    post: the call that the last request was, once it is answered and later ones may be like it.
     """
 
-    __slots__ = ("_length_at", "_version", "authentication", "endpoint", "fields", "headers", "lines", "source")
+    __slots__ = ("_length_at", "_version", "authentication", "endpoint", "fields", "headers", "lines", "post", "source")
 
     def __init__(self) -> None:
         self.lines = _NOTHING
@@ -36,6 +37,7 @@ class FieldMemory:
         self.source = _NO_SOURCE
         self.endpoint: tuple[str, bytes] | None = None
         self.authentication: Authentication | None = None
+        self.post: object = None
         self._length_at = -1
         self._version = ""
 

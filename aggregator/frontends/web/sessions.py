@@ -5,11 +5,10 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.frontends.web.event_stream import EventStream, UnreadBytes
-from aggregator.frontends.web.exchange import Exchange
 from aggregator.gateway.admission import Admission, Slot, TooMany
 from aggregator.gateway.host import Host
 from aggregator.gateway.revocation import RevocableTask, RevocableTasks
@@ -18,6 +17,12 @@ from aggregator.wire.peer import Channel, NoBackChannel, Peer
 
 # The least seconds between two searches for idle sessions, however many are refused.
 _LOOK_AGAIN: Final = 1.0
+
+
+class CancellableRequest(Protocol):
+    """A running request of a session."""
+
+    def cancel(self) -> bool: ...
 
 
 class HttpSession:
@@ -29,7 +34,7 @@ class HttpSession:
         self.host = host
         # For requests to the host and their answers only; requests of the host are exchanges.
         self.peer = Peer(self._push, tasks, _never, _ignore)
-        self.running: dict[str | int, Exchange] = {}
+        self.running: dict[str | int, CancellableRequest] = {}
         self._unread = unread
         self._stream: EventStream | None = None
         self._uses = 0

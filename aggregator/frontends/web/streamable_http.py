@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.call_record import ON_RECORD
+from aggregator.domain.call_record import ON_RECORD, TOOL_CALL
 from aggregator.domain.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -23,6 +23,8 @@ from aggregator.frontends.web.event_stream import end_when_gone
 from aggregator.frontends.web.exchange import Exchange, SlowRequests
 from aggregator.frontends.web.header_context import headers_of, with_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
+from aggregator.frontends.web.known_posts import BEGUN, DirectPost, KnownPost
+from aggregator.frontends.web.repeated_fields import FieldMemory, memory_of
 from aggregator.frontends.web.sessions import BatchChannel, HttpSession, Sessions
 from aggregator.gateway.admission import Slot, TooMany
 from aggregator.gateway.dispatcher import Dispatcher
@@ -57,6 +59,9 @@ class StreamableHttpFrontend:
         """Serve one HTTP request of a known principal: ASGI."""
         headers = headers_of(scope)
         try:
+            if BEGUN in scope:
+                await self._take_over(scope[BEGUN], receive, send)
+                return
             if scope["method"] != "POST":
                 await self._serve_session(principal, scope, headers, receive, send)
                 return
@@ -70,9 +75,9 @@ class StreamableHttpFrontend:
                 elif method_of(message) == _LISTEN and isinstance(slot, Slot):
                     slot.change("streams")
                 if isinstance(message, dict) and _is_modern(message, headers):
-                    await self._post_modern(principal, message, headers, receive, send)
+                    await self._post_modern(principal, message, headers, receive, send, memory_of(scope))
                 else:
-                    await self._post_legacy(principal, message, headers, receive, send)
+                    await self._post_legacy(principal, message, headers, receive, send, memory_of(scope))
         except TooMany as refused:
             wait = {b"retry-after": b"%d" % refused.retry_after}
             await respond(send, refused.code, error_message(None, refused), wait)
@@ -129,7 +134,13 @@ class StreamableHttpFrontend:
     # -- posts
 
     async def _post_modern(
-        self, principal: Principal, message: dict[str, Any], headers: Headers, receive: Receive, send: Send
+        self,
+        principal: Principal,
+        message: dict[str, Any],
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        memory: FieldMemory | None,
     ) -> None:
         """Answer a message of 2026-07-28. Every request is a host of its own."""
         method, request_id = method_of(message), sane_id(message.get("id"))
@@ -153,9 +164,17 @@ class StreamableHttpFrontend:
             if method in ON_RECORD:
                 params = with_context(params, headers)
             exchange.result = await self._gateway.answer(host, method, params, exchange)
+            if method == TOOL_CALL:
+                self._remember(memory, host, params, exchange, name=str(params.get("name")))
 
     async def _post_legacy(
-        self, principal: Principal, message: Any, headers: Headers, receive: Receive, send: Send
+        self,
+        principal: Principal,
+        message: Any,
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        memory: FieldMemory | None,
     ) -> None:
         if isinstance(message, dict) and method_of(message) == "initialize":
             await self._initialize(Host("http", self._names, principal), message, receive, send)
@@ -169,7 +188,7 @@ class StreamableHttpFrontend:
             elif not isinstance(message, dict):
                 await respond(send, 400, error_message(None, _not_a_message()))
             elif "method" in message and "id" in message:
-                await self._ask(session, message, headers, receive, send)
+                await self._ask(session, message, headers, receive, send, memory)
             else:
                 self._on_notification(session, message)
                 await respond(send, 202)
@@ -199,7 +218,13 @@ class StreamableHttpFrontend:
             self._sessions.end(session)
 
     async def _ask(
-        self, session: HttpSession, message: dict[str, Any], headers: Headers, receive: Receive, send: Send
+        self,
+        session: HttpSession,
+        message: dict[str, Any],
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        memory: FieldMemory | None,
     ) -> None:
         parsed, request_id = incoming(message), sane_id(message["id"])
         if parsed is None or request_id is None:
@@ -224,8 +249,49 @@ class StreamableHttpFrontend:
             try:
                 async with exchange:
                     exchange.result = await self._gateway.answer(session.host, method, params, exchange)
+                    if method == TOOL_CALL:
+                        self._remember(memory, session.host, params, exchange, session=session)
             finally:
                 session.running.pop(request_id, None)
+
+    def _remember(
+        self,
+        memory: FieldMemory | None,
+        host: Host,
+        params: dict[str, Any],
+        channel: Exchange,
+        *,
+        name: str | None = None,
+        session: HttpSession | None = None,
+    ) -> None:
+        """Have the connection remember a call that is answered, for those that are like it."""
+        if memory is None or memory.authentication is None or memory.headers is None:
+            return
+        known = self._gateway.known_host(host, params, channel)
+        if known is not None:
+            memory.post = KnownPost(memory.authentication, known, memory.headers, name=name, session=session)
+
+    async def _take_over(self, post: DirectPost, receive: Receive, send: Send) -> None:
+        """Answer a call that has been sent to its upstream without a task."""
+        session = post.session
+        async with Exchange(
+            post.request_id,
+            receive,
+            send,
+            self._tasks,
+            modern=post.call.known.modern,
+            slow=self._slow,
+            peer=session.peer if session is not None else None,
+            unread=self._limits.unread,
+        ) as exchange:
+            try:
+                if session is not None:
+                    session.running[post.request_id] = exchange
+                if post.cancelled:
+                    exchange.cancel()
+                exchange.result = await self._gateway.take_over(post.call, exchange)
+            finally:
+                post.release()
 
     async def _post_batch(self, session: HttpSession, batch: list[Any], headers: Headers, send: Send) -> None:
         """2025-03-26 allows several messages in one post; their answers come back in one."""

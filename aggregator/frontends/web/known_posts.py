@@ -1,0 +1,221 @@
+"""Calls that a connection repeats: the same head as before, and a call that needs no task (`gateway/calls/direct.py`).
+
+Rule 1: a head is known by its bytes. One of its bytes differs, but for the digits of `Content-Length`, and the HTTP
+server below reads it, as it does whatever is not one whole message.
+Rule 2: what followed from the head of a request that was answered follows from these bytes again. The key, the session,
+the number of requests and the message are looked at each time.
+Rule 3: what is not answered at once is answered as any other request: the HTTP server is given the same bytes.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from aggregator.domain.call_record import TOOL_CALL
+from aggregator.domain.principal import Principal
+from aggregator.frontends.web.body_limits import BodyLimits
+from aggregator.frontends.web.exchange import refused
+from aggregator.frontends.web.header_context import has_context, with_context
+from aggregator.frontends.web.sessions import HttpSession, Sessions
+from aggregator.gateway.access import Access, Authentication
+from aggregator.gateway.admission import Slot, TooMany
+from aggregator.gateway.calls.direct import DirectCall, KnownHost
+from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.gateway.revocation import RevocableTask
+from aggregator.wire.codec import decode, encode
+from aggregator.wire.message import sane_id
+
+# A request in the scope that has been begun without a task.
+BEGUN: Final = "aggregator.begun"
+
+# Bytes of a head that is remembered, and how many a connection remembers.
+HEAD_KEPT: Final = 4096
+HEADS_KEPT: Final = 4
+_LENGTH: Final = b"\r\ncontent-length:"
+# Fields with which there is more to a message than its head and a body of a declared length.
+_NOT_KNOWN: Final = (b"\r\nexpect:", b"\r\ntransfer-encoding:", b"\r\nupgrade:")
+_DIGITS: Final = 8
+
+
+class AnsweringConnection(Protocol):
+    """The connection of a request that no task works on."""
+
+    def write_answer(self, status: int, body: bytes) -> None:
+        """Write the answer to the request that was begun."""
+
+    def resume(self) -> None:
+        """Give the bytes of the request that was begun to the HTTP server."""
+
+
+class KnownPost:
+    """What followed from the head of a call that was answered.
+
+    name: the tool that the head names; None in the handshake eras. session: that of a host of these.
+    headers: the fields of the head by name.
+    """
+
+    __slots__ = ("authentication", "has_context", "headers", "host", "name", "session")
+
+    def __init__(
+        self,
+        authentication: Authentication,
+        host: KnownHost,
+        headers: Mapping[str, list[str]],
+        *,
+        name: str | None,
+        session: HttpSession | None,
+    ) -> None:
+        self.authentication = authentication
+        self.host = host
+        self.headers = headers
+        self.name = name
+        self.session = session
+        self.has_context = has_context(headers)
+
+
+class KnownHead:
+    """The bytes of a head, around the digits of its `Content-Length`."""
+
+    __slots__ = ("_after", "_before", "_start", "post")
+
+    def __init__(self, before: bytes, after: bytes, post: KnownPost) -> None:
+        self._before = before
+        self._after = after
+        self._start = len(before)
+        self.post = post
+
+    @classmethod
+    def of(cls, head: bytes, post: KnownPost) -> "KnownHead | None":
+        """Return the head in a form that is quick to compare; None where it is not remembered."""
+        lower = head.lower()
+        if lower.count(_LENGTH) != 1 or any(field in lower for field in _NOT_KNOWN):
+            return None
+        start = lower.index(_LENGTH) + len(_LENGTH)
+        while head[start : start + 1] == b" ":
+            start += 1
+        end = start
+        while head[end : end + 1].isdigit():
+            end += 1
+        return cls(head[:start], head[end:], post) if head[start:end] and head[end : end + 2] == b"\r\n" else None
+
+    def is_same(self, other: "KnownHead") -> bool:
+        """Return whether another one has the same bytes."""
+        return (self._before, self._after) == (other._before, other._after)
+
+    def body(self, data: bytes) -> bytes | None:
+        """Return the body of a message that has this head and is whole; None for any other."""
+        if not data.startswith(self._before):
+            return None
+        start = self._start
+        end = data.find(b"\r", start, start + _DIGITS)
+        length = data[start:end]
+        if end < 0 or not length.isdigit() or not data.startswith(self._after, end):
+            return None
+        body = data[end + len(self._after) :]
+        return body if len(body) == int(length) else None
+
+
+class KnownPosts:
+    """The calls of all connections that need no task."""
+
+    def __init__(self, gateway: Dispatcher, access: Access, limits: BodyLimits, sessions: Sessions) -> None:
+        self._gateway = gateway
+        self._access = access
+        self._limits = limits
+        self._sessions = sessions
+
+    def begin(self, known: KnownPost, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
+        """Begin the call of a message; return None, and do nothing, where that is not plain."""
+        principal = self._access.repeated(known.authentication)
+        if principal is None or len(body) > self._limits.max_body:
+            return None
+        session = known.session
+        if session is not None and self._sessions.get(session.id) is not session:
+            return None
+        try:
+            message = decode(body)
+        except ValueError:
+            return None
+        if type(message) is not dict or message.get("method") != TOOL_CALL:
+            return None
+        params, request_id = message.get("params"), sane_id(message.get("id"))
+        if type(params) is not dict or request_id is None or (session is not None and request_id in session.running):
+            return None
+        if known.name is not None and params.get("name") != known.name:
+            return None
+        if known.has_context:
+            params = with_context(params, known.headers)
+        if not known.host.holds(params.get("_meta")):
+            return None
+        try:
+            slot = self._limits.admission.acquire("pending", principal)
+        except TooMany:
+            return None
+        post = DirectPost(connection, request_id, principal, slot, session, self._gateway)
+        call = self._gateway.direct.begin(known.host, params, post)
+        if call is None:
+            slot.release()
+            return None
+        post.call = call
+        post.going = self._gateway.revocation.add(principal, call.take_over)
+        if session is not None:
+            session.__enter__()
+            session.running[request_id] = post
+        return post
+
+
+class DirectPost:
+    """One request over HTTP that no task works on.
+
+    cancelled: the host has cancelled it since a task has taken it over.
+    """
+
+    __slots__ = ("_connection", "_gateway", "call", "cancelled", "going", "principal", "request_id", "session", "slot")
+
+    call: DirectCall
+    going: RevocableTask
+
+    def __init__(
+        self,
+        connection: AnsweringConnection,
+        request_id: str | int,
+        principal: Principal,
+        slot: Slot,
+        session: HttpSession | None,
+        gateway: Dispatcher,
+    ) -> None:
+        self._connection = connection
+        self._gateway = gateway
+        self.request_id = request_id
+        self.principal = principal
+        self.slot = slot
+        self.session = session
+        self.cancelled = False
+
+    def answered(self, result: Mapping[str, Any], /) -> None:
+        """See `DirectReply`."""
+        status = 200
+        try:
+            body = encode({"jsonrpc": "2.0", "id": self.request_id, "result": result})
+        except Exception as error:  # of any kind: a value that cannot be written
+            status, body = refused(self.request_id, error, modern=self.call.known.modern)
+        self.release()
+        self._gateway.revocation.remove(self.going)
+        self._connection.write_answer(status, body)
+
+    def take_over(self, call: DirectCall, /) -> None:
+        """See `DirectReply`. The frontend then answers as it does for any request (`StreamableHttpFrontend.serve`)."""
+        self._gateway.revocation.remove(self.going)
+        self._connection.resume()
+
+    def cancel(self) -> bool:
+        """Cancel the request: the host no longer wants the answer."""
+        self.cancelled = True
+        self.call.take_over()
+        return True
+
+    def release(self) -> None:
+        """Give back the place among the requests, and in the session."""
+        self.slot.release()
+        if self.session is not None:
+            self.session.running.pop(self.request_id, None)
+            self.session.__exit__(None, None, None)
