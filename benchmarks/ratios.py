@@ -4,6 +4,7 @@ Run as `sh scripts/bench`; it ends with 1 if a ratio has fallen by more than a t
 """
 
 import argparse
+import os
 import platform
 import subprocess
 import sys
@@ -36,12 +37,14 @@ def main() -> int:
     parser.add_argument("--fastmcp", metavar="PYTHON", help="an interpreter with `fastmcp`: its proxy is measured too")
     parser.add_argument("--lazy-mcp", metavar="PROGRAM", help="the `lazy-mcp` program: measured too, over stdio")
     given = parser.parse_args()
+    load = os.getloadavg()[0]
+    print(f"Load before: {load:.2f}. What else runs on the machine spoils the ratios.\n", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         table = pinned.measure(Path(folder), Rivals(given.fastmcp, given.lazy_mcp), given.rounds, given.seconds)
     print(table, flush=True)
     text = PAGE.read_text(encoding="utf-8")
     if given.write:
-        PAGE.write_text(with_table(text, table, _origin()), encoding="utf-8")
+        PAGE.write_text(with_table(text, table, _origin(load)), encoding="utf-8")
         return 0
     found = list(fallen(kept(text), of_rows(table.heads, table.rows)))
     print("\n".join(found) or "No ratio has fallen by more than a tenth.")
@@ -92,10 +95,11 @@ def _parts(page: str) -> tuple[str, str, str]:
     return before, block, after
 
 
-def _origin() -> str:
+def _origin(load: float) -> str:
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-    return f"Taken on commit {commit} with Python {platform.python_version()}, on the first two cores of a machine."
+    where = f"{os.cpu_count()} cores, load before {load:.2f}"
+    return f"Taken on commit {commit} with Python {platform.python_version()}, {where}."
 
 
 if __name__ == "__main__":
