@@ -1,5 +1,5 @@
 """`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`; a FILE:
-`retrieval`. `soak` and `dead` take minutes, and are run by name. `calls`, `steps` and `start` take
+`retrieval`. `soak`, `dead` and `pinned` take minutes, and are run by name. `calls`, `pinned`, `steps` and `start` take
 the folder of another checkout, with its own `.venv`, to be measured beside this one."""
 
 import argparse
@@ -8,12 +8,12 @@ import platform
 import tempfile
 from pathlib import Path
 
-from benchmarks import calls, catalogs, dead, memory, policies, retrieval, soak, start, steps, tokens, traces
+from benchmarks import calls, catalogs, dead, memory, pinned, policies, retrieval, soak, start, steps, tokens, traces
 from benchmarks.systems import Rivals
 
-_LONG = ("soak", "dead")
+_LONG = ("pinned", "soak", "dead")
 # What can be measured of another checkout too.
-_BESIDE = ("calls", "steps", "start")
+_BESIDE = ("calls", "pinned", "steps", "start")
 _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
 
 
@@ -47,6 +47,8 @@ def main() -> None:
         if "calls" in what:
             for table in calls.measure(Path(folder), rivals, given.rounds, given.seconds):
                 print(table, flush=True)
+        if "pinned" in what:
+            print(pinned.measure(Path(folder), rivals, given.rounds, given.seconds), flush=True)
         if "steps" in what:
             for table in steps.measure(Path(folder), given.rounds, given.folder):
                 print(table, flush=True)

@@ -97,11 +97,11 @@ def _http_to_stdio(folder: Path, rivals: Rivals) -> Iterator[list[System]]:
         systems = [System("direct (stdio)", "echo", command=ECHO)]
         systems += _aggregators(stack, folder, rivals, {"echo": echo_server()})
         if rivals.fastmcp is not None:
-            url = stack.enter_context(fastmcp_over_http(rivals.fastmcp, config))
-            systems.append(_fastmcp(url=url))
+            url, _ = stack.enter_context(fastmcp_over_http(rivals.fastmcp, config))
+            systems.append(fastmcp(url=url))
         if rivals.lazy_mcp is not None:
-            url = stack.enter_context(lazy_mcp_over_http(rivals.lazy_mcp, folder))
-            systems.append(_lazy(url=url))
+            url, _ = stack.enter_context(lazy_mcp_over_http(rivals.lazy_mcp, folder))
+            systems.append(lazy(url=url))
         yield systems
 
 
@@ -113,8 +113,8 @@ def _http_to_http(folder: Path, rivals: Rivals) -> Iterator[list[System]]:
         config = write_config(folder, servers)
         systems = [System("direct (HTTP)", "echo", url=upstream), *_aggregators(stack, folder, rivals, servers)]
         if rivals.fastmcp is not None:
-            url = stack.enter_context(fastmcp_over_http(rivals.fastmcp, config))
-            systems.append(_fastmcp(url=url))
+            url, _ = stack.enter_context(fastmcp_over_http(rivals.fastmcp, config))
+            systems.append(fastmcp(url=url))
         yield systems
 
 
@@ -122,25 +122,25 @@ def _stdio_to_stdio(folder: Path, rivals: Rivals) -> list[System]:
     config = write_config(folder, {"echo": echo_server()})
     systems = [System("direct (stdio)", "echo", command=ECHO)]
     for name, program in rivals.programs.items():
-        own = write_config(_own_folder(folder, name), {"echo": echo_server()})
+        own = write_config(own_folder(folder, name), {"echo": echo_server()})
         systems += _aggregator(name, command=aggregator_over_stdio(own, program))
     if rivals.fastmcp is not None:
-        systems.append(_fastmcp(command=fastmcp_over_stdio(rivals.fastmcp, config)))
+        systems.append(fastmcp(command=fastmcp_over_stdio(rivals.fastmcp, config)))
     if rivals.lazy_mcp is not None:
-        systems.append(_lazy(command=lazy_mcp_over_stdio(rivals.lazy_mcp, folder)))
+        systems.append(lazy(command=lazy_mcp_over_stdio(rivals.lazy_mcp, folder)))
     return systems
 
 
 def _aggregators(stack: ExitStack, folder: Path, rivals: Rivals, servers: Mapping[str, Any]) -> list[System]:
     systems = []
     for name, program in rivals.programs.items():
-        config = write_config(_own_folder(folder, name), servers)
+        config = write_config(own_folder(folder, name), servers)
         url, _ = stack.enter_context(aggregator_over_http(config, program=program))
         systems += _aggregator(name, url=url)
     return systems
 
 
-def _own_folder(folder: Path, name: str) -> Path:
+def own_folder(folder: Path, name: str) -> Path:
     """Return a folder with a database of its own: that of a newer checkout cannot be used by an older one."""
     own = folder / name.replace("/", "-")
     own.mkdir(exist_ok=True)
@@ -151,12 +151,14 @@ def _aggregator(name: str, **where: Any) -> list[System]:
     return [System(name, "echo.echo", era=era, **where) for era in ERAS]
 
 
-def _fastmcp(**where: Any) -> System:
+def fastmcp(**where: Any) -> System:
+    """Return FastMCP's proxy as a system."""
     # The older era only: it speaks to an upstream in the era it is spoken to, and ours is of the older ones.
     return System("FastMCP proxy", "echo_echo", **where)
 
 
-def _lazy(**where: Any) -> System:
+def lazy(**where: Any) -> System:
+    """Return lazy-mcp as a system."""
     return System("lazy-mcp", "invoke_command", arguments={**_LAZY, "parameters": {"text": MARK}}, **where)
 
 

@@ -66,19 +66,19 @@ class StdioHost:
 
 
 class HttpHost:
-    """One connection and one session of the handshake era."""
+    """One connection and one session of the handshake era. `session` is its id, once there is one."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._path = parts.path
         self._connection = http.client.HTTPConnection(parts.netloc, timeout=120)
-        self._session: str | None = None
+        self.session: str | None = None
         self._ids = 0
 
     def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         self._ids += 1
         body = request("legacy", self._ids, method, params)
-        status, answer = self._post(body, headers("legacy", method, params, self._session))
+        status, answer = self._post(body, headers("legacy", method, params, self.session))
         message = decode(answer) if answer else None
         if not isinstance(message, dict):
             raise RuntimeError(f"HTTP {status} for {method}: {answer[:200]!r}")
@@ -86,7 +86,7 @@ class HttpHost:
 
     def initialize(self) -> dict[str, Any]:
         answer = self.ask("initialize", INITIALIZE)
-        self._post(INITIALIZED, headers("legacy", "notifications/initialized", {}, self._session))
+        self._post(INITIALIZED, headers("legacy", "notifications/initialized", {}, self.session))
         return answer
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class HttpHost:
     def _post(self, body: bytes, lines: Mapping[str, str]) -> tuple[int, bytes]:
         self._connection.request("POST", self._path, body, dict(lines))
         response = self._connection.getresponse()
-        self._session = self._session or response.headers.get("mcp-session-id")
+        self.session = self.session or response.headers.get("mcp-session-id")
         data = response.read()
         if response.headers.get_content_type() == "text/event-stream":
             # The answer is the last event; nothing else is asked for here.

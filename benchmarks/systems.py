@@ -130,11 +130,11 @@ def aggregator_over_stdio(config: Path, program: Sequence[str] = AGGREGATOR) -> 
 
 
 @contextmanager
-def fastmcp_over_http(python: str, config: Path) -> Iterator[str]:
-    """FastMCP's proxy over the same servers."""
+def fastmcp_over_http(python: str, config: Path) -> Iterator[tuple[str, int]]:
+    """FastMCP's proxy over the same servers: its address and its pid."""
     port = free_port()
-    with started([python, str(HERE / "fastmcp_proxy.py"), str(config), str(port)], port):
-        yield f"http://127.0.0.1:{port}/mcp"
+    with started([python, str(HERE / "fastmcp_proxy.py"), str(config), str(port)], port) as pid:
+        yield f"http://127.0.0.1:{port}/mcp", pid
 
 
 def fastmcp_over_stdio(python: str, config: Path) -> list[str]:
@@ -150,12 +150,20 @@ def lazy_mcp_over_stdio(program: str, folder: Path) -> list[str]:
 
 
 @contextmanager
-def lazy_mcp_over_http(program: str, folder: Path) -> Iterator[str]:
-    """Run the HTTP endpoint of lazy-mcp before the stdio upstream."""
+def lazy_mcp_over_http(program: str, folder: Path) -> Iterator[tuple[str, int]]:
+    """Run the HTTP endpoint of lazy-mcp before the stdio upstream; gives its address and its pid."""
     port = free_port()
     command = [*lazy_mcp_over_stdio(program, folder), "--transport", "http", "--port", str(port)]
-    with started(command, port):
-        yield f"http://127.0.0.1:{port}/mcp"
+    with started(command, port) as pid:
+        yield f"http://127.0.0.1:{port}/mcp", pid
+
+
+@contextmanager
+def relay_over_http(letter: str, config: Path) -> Iterator[tuple[str, int]]:
+    """Relay A or B over the server of a configuration: its address and its pid."""
+    port = free_port()
+    with started([sys.executable, "-m", f"benchmarks.relay_{letter}", str(config), str(port)], port) as pid:
+        yield f"http://127.0.0.1:{port}/mcp", pid
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
