@@ -39,6 +39,9 @@ _RECURSIVE_STEPS: Final = 1_000
 _USUAL_DEPTH: Final = 4
 _PATTERNS_LIMIT: Final = 300
 _HEAVY_LIMIT: Final = 8
+# An object of so many members at most, all of these types, is checked without being measured.
+_FEW: Final = 32
+_PLAIN: Final = frozenset({str, bool, type(None)})
 
 _ENGINES: Final[Mapping[Dialect, Any]] = {
     Dialect.DRAFT_04: jsonschema_rs.Draft4Validator,
@@ -85,6 +88,9 @@ class SchemaCheck:
         """Return True if the value fits and that is certain to be known within a few milliseconds. Never raises for
         JSON.
         """
+        if type(value) is dict and len(value) <= _FEW and _PLAIN.issuperset(map(type, value.values())):
+            # Nearly all arguments: nothing inside the object has to be measured.
+            return all([part.fits_if_plain(value) for part in self._parts])
         try:
             size = measure(value, characters=self._counts_characters, most=_AT_ONCE_VALUES, number=_AT_ONCE_NUMBER)
         except ValueTooLarge:
@@ -111,7 +117,17 @@ class SchemaCheck:
 class _CompiledSchema:
     """One schema of a check. Its index is dropped once the schema is compiled, and made again when a value needs it."""
 
-    __slots__ = ("_cost", "_engine", "_index_and_cost", "_most", "_schema", "_steps", "warnings", "weights")
+    __slots__ = (
+        "_cost",
+        "_engine",
+        "_index_and_cost",
+        "_is_quick_if_plain",
+        "_most",
+        "_schema",
+        "_steps",
+        "warnings",
+        "weights",
+    )
 
     def __init__(self, schema: Schema, *, strict: bool, weigh: Weigh = weight) -> None:
         index = read(schema)
@@ -130,6 +146,8 @@ class _CompiledSchema:
         self._most = _UNEVALUATED_VALUES if index.has_unevaluated else _AT_ONCE_VALUES
         self._cost = cost if self.weights else None
         self._index_and_cost: tuple[SchemaIndex, Cost] | None = None
+        # None until it is asked for.
+        self._is_quick_if_plain: bool | None = None
 
     def at_once(self, value: Any, size: Size, limit: int) -> list[Fault] | None:
         """Return the faults of the value; None where that may take longer than the event loop can wait."""
@@ -143,6 +161,20 @@ class _CompiledSchema:
         if sum(size.values) > _EXPLAINED_VALUES:
             return None
         return self._explained(value, limit, _EXPLAINED_STEPS)
+
+    def fits_if_plain(self, value: dict[str, Any]) -> bool:
+        """Return True if an object of `_FEW` members, none of which holds others or is a number, fits, and the event
+        loop can wait for that to be known.
+        """
+        if self._is_quick_if_plain is None:
+            few = Size([1, _FEW], [])
+            self._is_quick_if_plain = self._cost is None and self._is_quick(few)
+        if not self._is_quick_if_plain:
+            return self.fits_at_once(value, measure(value, characters=bool(self.weights)))
+        try:
+            return bool(self._engine.is_valid(value))
+        except (ValueError, UnicodeError):
+            return False
 
     def fits_at_once(self, value: Any, size: Size) -> bool:
         """Return True if the value fits and the event loop can wait for that to be known."""

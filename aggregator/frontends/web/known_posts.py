@@ -144,8 +144,6 @@ class KnownPosts:
             return None
         if known.has_context:
             params = with_context(params, known.headers)
-        if not known.host.holds(params.get("_meta")):
-            return None
         try:
             slot = self._limits.admission.acquire("pending", principal)
         except TooMany:

@@ -53,7 +53,8 @@ SLOW: Final = 0.05
 # A tool whose time limit is shorter than this is called by a task from the start.
 _SHORTEST_LIMIT: Final = 1.0
 # The members of a call that has nothing out of the ordinary.
-_MEMBERS: Final = frozenset({"name", "arguments", "_meta"})
+_META: Final = "_meta"
+_MEMBERS: Final = frozenset({"name", "arguments", _META})
 # Members of `_meta` that are others with each call.
 _VARIABLE: Final = frozenset({TRACEPARENT, TRACESTATE})
 # This one asks for messages before the answer.
@@ -100,6 +101,7 @@ class KnownHost:
     """
 
     __slots__ = (
+        "_passed_on",
         "caller",
         "capabilities",
         "conversation",
@@ -126,15 +128,24 @@ class KnownHost:
         self.caller = RequestCaller(host, version, call.params, None)
         self.user_id, self.session_id = CallLog.named_in(meta, host)
         self.tools: dict[str, PlainTool] = {}
+        self._passed_on: tuple[dict[str, Any], dict[str, Any]] | None = None
 
     def holds(self, meta: Mapping[str, Any] | None) -> bool:
         """Return whether all of it is true of another call, with this `_meta`."""
+        return self.is_same() and (meta == self.meta or (meta is not None and _constant(meta) == self.meta))
+
+    def passed_on(self, *, trusted: bool) -> dict[str, Any]:
+        """Return what upstreams get of `meta`; not to be changed."""
+        if self._passed_on is None:
+            self._passed_on = eras.onward(self.meta, trusted=False), eras.onward(self.meta, trusted=True)
+        return self._passed_on[trusted]
+
+    def is_same(self) -> bool:
+        """Return whether the host is as it was."""
         host = self.host
         if host.capabilities is not self.capabilities or host.style != self.names:
             return False
-        if not self.modern and (host.version != self.version or host.log_level != self.caller.level):
-            return False
-        return meta == self.meta or (meta is not None and _constant(meta) == self.meta)
+        return self.modern or (host.version == self.version and host.log_level == self.caller.level)
 
 
 class DirectCall(DirectRequest):
@@ -285,6 +296,7 @@ class DirectCalls:
         self._new: dict[DirectCall, None] = {}
         self._older: dict[DirectCall, None] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def __len__(self) -> int:
         return len(self._new) + len(self._older)
@@ -309,11 +321,15 @@ class DirectCalls:
     def begin(self, known: KnownHost, params: dict[str, Any], reply: DirectReply) -> DirectCall | None:
         """Send a call to its upstream; return None, and do nothing, where that is not plain.
 
-        `reply` is called later, never from here. The params have the `_meta` of the known host (`KnownHost.holds`).
+        `reply` is called later, never from here.
         """
-        received, observers, name = perf_counter(), self._call_log.observers, params.get("name")
+        received, observers = perf_counter(), self._call_log.observers
+        name, meta = params.get("name"), params.get("_meta")
+        same_meta = meta == known.meta
         if (
-            observers.begun is not None
+            not known.is_same()
+            or not (same_meta or (type(meta) is dict and _constant(meta) == known.meta))
+            or observers.begun is not None
             or self.drain.started
             or not _MEMBERS.issuperset(params)
             or type(name) is not str
@@ -328,7 +344,7 @@ class DirectCalls:
         given = params.get("arguments", _NO_ARGUMENTS)
         if type(given) is not dict:
             return None
-        tool, ruling, upstream, meta = plain.tool, plain.ruling, plain.upstream, params.get("_meta")
+        tool, ruling, upstream = plain.tool, plain.ruling, plain.upstream
         permitted = perf_counter()
         arguments = plain.check.arguments(given)
         if arguments is None:
@@ -344,13 +360,18 @@ class DirectCalls:
         sent: dict[str, Any] = {"name": tool.own_name}
         if arguments or "arguments" in params:
             sent["arguments"] = arguments
-        if meta is not None or observers.exported:
+        if same_meta and not observers.exported:
+            if meta is not None:
+                sent["_meta"] = known.passed_on(trusted=upstream.config.trusted)
+        else:
             passed = eras.onward(meta, trusted=upstream.config.trusted)
             if observers.exported or (meta is not None and TRACEPARENT in meta):
                 passed |= onward(trace, 0, recorded=observers.exported)
-            if passed or meta is not None:
-                sent["_meta"] = passed
-        deadline = asyncio.get_running_loop().time() + tool.timeout
+            sent["_meta"] = passed
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        deadline = loop.time() + tool.timeout
         call = DirectCall(self, deadline, known, plain, params, arguments, reply, trace)
         call.received, call.permitted, call.checked = received, permitted, checked
         call.sent_at = perf_counter()
@@ -361,7 +382,7 @@ class DirectCalls:
         self.drain.__enter__()
         self._new[call] = None
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(SLOW, self._turn)
+            self._timer = loop.call_later(SLOW, self._turn)
         return call
 
     def answer(self, call: DirectCall, result: dict[str, Any]) -> bool:
@@ -402,10 +423,12 @@ class DirectCalls:
         """Return the result as `Pipeline` delivers it; None where that takes long, or something is wrong with it."""
         plain = call.plain
         tool, upstream = plain.tool, plain.upstream
-        if is_long(result.get("content")):
+        content = result.get("content")
+        if is_long(content):
             return None
         result = eras.received(result)
-        result = in_result(tool.prefix, result, self._agent_items.elsewhere(call.known.host, upstream))
+        if tool.prefix and (_META in result or (content and not _has_text_alone(content))):
+            result = in_result(tool.prefix, result, self._agent_items.elsewhere(call.known.host, upstream))
         if not plain.check.result_fits(result):
             return None
         return attributed(upstream.config, tool, result, time.time(), tool.server)
@@ -506,6 +529,11 @@ def _constant(meta: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     if meta is None or _VARIABLE.isdisjoint(meta):
         return meta
     return {key: value for key, value in meta.items() if key not in _VARIABLE}
+
+
+def _has_text_alone(content: Any) -> bool:
+    """Return whether a result holds nothing that could name a resource: one block of text."""
+    return type(content) is list and len(content) == 1 and type(content[0]) is dict and content[0].get("type") == "text"
 
 
 def _stage(name: str, received: float, began: float, ended: float) -> Stage:
