@@ -32,7 +32,8 @@ from aggregator.gateway.views.list_changed import notification
 from aggregator.identity.identify import RequestFacts, launch_agent
 from aggregator.storage.locate import default_url
 from aggregator.wire.codec import decode, encode
-from aggregator.wire.peer import NoBackChannel, OnProgress
+from aggregator.wire.peer import NoBackChannel
+from aggregator.wire.sent_request import OnProgress
 
 log = logging.getLogger(__name__)
 

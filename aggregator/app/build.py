@@ -227,7 +227,7 @@ def _build_gateway(
         drain=drain,
         resolver=resolver,
         failover=failover,
-        checker=pipeline.checker,
+        pipeline=pipeline,
         rate_limits=rate_limits,
         agent_items=agent_items,
     )

@@ -83,8 +83,8 @@ class WebServer:
             http.session_idle_timeout,
             limits.unread,
         )
-        self._http = StreamableHttpFrontend(gateway, http.names, limits, self._sessions, self._tasks)
-        self._posts = KnownPosts(gateway, access, limits, self._sessions)
+        self._posts = KnownPosts(gateway, access, limits, self._sessions, self._tasks)
+        self._http = StreamableHttpFrontend(gateway, http.names, limits, self._sessions, self._posts, self._tasks)
         self.own = OwnAddress(http)
         self._sse = SseFrontend(gateway, sse.names, MESSAGES_PATH, limits, self._prefix)
         self._stall_timeout = http.stall_timeout

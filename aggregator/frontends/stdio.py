@@ -18,7 +18,8 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, PARSE_ERROR, RpcError
 from aggregator.frontends.stdout import is_pipe, open_stdout
 from aggregator.gateway.ask.next_round import CALL
-from aggregator.gateway.calls.direct import DirectCall, KnownHost
+from aggregator.gateway.calls.direct_call import DirectCall
+from aggregator.gateway.calls.known_host import KnownHost
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.wire.codec import decode, encode
@@ -96,7 +97,7 @@ class StdioFrontend(LineReader):
     async def _answer(self, method: str, params: dict[str, Any], channel: Channel) -> Any:
         result = await self._gateway.answer(self._host, method, params, channel)
         if method == CALL and not (self._known is not None and self._known.holds(params.get("_meta"))):
-            self._known = self._gateway.known_host(self._host, params, channel)
+            self._known = self._gateway.direct.known(self._host, params)
         return result
 
     def _begin(self, request_id: str | int, method: str, params: dict[str, Any]) -> DirectCall | None:
@@ -104,13 +105,13 @@ class StdioFrontend(LineReader):
         known = self._known
         if method != CALL or known is None:
             return None
-        return self._gateway.direct.begin(known, params, _Reply(self._gateway, self.peer, request_id))
+        return self._gateway.direct.begin(known, params, StdioAnswer(self._gateway, self.peer, request_id))
 
     def _on_notification(self, method: str, params: dict[str, Any]) -> None:
         self._gateway.on_notification(self._host, method, params)
 
 
-class _Reply:
+class StdioAnswer:
     """The answer to one call that no task works on."""
 
     __slots__ = ("_gateway", "_peer", "_request_id")
@@ -121,12 +122,12 @@ class _Reply:
         self._request_id = request_id
 
     def answered(self, result: Mapping[str, Any], /) -> None:
-        """See `DirectReply`."""
+        """See `DirectAnswer`."""
         self._peer.finish(self._request_id, result)
 
     def take_over(self, call: DirectCall, /) -> None:
-        """See `DirectReply`."""
-        self._peer.answer_in_task(self._request_id, partial(self._gateway.take_over, call))
+        """See `DirectAnswer`."""
+        self._peer.answer_in_task(self._request_id, partial(self._gateway.direct.take_over, call))
 
 
 async def serve_stdio(

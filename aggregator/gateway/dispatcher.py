@@ -21,10 +21,9 @@ from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, META_CLIE
 from aggregator.gateway.admission import Admission
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.input_required import InputRequests
-from aggregator.gateway.ask.next_round import CALL
 from aggregator.gateway.ask.upstream_caller import RequestCaller, SessionCaller
 from aggregator.gateway.call_log import CallLog
-from aggregator.gateway.calls.direct import DirectCall, DirectCalls, KnownHost
+from aggregator.gateway.calls.direct import DirectCalls
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.capabilities import CAPABILITIES
@@ -187,26 +186,6 @@ class Dispatcher:
                 raise
             raise missing.before_2026() from missing
         return for_modern(result) if modern else for_legacy(result)
-
-    def known_host(self, host: Host, params: dict[str, Any], channel: Channel) -> KnownHost | None:
-        """Return what later calls of a host have in common with one that was answered; None if that is of no use."""
-        try:
-            version = version_spoken(host, CALL, params)
-        except HostError:
-            return None
-        return self.direct.known(Request(host, params, channel, version, self._input_requests))
-
-    async def take_over(self, call: DirectCall, channel: Channel) -> Mapping[str, Any]:
-        """Return the result of a call that was begun without a task, in the form of the era it speaks.
-
-        Raises:
-            RpcError: the error to answer with.
-        """
-        with self.drain:
-            # From here on this task counts, in its place.
-            call.leave_drain()
-            result = await self._pipeline.take_over(call, channel)
-        return for_modern(result) if call.known.modern else for_legacy(result)
 
     def on_notification(self, host: Host, method: str, params: Mapping[str, Any]) -> None:
         """Handle a notification of a host; those about running requests are handled by its frontend."""

@@ -30,11 +30,19 @@ class Drain:
         return self._running
 
     def __enter__(self) -> None:
-        self._running += 1
+        self.begin()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.end()
+
+    def begin(self) -> None:
+        """Count one running request more."""
+        self._running += 1
+
+    def end(self) -> None:
+        """Count one running request less."""
         self._running -= 1
         if self.started and not self._running:
             self._quiet.set()

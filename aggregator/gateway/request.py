@@ -42,10 +42,7 @@ class Request(NamedTuple):
 
     def as_call(self, style: Style = "canonical") -> ToolCall:
         """Return the request as a call. Its conversation is the one that the host names, else its session."""
-        meta = self.params.get("_meta")
-        named = meta.get(CONVERSATION_KEY) if isinstance(meta, dict) else None
-        conversation = named if isinstance(named, str) and named else self.host.session
-        return ToolCall(self.host.principal, self.params, self.answer_version, style, conversation)
+        return as_call(self.host, self.params, self.answer_version, style)
 
     def text(self, key: str) -> str:
         """Return a parameter that must be a string and not empty.
@@ -75,3 +72,11 @@ class Request(NamedTuple):
         """Enter the server and the own name of the requested item in the call record."""
         if self.entry is not None:
             self.entry.name(server, own)
+
+
+def as_call(host: Host, params: dict[str, Any], version: str, style: Style) -> ToolCall:
+    """Return the params of a `tools/call` as a call. Its conversation is the one the host names, else its session."""
+    meta = params.get("_meta")
+    named = meta.get(CONVERSATION_KEY) if isinstance(meta, dict) else None
+    conversation = named if isinstance(named, str) and named else host.session
+    return ToolCall(host.principal, params, version, style, conversation)

@@ -11,7 +11,7 @@ from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.process.process import Reaper
 from aggregator.wire.codec import decode_cut
-from aggregator.wire.peer import AnswerReceiver, OnProgress, SentRequest
+from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
 
 # Levels that are kept of an answer that nests too deeply: more than any tool that is listed has.
 _LEVELS_KEPT: Final = 400

@@ -11,6 +11,7 @@ from aggregator.domain.errors import RpcError, UpstreamError
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.health.health import Health
+from aggregator.upstream.health.in_flight import CallCounts
 from aggregator.upstream.lifecycle.failures import Failure, failure_of
 from aggregator.upstream.lifecycle.idle import IdleStop
 from aggregator.upstream.list_kinds import LIST_METHODS
@@ -39,13 +40,6 @@ class ConnectionEvents(Protocol):
     def idle(self) -> None: ...
 
     def stop(self) -> None: ...
-
-
-class CallCounts(Protocol):
-    """The number of calls that an upstream was sent, and of those that are running."""
-
-    calls: int
-    in_flight: int
 
 
 class SharedConnection:

@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Final, Protocol
 
 from aggregator.config.model import ServerConfig
@@ -14,8 +13,8 @@ from aggregator.domain.errors import UpstreamBusy, UpstreamUnavailable
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.caller import Caller
 from aggregator.upstream.current_config import CurrentConfig
-from aggregator.upstream.direct_request import DirectRequest
-from aggregator.upstream.health.health import Health, is_silence
+from aggregator.upstream.health.health import Health
+from aggregator.upstream.health.in_flight import InFlight
 from aggregator.upstream.lifecycle.idle import IdleStop
 from aggregator.upstream.lifecycle.reconnect_loop import ReconnectLoop
 from aggregator.upstream.lifecycle.state import UpstreamState
@@ -27,12 +26,13 @@ from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.redaction import server_redaction
 from aggregator.upstream.sessions.clients import DownstreamClients
 from aggregator.upstream.sessions.connect import Connector
+from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.upstream.sessions.isolation import IsolatedSessions
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.request import OutgoingRequest, send
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.upstream.shared_connection import SharedConnection
-from aggregator.wire.peer import OnProgress
+from aggregator.wire.sent_request import OnProgress
 
 log = logging.getLogger(__name__)
 
@@ -270,8 +270,9 @@ class Upstream:
                     session = self._shared_session(caller) or await self._session_for(caller, request.limit)
                 if caller is not None:
                     caller.sent_in = session.negotiated.version
+                alone = session is not self.shared.session and not session.cheap
                 try:
-                    with _InFlight(self, session, request.begun):
+                    with InFlight(self, self.health, self._isolated, session, alone=alone, begun=request.begun):
                         return await send(request, self.config, session, self._renew, self.redaction)
                 except UpstreamUnavailable:
                     request.limit, request.begun = limit - (time.monotonic() - began), None
@@ -304,7 +305,7 @@ class Upstream:
         sent = session.connection.begin(method, session.addressed(params, caller), request, headers, request)
         if sent is None:
             return False
-        request.upstream, request.session, request.sent = self, session, sent
+        request.session, request.sent = session, sent
         request.began = time.monotonic()
         idle.begin_use()
         session.back_channel.enter(request)
@@ -394,41 +395,3 @@ class Upstream:
         for session in dedicated:
             if session.negotiated.era == "legacy":
                 await session.connection.notify(method)
-
-
-class _InFlight:
-    """One request in flight: counted, and its end reported to the health of the connection that it uses."""
-
-    __slots__ = ("_alone", "_began", "_begun", "_session", "_upstream")
-
-    def __init__(self, upstream: Upstream, session: UpstreamSession, begun: DirectRequest | None = None) -> None:
-        """Surround a request; one that was `begun` was counted already."""
-        self._begun = begun
-        self._upstream = upstream
-        self._session = session
-        # The health of the shared connection does not cover a process that is one host's own.
-        self._alone = session is not upstream.shared.session and not session.cheap
-        self._began = 0.0
-
-    def __enter__(self) -> None:
-        upstream = self._upstream
-        if self._begun is not None:
-            self._began = self._begun.began
-            return
-        self._began = upstream.health.begin(alone=self._alone)
-        upstream.calls += 1
-        upstream.in_flight += 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        upstream = self._upstream
-        upstream.in_flight -= 1
-        if error is None:
-            upstream.health.answered(self._began, alone=self._alone)
-            if self._alone:
-                upstream._isolated.answered(self._session)
-        else:
-            upstream.health.failed(self._began, error, alone=self._alone)
-            if self._alone and is_silence(error):
-                upstream._isolated.unanswered(self._session)

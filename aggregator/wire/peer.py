@@ -11,28 +11,30 @@ from functools import partial
 from math import inf
 from typing import Any, Final, Protocol
 
-from aggregator.domain.bounds.result_memory import SMALL, hold
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, RpcError, to_wire
 from aggregator.domain.lru import LruCache
 from aggregator.wire.codec import encode
 from aggregator.wire.message import error_of, incoming, sane_id
+from aggregator.wire.request_in_progress import BeginRequest, RequestInProgress
+from aggregator.wire.sent_request import (
+    AnswerReceiver,
+    CancelOuter,
+    OnLateAnswer,
+    OnProgress,
+    PeerRequest,
+    Send,
+    notification,
+)
 
 log = logging.getLogger(__name__)
 
-_CANCEL_REASON: Final = "no longer waited for"
 # Ids we mint never grow longer; some peers send them back as text.
 _ID_DIGITS: Final = 16
 # Requests whose wait was cancelled are remembered, up to so many, for the answers that may still come.
 _GIVEN_UP: Final = 1_000
 # Messages in one batch: they are all begun in one turn of the loop.
 BATCH: Final = 1_000
-
-
-class OnProgress(Protocol):
-    """Called with the params of each `notifications/progress` of one request, without the token."""
-
-    def __call__(self, params: dict[str, Any], /) -> None: ...
 
 
 class Channel(Protocol):
@@ -53,15 +55,6 @@ class Channel(Protocol):
         ...
 
 
-class Send(Protocol):
-    """The function that puts one message on the wire.
-
-    request_id: of our own request in the message, so that a failed write can fail that request.
-    """
-
-    def __call__(self, data: bytes, request_id: int | None, /) -> None: ...
-
-
 class OnRequest(Protocol):
     """The handler of requests of the other end: returns the result, or raises `RpcError`."""
 
@@ -74,62 +67,10 @@ class OnNotification(Protocol):
     def __call__(self, method: str, params: dict[str, Any], /) -> None: ...
 
 
-class RequestInProgress(Protocol):
-    """A request of the other end that is being answered without a task."""
-
-    def take_over(self) -> None:
-        """Have a task answer it, started with `Peer.answer_in_task`."""
-
-
-class BeginRequest(Protocol):
-    """A function that begins to answer a request of the other end without a task, or returns None.
-
-    The answer is sent with `Peer.finish`, later.
-    """
-
-    def __call__(self, request_id: str | int, method: str, params: dict[str, Any], /) -> RequestInProgress | None: ...
-
-
 class AnswerRequest(Protocol):
     """A function that returns the result of a request of the other end, or raises `RpcError`."""
 
     def __call__(self, channel: "Channel", /) -> Awaitable[Any]: ...
-
-
-class CancelOuter(Protocol):
-    """The function that cancels the request that another one was sent within; returns False if it has ended."""
-
-    def __call__(self) -> bool: ...
-
-
-class OnLateAnswer(Protocol):
-    """Called when the other end answers a request whose wait was cancelled."""
-
-    def __call__(self) -> None: ...
-
-
-class AnswerReceiver(Protocol):
-    """The receiver of what becomes of a request that was sent without a task.
-
-    One of its methods is called, once, outside of any task; none any more once `SentRequest.wait` was called.
-    """
-
-    def take_result(self, result: dict[str, Any], /) -> None:
-        """Take the result: an object of at most `SMALL` bytes on the wire."""
-
-    def take_over(self) -> None:
-        """Start a task that calls `SentRequest.wait`: something else came, or has to be waited for."""
-
-
-class SentRequest(Protocol):
-    """A request that was sent without a task."""
-
-    async def wait(self) -> dict[str, Any]:
-        """Return the result, or raise what became of the request, as if it had been sent by `Connection.request`.
-
-        To be called once at most, in a task. Cancelling the wait cancels the request.
-        """
-        ...
 
 
 class NoBackChannel(Exception):
@@ -241,6 +182,19 @@ class Peer:
         sent.receiver = receiver
         return sent
 
+    @property
+    def is_open(self) -> bool:
+        """True until `close`."""
+        return self._gone is None
+
+    def forget(self, request_id: int) -> None:
+        """See `RequestTable`."""
+        del self._waiting[request_id]
+
+    def give_up(self, request_id: int, late: OnLateAnswer) -> None:
+        """See `RequestTable`."""
+        self._given_up.put(request_id, late)
+
     def _send_request(self, sent: "PeerRequest", method: str, params: dict[str, Any]) -> None:
         self._next_id = sent.id = request_id = self._next_id + 1
         if sent.on_progress is not None:
@@ -253,7 +207,7 @@ class Peer:
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification."""
-        self._send(_notification(method, params), None)
+        self._send(notification(method, params), None)
 
     def waits_for(self, request_id: Any) -> bool:
         """Return True if a message with this id would answer one of our requests."""
@@ -324,7 +278,7 @@ class Peer:
         """
         if isinstance(message, dict):
             if "method" in message:
-                self._on_request_or_notification(message)
+                self._on_request_ornotification(message)
             else:
                 self._on_response(message, size)
         elif isinstance(message, list) and len(message) > BATCH:
@@ -351,7 +305,7 @@ class Peer:
     def _waiting_for(self, request_id: Any) -> "PeerRequest | None":
         return self._waiting.get(request_id if type(request_id) is int else _minted(request_id))
 
-    def _on_request_or_notification(self, message: dict[str, Any]) -> None:
+    def _on_request_ornotification(self, message: dict[str, Any]) -> None:
         request_id, received = sane_id(message.get("id")), incoming(message)
         if "id" not in message:
             if received is not None:
@@ -404,98 +358,6 @@ class Peer:
         self._send(encode(error_message(request_id, RpcError(INVALID_REQUEST, why))), None)
 
 
-class PeerRequest:
-    """One request of ours until its answer has come: a `SentRequest`.
-
-    `receiver` gets the answer until `wait` is called. `within` is the end of the request that this one was sent within.
-    """
-
-    __slots__ = (
-        "_answer",
-        "_cancellable",
-        "_late",
-        "_peer",
-        "_size",
-        "id",
-        "on_progress",
-        "receiver",
-        "send",
-        "within",
-    )
-
-    def __init__(
-        self,
-        peer: Peer,
-        send: Send,
-        on_progress: OnProgress | None = None,
-        within: CancelOuter | None = None,
-        late: OnLateAnswer | None = None,
-        *,
-        cancellable: bool = True,
-    ) -> None:
-        self._peer = peer
-        self.id = 0
-        self.send = send
-        self.on_progress = on_progress
-        self.within = within
-        self._late = late
-        self._cancellable = cancellable
-        self.receiver: AnswerReceiver | None = None
-        self._answer: asyncio.Future[dict[str, Any]] | None = None
-        self._size = 0
-
-    @property
-    def done(self) -> bool:
-        """True once the answer has come, or it is known that none will."""
-        return self._answer is not None and self._answer.done()
-
-    def answer(self, result: dict[str, Any], size: int) -> None:
-        """Take the result; `size` is that of the message on the wire."""
-        receiver, self.receiver = self.receiver, None
-        if receiver is not None and size <= SMALL:
-            del self._peer._waiting[self.id]
-            receiver.take_result(result)
-            return
-        self._size = size
-        self._future().set_result(result)
-        if receiver is not None:
-            receiver.take_over()
-
-    def fail(self, error: Exception) -> None:
-        """Note why there will be no result."""
-        receiver, self.receiver = self.receiver, None
-        self._future().set_exception(error)
-        if receiver is not None:
-            receiver.take_over()
-
-    async def wait(self) -> dict[str, Any]:
-        """See `SentRequest`.
-
-        Raises:
-            RpcError, PeerGone, ResultsFull: as of `Peer.request`.
-        """
-        peer, self.receiver = self._peer, None
-        try:
-            result = await self._future()
-            if self._size > SMALL:
-                hold(self._size)
-            return result
-        except asyncio.CancelledError:
-            if self._late is not None:
-                peer._given_up.put(self.id, self._late)
-            if self._cancellable and peer._gone is None:
-                gone = {"requestId": self.id, "reason": _CANCEL_REASON}
-                self.send(_notification("notifications/cancelled", gone), None)
-            raise
-        finally:
-            del peer._waiting[self.id]
-
-    def _future(self) -> asyncio.Future[dict[str, Any]]:
-        if self._answer is None:
-            self._answer = asyncio.get_running_loop().create_future()
-        return self._answer
-
-
 @dataclass(frozen=True, slots=True)
 class _PeerChannel:
     peer: Peer
@@ -513,13 +375,6 @@ def _minted(request_id: Any) -> int:
     if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < _ID_DIGITS:
         return int(request_id)
     return request_id if isinstance(request_id, int) and request_id is not True else -1
-
-
-def _notification(method: str, params: Mapping[str, Any] | None) -> bytes:
-    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
-    if params is not None:
-        message["params"] = params
-    return encode(message)
 
 
 def error_message(request_id: str | int | None, error: Exception) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from aggregator.upstream.lifecycle.states import StateAndReason
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.codec import encode
-from aggregator.wire.peer import OnProgress
+from aggregator.wire.sent_request import OnProgress
 from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.toolbox import Json, text_result
 from tests.policy.build import book
@@ -55,6 +55,9 @@ class FakeUpstream:
         self.calls: list[Json] = []
         self._server, self._log = server, log
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def begin(self, *given: Any, **more: Any) -> None:
+        """Send nothing without a task."""
 
     async def request(
         self,

@@ -28,7 +28,8 @@ from aggregator.domain.versions import (
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.sessions import negotiate as negotiate_module
 from aggregator.upstream.sessions.negotiate import CLIENT_INFO, Negotiated, negotiate
-from aggregator.wire.peer import OnProgress, PeerGone
+from aggregator.wire.peer import PeerGone
+from aggregator.wire.sent_request import OnProgress
 
 BOUND = 5
 Answer = dict[str, Any] | Exception | Callable[[], Awaitable[dict[str, Any]]]
@@ -49,6 +50,9 @@ class Scripted:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.notified: list[str] = []
         self.spoken: list[str] = []
+
+    def begin(self, *given: Any, **more: Any) -> None:
+        """Send nothing without a task."""
 
     async def request(
         self,

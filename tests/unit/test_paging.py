@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer
 from aggregator.upstream.lists.paging import ITEM_LIMIT, PAGE_LIMIT, read_pages
-from aggregator.wire.peer import OnProgress
+from aggregator.wire.sent_request import OnProgress
 
 BOUND = 5
 
@@ -22,6 +22,9 @@ class Pages:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.pages = pages
         self.asked: list[dict[str, Any]] = []
+
+    def begin(self, *given: Any, **more: Any) -> None:
+        """Send nothing without a task."""
 
     async def request(
         self,

@@ -90,11 +90,7 @@ class PeerPair:
 
     def at_rest(self) -> bool:
         """Return whether no table holds anything."""
-        tables = [
-            table
-            for peer in (self.near, self.far)
-            for table in (peer._waiting, peer._running)
-        ]
+        tables = [table for peer in (self.near, self.far) for table in (peer._waiting, peer._running)]
         return not any(tables)
 
 

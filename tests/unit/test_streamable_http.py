@@ -12,8 +12,10 @@ from aggregator.domain.principal import LOCAL
 from aggregator.frontends.web.body_limits import BodyLimits
 from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.host_guard import Message
+from aggregator.frontends.web.known_posts import KnownPosts
 from aggregator.frontends.web.sessions import HttpSession, Sessions
 from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
+from aggregator.gateway.access import Access
 from aggregator.gateway.admission import Admission
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
@@ -47,9 +49,9 @@ class FrontendUnderTest:
         room = Admission({"sessions": 10, "streams": 10, "pending": 10}, 1.0)
         sessions = Sessions(ListChanges(Lists()), RevocableTasks(), tasks, room, 100.0)
         self.gateway = EmptyGateway()
-        self.frontend = StreamableHttpFrontend(
-            cast(Dispatcher, self.gateway), "canonical", BodyLimits(room), sessions, tasks
-        )
+        gateway, limits = cast(Dispatcher, self.gateway), BodyLimits(room)
+        posts = KnownPosts(gateway, cast(Access, None), limits, sessions, tasks)
+        self.frontend = StreamableHttpFrontend(gateway, "canonical", limits, sessions, posts, tasks)
         self.session: HttpSession = sessions.open(self._host())
 
     @staticmethod

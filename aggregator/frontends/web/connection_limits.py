@@ -16,16 +16,9 @@ from typing import Any, Final, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from aggregator.frontends.web.answer import AnswerWriter
 from aggregator.frontends.web.host_guard import WRITE_WHOLE
-from aggregator.frontends.web.known_posts import (
-    BEGUN,
-    HEAD_KEPT,
-    HEADS_KEPT,
-    DirectPost,
-    KnownHead,
-    KnownPost,
-    KnownPosts,
-)
+from aggregator.frontends.web.known_posts import BEGUN, DirectPost, KnownHeads, KnownPosts
 from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
 
 HEAD_LIMIT: Final = 64 * 1024
@@ -37,12 +30,9 @@ READ_AHEAD: Final = 1024 * 1024
 
 # The authority of an absolute target (RFC 9112, section 3.2.2).
 _AUTHORITY: Final = re.compile(rb"[^/?#]*://([^/?#]*)")
-# How an answer begins; a part of a body that does too is only written a little later.
-_STATUS_LINE: Final = b"HTTP/1.1 "
 _CONNECT: Final = b"CONNECT"
 # In a scope: the bytes of the head of a request that came in one piece with its body.
 _HEAD: Final = "aggregator.head"
-_HEAD_END: Final = b"\r\n\r\n"
 
 
 def _answer(status: bytes, said: bytes) -> bytes:
@@ -55,51 +45,6 @@ _TOO_SLOW: Final = _answer(b"408 Request Timeout", b"The request did not arrive 
 _TOO_LARGE: Final = _answer(b"431 Request Header Fields Too Large", b"The head of a request may have 64 KiB.")
 
 
-class AnswerWriter:
-    """The transport of one connection as answers are written to it: a head leaves together with what follows it.
-
-    The server below writes the head and the body of an answer apart, each at once: two system calls, and two wake-ups
-    of the host. A head that nothing follows leaves in the next turn of the event loop.
-    """
-
-    __slots__ = ("_head", "_loop", "_transport")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
-        self._loop = loop
-        self._transport = transport
-        self._head = b""
-
-    def write(self, data: bytes) -> None:
-        """Write a head or a part of a body."""
-        if self._head:
-            data, self._head = self._head + data, b""
-        elif data.startswith(_STATUS_LINE):
-            self._head = data
-            self._loop.call_soon(self._flush)
-            return
-        self._transport.write(data)
-
-    def write_whole(self, data: bytes) -> None:
-        """Write a whole answer."""
-        if self._head:
-            self._flush()
-        self._transport.write(data)
-
-    def close(self) -> None:
-        """Close the connection, once all that was written has left."""
-        self._flush()
-        self._transport.close()
-
-    def is_closing(self) -> bool:
-        """Return whether the connection is closing or closed."""
-        return self._transport.is_closing()
-
-    def _flush(self) -> None:
-        if self._head:
-            head, self._head = self._head, b""
-            self._transport.write(head)
-
-
 class BoundedConnection(HttpToolsProtocol):
     """An HTTP connection with timeouts. `stall_timeout` is in seconds; `refused` counts ended connections by reason."""
 
@@ -108,11 +53,7 @@ class BoundedConnection(HttpToolsProtocol):
     ) -> None:
         super().__init__(*args, **options)
         self._posts = posts
-        # Heads of calls that were answered. The head of a request that begins with the bytes that are read now, and
-        # how many these are.
-        self._heads: list[KnownHead] = []
-        self._head_bytes = b""
-        self._read_bytes = 0
+        self._heads = KnownHeads()
         # All that the parser was given were whole messages.
         self._between = True
         # The bytes of a request that was begun without the server below, and the request, until it is answered.
@@ -163,7 +104,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._begun.call.take_over()
         elif self._heads and self._resumed is None and self._begin(data):
             return
-        self._keep_head(data)
+        self._heads.begin(data, whole=self._posts is not None and self._between and self._resumed is None)
         self._blind += len(data)
         self._unset_keepalive_if_required()
         self._read(data)
@@ -194,13 +135,8 @@ class BoundedConnection(HttpToolsProtocol):
             return False
         if self.cycle is None or not self.cycle.response_complete:
             return False
-        for head in self._heads:
-            body = head.body(data)
-            if body is not None:
-                break
-        else:
-            return False
-        begun = self._posts.begin(head.post, body, self)
+        found = self._heads.find(data)
+        begun = self._posts.begin(*found, self) if found is not None else None
         if begun is None:
             return False
         self._begun, self._begun_bytes = begun, data
@@ -231,20 +167,6 @@ class BoundedConnection(HttpToolsProtocol):
         if self._begun is not None:
             self._begun.call.take_over()
         super().shutdown()
-
-    def _keep_head(self, data: bytes) -> None:
-        """Keep the head of a request that begins with these bytes, until it shows whether they are all of it."""
-        self._head_bytes, self._read_bytes = b"", len(data)
-        if self._posts is not None and self._between and self._resumed is None:
-            end = data.find(_HEAD_END, 0, HEAD_KEPT)
-            if end >= 0:
-                self._head_bytes = data[: end + len(_HEAD_END)]
-
-    def _remember(self, post: object, head: bytes | None) -> None:
-        """Remember the head of a call that is being answered."""
-        known = KnownHead.of(head, post) if isinstance(post, KnownPost) and head is not None else None
-        if known is not None:
-            self._heads = [known, *(other for other in self._heads if not other.is_same(known))][:HEADS_KEPT]
 
     # -- what the parser says
 
@@ -314,9 +236,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._body = None
         super().on_message_complete()
         self._between = True
-        head, self._head_bytes = self._head_bytes, b""
-        if head and len(head) + self._body_size == self._read_bytes:
-            cast(dict[str, Any], self.scope)[_HEAD] = head
+        cast(dict[str, Any], self.scope)[_HEAD] = self._heads.end(self._body_size)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
@@ -375,7 +295,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._writer.write_whole(self._whole_answer(cycle.default_headers, status, body))
         post, self._memory.post = self._memory.post, None
         if post is not None:
-            self._remember(post, cast(dict[str, Any], cycle.scope).get(_HEAD))
+            self._heads.remember(cast(dict[str, Any], cycle.scope).get(_HEAD), post)
         cycle.message_event.set()
         cycle.on_response()
         return True

@@ -1,7 +1,7 @@
 """Calls that a connection repeats: the same head as before, and a call that needs no task (`gateway/calls/direct.py`).
 
 Rule 1: a head is known by its bytes. One of its bytes differs, but for the digits of `Content-Length`, and the HTTP
-server below reads it, as it does whatever is not one whole message.
+server below reads it, as it does all that is not one whole message.
 Rule 2: what followed from the head of a request that was answered follows from these bytes again. The key, the session,
 the number of requests and the message are looked at each time.
 Rule 3: what is not answered at once is answered as any other request: the HTTP server is given the same bytes.
@@ -10,16 +10,21 @@ Rule 3: what is not answered at once is answered as any other request: the HTTP 
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import TOOL_CALL
 from aggregator.domain.principal import Principal
 from aggregator.frontends.web.body_limits import BodyLimits
-from aggregator.frontends.web.exchange import refused
+from aggregator.frontends.web.exchange import Exchange, SlowRequests, refused
 from aggregator.frontends.web.header_context import has_context, with_context
+from aggregator.frontends.web.host_guard import Receive, Send
+from aggregator.frontends.web.repeated_fields import FieldMemory
 from aggregator.frontends.web.sessions import HttpSession, Sessions
 from aggregator.gateway.access import Access, Authentication
 from aggregator.gateway.admission import Slot, TooMany
-from aggregator.gateway.calls.direct import DirectCall, KnownHost
+from aggregator.gateway.calls.direct_call import DirectCall
+from aggregator.gateway.calls.known_host import KnownHost
 from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.gateway.host import Host
 from aggregator.gateway.revocation import RevocableTask
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.message import sane_id
@@ -34,6 +39,7 @@ _LENGTH: Final = b"\r\ncontent-length:"
 # Fields with which there is more to a message than its head and a body of a declared length.
 _NOT_KNOWN: Final = (b"\r\nexpect:", b"\r\ntransfer-encoding:", b"\r\nupgrade:")
 _DIGITS: Final = 8
+_HEAD_END: Final = b"\r\n\r\n"
 
 
 class AnsweringConnection(Protocol):
@@ -47,7 +53,7 @@ class AnsweringConnection(Protocol):
 
 
 class KnownPost:
-    """What followed from the head of a call that was answered.
+    """The facts that followed from the head of a call that was answered.
 
     name: the tool that the head names; None in the handshake eras. session: that of a host of these.
     headers: the fields of the head by name.
@@ -114,14 +120,70 @@ class KnownHead:
         return body if len(body) == int(length) else None
 
 
+class KnownHeads:
+    """The heads that one connection remembers, the latest first, and the one that is being read."""
+
+    __slots__ = ("_head", "_known", "_read")
+
+    def __init__(self) -> None:
+        self._known: list[KnownHead] = []
+        self._head = b""
+        self._read = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def find(self, data: bytes) -> tuple[KnownPost, bytes] | None:
+        """Return the call whose head a message has, and the body of the message; None where there is none."""
+        for head in self._known:
+            body = head.body(data)
+            if body is not None:
+                return head.post, body
+        return None
+
+    def begin(self, data: bytes, *, whole: bool) -> None:
+        """Look at bytes that the parser is about to get; `whole`: a message begins with them."""
+        self._head, self._read = b"", len(data)
+        if whole:
+            end = data.find(_HEAD_END, 0, HEAD_KEPT)
+            if end >= 0:
+                self._head = data[: end + len(_HEAD_END)]
+
+    def end(self, body_size: int) -> bytes | None:
+        """Return the head of a message that ends, with a body of that size; None unless it came in one piece."""
+        head, self._head = self._head, b""
+        return head if head and len(head) + body_size == self._read else None
+
+    def remember(self, head: bytes | None, post: object) -> None:
+        """Remember the head of a call that is being answered, if both are known."""
+        known = KnownHead.of(head, post) if isinstance(post, KnownPost) and head is not None else None
+        if known is not None:
+            self._known = [known, *(other for other in self._known if not other.is_same(known))][:HEADS_KEPT]
+
+
 class KnownPosts:
     """The calls of all connections that need no task."""
 
-    def __init__(self, gateway: Dispatcher, access: Access, limits: BodyLimits, sessions: Sessions) -> None:
+    def __init__(
+        self, gateway: Dispatcher, access: Access, limits: BodyLimits, sessions: Sessions, tasks: Tasks
+    ) -> None:
         self._gateway = gateway
         self._access = access
         self._limits = limits
         self._sessions = sessions
+        self._tasks = tasks
+        self.slow = SlowRequests()
+
+    def remember(
+        self, memory: FieldMemory | None, host: Host, params: dict[str, Any], session: HttpSession | None = None
+    ) -> None:
+        """Have the connection remember a call that is answered, for those that are like it."""
+        if memory is None or memory.authentication is None or memory.headers is None:
+            return
+        known = self._gateway.direct.known(host, params)
+        if known is not None:
+            name = params.get("name") if session is None else None
+            memory.post = KnownPost(memory.authentication, known, memory.headers, name=name, session=session)
 
     def begin(self, known: KnownPost, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
         """Begin the call of a message; return None, and do nothing, where that is not plain."""
@@ -160,6 +222,28 @@ class KnownPosts:
             session.running[request_id] = post
         return post
 
+    async def take_over(self, post: "DirectPost", receive: Receive, send: Send) -> None:
+        """Answer a call that has been sent to its upstream without a task: ASGI."""
+        session = post.session
+        async with Exchange(
+            post.request_id,
+            receive,
+            send,
+            self._tasks,
+            modern=post.call.known.modern,
+            slow=self.slow,
+            peer=session.peer if session is not None else None,
+            unread=self._limits.unread,
+        ) as exchange:
+            try:
+                if session is not None:
+                    session.running[post.request_id] = exchange
+                if post.cancelled:
+                    exchange.cancel()
+                exchange.result = await self._gateway.direct.take_over(post.call, exchange)
+            finally:
+                post.release()
+
 
 class DirectPost:
     """One request over HTTP that no task works on.
@@ -190,7 +274,7 @@ class DirectPost:
         self.cancelled = False
 
     def answered(self, result: Mapping[str, Any], /) -> None:
-        """See `DirectReply`."""
+        """See `DirectAnswer`."""
         status = 200
         try:
             body = encode({"jsonrpc": "2.0", "id": self.request_id, "result": result})
@@ -201,7 +285,7 @@ class DirectPost:
         self._connection.write_answer(status, body)
 
     def take_over(self, call: DirectCall, /) -> None:
-        """See `DirectReply`. The frontend then answers as it does for any request (`StreamableHttpFrontend.serve`)."""
+        """See `DirectAnswer`. The frontend then answers as it does for any request (`StreamableHttpFrontend.serve`)."""
         self._gateway.revocation.remove(self.going)
         self._connection.resume()
 

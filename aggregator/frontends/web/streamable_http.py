@@ -8,22 +8,20 @@ from typing import Any, Final
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import ON_RECORD, TOOL_CALL
 from aggregator.domain.errors import (
-    HEADER_MISMATCH,
     INVALID_PARAMS,
     INVALID_REQUEST,
-    METHOD_NOT_FOUND,
     PARSE_ERROR,
     HostError,
 )
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
-from aggregator.domain.versions import LEGACY_VERSIONS, META_CLIENT_CAPABILITIES, META_VERSION, MODERN_VERSIONS
+from aggregator.domain.versions import LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS
 from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, is_small
 from aggregator.frontends.web.event_stream import end_when_gone
-from aggregator.frontends.web.exchange import Exchange, SlowRequests
-from aggregator.frontends.web.header_context import headers_of, with_context
+from aggregator.frontends.web.exchange import Exchange
+from aggregator.frontends.web.header_context import Headers, check_envelope, first, headers_of, with_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
-from aggregator.frontends.web.known_posts import BEGUN, DirectPost, KnownPost
+from aggregator.frontends.web.known_posts import BEGUN, KnownPosts
 from aggregator.frontends.web.repeated_fields import FieldMemory, memory_of
 from aggregator.frontends.web.sessions import BatchChannel, HttpSession, Sessions
 from aggregator.gateway.admission import Slot, TooMany
@@ -35,32 +33,36 @@ from aggregator.wire.codec import decode
 from aggregator.wire.message import incoming, method_of, sane_id
 from aggregator.wire.peer import error_message
 
-_ROUTING: Final = (wire_headers.VERSION, wire_headers.METHOD, wire_headers.NAME)
 _LISTEN: Final = "subscriptions/listen"
 _BATCHES: Final = "2025-03-26"
-
-Headers = dict[str, list[str]]
 
 
 class StreamableHttpFrontend:
     """ASGI for one endpoint. Tasks that outlive a request run in `tasks`."""
 
     def __init__(
-        self, gateway: Dispatcher, names: Style | None, limits: BodyLimits, sessions: Sessions, tasks: Tasks
+        self,
+        gateway: Dispatcher,
+        names: Style | None,
+        limits: BodyLimits,
+        sessions: Sessions,
+        posts: KnownPosts,
+        tasks: Tasks,
     ) -> None:
+        self._posts = posts
         self._gateway = gateway
         self._names = names
         self._limits = limits
         self._sessions = sessions
         self._tasks = tasks
-        self._slow = SlowRequests()
+        self._slow = posts.slow
 
     async def serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request of a known principal: ASGI."""
         headers = headers_of(scope)
         try:
             if BEGUN in scope:
-                await self._take_over(scope[BEGUN], receive, send)
+                await self._posts.take_over(scope[BEGUN], receive, send)
                 return
             if scope["method"] != "POST":
                 await self._serve_session(principal, scope, headers, receive, send)
@@ -103,9 +105,9 @@ class StreamableHttpFrontend:
         Raises:
             _Unreadable: the body is no JSON, too large, or not announced as JSON.
         """
-        if not (_first(headers, "content-type") or "").lower().startswith("application/json"):
+        if not (first(headers, "content-type") or "").lower().startswith("application/json"):
             raise _Unreadable(415, HostError(INVALID_REQUEST, "Content-Type must be application/json."))
-        accept = _first(headers, "accept") or "*/*"
+        accept = first(headers, "accept") or "*/*"
         if "application/json" not in accept and "*/*" not in accept and "application/*" not in accept:
             wrong = HostError(INVALID_PARAMS, "Accept must allow application/json (and text/event-stream).")
             raise _Unreadable(406, wrong)
@@ -120,7 +122,7 @@ class StreamableHttpFrontend:
         self, principal: Principal, scope: Scope, headers: Headers, receive: Receive, send: Send
     ) -> None:
         """Serve what is no post: `GET` opens the standing stream of a session, `DELETE` ends the session."""
-        if scope["method"] not in ("GET", "DELETE") or _first(headers, wire_headers.VERSION) in MODERN_VERSIONS:
+        if scope["method"] not in ("GET", "DELETE") or first(headers, wire_headers.VERSION) in MODERN_VERSIONS:
             await respond(send, 405, {"error": "Messages are posted here."}, {b"allow": b"POST"})
             return
         session = await self._session(principal, headers, send)
@@ -147,7 +149,7 @@ class StreamableHttpFrontend:
         params: Any = message.get("params")
         if "id" not in message and method is not None:
             # No notification of a client means anything here: closing the stream is what cancels.
-            version = _first(headers, wire_headers.VERSION)
+            version = first(headers, wire_headers.VERSION)
             if version in MODERN_VERSIONS:
                 await respond(send, 202)
             else:
@@ -160,12 +162,12 @@ class StreamableHttpFrontend:
         async with Exchange(
             request_id, receive, send, self._tasks, modern=True, slow=self._slow, unread=self._limits.unread
         ) as exchange:
-            _check_envelope(method, params, headers)
+            check_envelope(method, params, headers)
             if method in ON_RECORD:
                 params = with_context(params, headers)
             exchange.result = await self._gateway.answer(host, method, params, exchange)
             if method == TOOL_CALL:
-                self._remember(memory, host, params, exchange, name=str(params.get("name")))
+                self._posts.remember(memory, host, params)
 
     async def _post_legacy(
         self,
@@ -250,48 +252,9 @@ class StreamableHttpFrontend:
                 async with exchange:
                     exchange.result = await self._gateway.answer(session.host, method, params, exchange)
                     if method == TOOL_CALL:
-                        self._remember(memory, session.host, params, exchange, session=session)
+                        self._posts.remember(memory, session.host, params, session)
             finally:
                 session.running.pop(request_id, None)
-
-    def _remember(
-        self,
-        memory: FieldMemory | None,
-        host: Host,
-        params: dict[str, Any],
-        channel: Exchange,
-        *,
-        name: str | None = None,
-        session: HttpSession | None = None,
-    ) -> None:
-        """Have the connection remember a call that is answered, for those that are like it."""
-        if memory is None or memory.authentication is None or memory.headers is None:
-            return
-        known = self._gateway.known_host(host, params, channel)
-        if known is not None:
-            memory.post = KnownPost(memory.authentication, known, memory.headers, name=name, session=session)
-
-    async def _take_over(self, post: DirectPost, receive: Receive, send: Send) -> None:
-        """Answer a call that has been sent to its upstream without a task."""
-        session = post.session
-        async with Exchange(
-            post.request_id,
-            receive,
-            send,
-            self._tasks,
-            modern=post.call.known.modern,
-            slow=self._slow,
-            peer=session.peer if session is not None else None,
-            unread=self._limits.unread,
-        ) as exchange:
-            try:
-                if session is not None:
-                    session.running[post.request_id] = exchange
-                if post.cancelled:
-                    exchange.cancel()
-                exchange.result = await self._gateway.take_over(post.call, exchange)
-            finally:
-                post.release()
 
     async def _post_batch(self, session: HttpSession, batch: list[Any], headers: Headers, send: Send) -> None:
         """2025-03-26 allows several messages in one post; their answers come back in one."""
@@ -343,7 +306,7 @@ class StreamableHttpFrontend:
 
         A host that did not open it is told that there is none: an id proves nothing about its sender.
         """
-        session_id = _first(headers, wire_headers.SESSION)
+        session_id = first(headers, wire_headers.SESSION)
         if session_id is None:
             missing = HostError(
                 INVALID_REQUEST, "Mcp-Session-Id is missing: send `initialize` first and repeat its id."
@@ -360,7 +323,7 @@ class StreamableHttpFrontend:
 
     async def _stand(self, session: HttpSession, headers: Headers, receive: Receive, send: Send) -> None:
         """`GET`: the standing stream of a session, for what belongs to no request."""
-        accept = _first(headers, "accept") or "*/*"
+        accept = first(headers, "accept") or "*/*"
         if "text/event-stream" not in accept and "*/*" not in accept:
             await respond(send, 406, {"error": "Accept must allow text/event-stream."})
             return
@@ -386,47 +349,9 @@ class _Unreadable(Exception):
         self.body = error_message(None, why) if isinstance(why, HostError) else why
 
 
-def _check_envelope(method: str, params: Any, headers: Headers) -> None:
-    """Check the headers of a request of 2026-07-28 against its body; the first failure counts (SH, Server Validation).
-
-    Raises:
-        HostError: with the code the spec gives that failure.
-    """
-    if method == "initialize":
-        # There is no handshake in this era, with or without an envelope.
-        raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
-    for name in _ROUTING:
-        if len(headers.get(name, ())) > 1:
-            raise HostError(HEADER_MISMATCH, f"header {name} stands more than once")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    if not isinstance(meta, dict):
-        raise HostError(INVALID_PARAMS, f"`params._meta` must carry {META_VERSION!r} and {META_CLIENT_CAPABILITIES!r}.")
-    if META_VERSION not in meta or META_CLIENT_CAPABILITIES not in meta:
-        missing = [key for key in (META_VERSION, META_CLIENT_CAPABILITIES) if key not in meta]
-        raise HostError(INVALID_PARAMS, f"`params._meta` lacks {' and '.join(missing)}.")
-    version = meta[META_VERSION]
-    _refuse_mismatch(headers, wire_headers.VERSION, version)
-    _refuse_mismatch(headers, wire_headers.METHOD, method)
-    named_by = wire_headers.NAMED_BY.get(method)
-    if named_by is not None and params.get(named_by) is not None:
-        sent = _first(headers, wire_headers.NAME)
-        if sent is None or wire_headers.decode_value(sent) != params[named_by]:
-            raise HostError(HEADER_MISMATCH, f"header {wire_headers.NAME} does not match the request body")
-    if not isinstance(version, str):
-        raise HostError(INVALID_PARAMS, f"{META_VERSION!r} must be a string.")
-    if version not in MODERN_VERSIONS:
-        raise unsupported(version)
-
-
-def _refuse_mismatch(headers: Headers, name: str, value: Any) -> None:
-    """Raise `HostError` if a header does not repeat a value of the body."""
-    if _first(headers, name) != value:
-        raise HostError(HEADER_MISMATCH, f"header {name} does not match the request body")
-
-
 def _is_modern(message: Mapping[str, Any], headers: Headers) -> bool:
     """Return whether a message speaks 2026-07-28: by its header, or by the envelope in it."""
-    version = _first(headers, wire_headers.VERSION)
+    version = first(headers, wire_headers.VERSION)
     if version is not None and version not in LEGACY_VERSIONS:
         return True
     if method_of(message) == "initialize":
@@ -434,11 +359,6 @@ def _is_modern(message: Mapping[str, Any], headers: Headers) -> bool:
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     return isinstance(meta, dict) and META_VERSION in meta
-
-
-def _first(headers: Headers, name: str) -> str | None:
-    values = headers.get(name)
-    return values[0] if values else None
 
 
 def _not_a_message() -> HostError:

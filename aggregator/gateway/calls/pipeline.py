@@ -24,7 +24,7 @@ from aggregator.gateway.ask.input_required import InputRequests, Resumption
 from aggregator.gateway.ask.next_round import CALL, CallTarget, is_complete
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import CallLog, name_tool, timed
-from aggregator.gateway.calls.direct import DirectCall
+from aggregator.gateway.calls.direct_call import DirectCall
 from aggregator.gateway.calls.failover import CallAttempt, CallAttempts, Failover, together
 from aggregator.gateway.calls.provenance import attributed
 from aggregator.gateway.calls.rate_limits import RateLimits

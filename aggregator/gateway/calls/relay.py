@@ -33,7 +33,7 @@ from aggregator.gateway.ask.input_required import (
 from aggregator.gateway.ask.next_round import CallTarget, is_complete, next_round, round_of_error
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import CallLog, timed
-from aggregator.gateway.calls.direct import DirectCall
+from aggregator.gateway.calls.direct_call import DirectCall
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.resolve import Resolver

@@ -29,7 +29,8 @@ from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lifecycle.state import OnChange
 from aggregator.upstream.lifecycle.states import round_duration
 from aggregator.upstream.sessions.session import SessionHolder, UpstreamSession
-from aggregator.wire.peer import OnProgress, PeerGone
+from aggregator.wire.peer import PeerGone
+from aggregator.wire.sent_request import OnProgress
 
 log = logging.getLogger(__name__)
 

@@ -23,11 +23,12 @@ from aggregator.domain.errors import (
 from aggregator.domain.log_levels import DEFAULT, LEVELS, rank
 from aggregator.upstream.caller import Caller, RunningCall
 from aggregator.upstream.connection import SessionExpired
-from aggregator.upstream.direct_request import DirectRequest
 from aggregator.upstream.redaction import ServerRedaction
+from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.codec import TooDeep
-from aggregator.wire.peer import OnProgress, PeerGone
+from aggregator.wire.peer import PeerGone
+from aggregator.wire.sent_request import OnProgress
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,8 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import InboundHandlers
 from aggregator.wire.codec import TooDeep
-from aggregator.wire.peer import AnswerReceiver, Channel, OnProgress, Peer, Send, SentRequest
+from aggregator.wire.peer import Channel, Peer
+from aggregator.wire.sent_request import AnswerReceiver, OnProgress, Send, SentRequest
 
 
 class DuplexConnection:

@@ -40,7 +40,8 @@ from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import TooDeep, encode
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.message import error_of, incoming, method_of, sane_id
-from aggregator.wire.peer import AnswerReceiver, OnProgress, PeerGone, SentRequest, error_message
+from aggregator.wire.peer import PeerGone, error_message
+from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
 from aggregator.wire.sse import EventReader, EventTooLarge
 from aggregator.wire.values import TooManyValues
 

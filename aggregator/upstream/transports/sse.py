@@ -20,7 +20,8 @@ from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.upstream.transports.web import NOTICE_TIMEOUT, HttpRequests, describe, read_slices, refusal, requests_to
 from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, answered_by
-from aggregator.wire.peer import AnswerReceiver, OnProgress, PeerGone, SentRequest
+from aggregator.wire.peer import PeerGone
+from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
 from aggregator.wire.sse import EventReader, EventTooLarge
 from aggregator.wire.values import TooManyValues
 

@@ -18,7 +18,7 @@ from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, LineReader, answered_by
-from aggregator.wire.peer import AnswerReceiver, OnProgress, SentRequest
+from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
 from aggregator.wire.values import TooManyValues
 
 log = logging.getLogger(__name__)

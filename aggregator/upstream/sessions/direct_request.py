@@ -3,28 +3,24 @@
 Rule: it ends with a plain result (`Upstream.answered`), or a task takes it over (`Upstream.call`) and does the rest.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.sessions.session import UpstreamSession
-from aggregator.wire.peer import SentRequest
-
-if TYPE_CHECKING:
-    from aggregator.upstream.upstream import Upstream
+from aggregator.wire.sent_request import SentRequest
 
 
 class DirectRequest(RunningCall):
     """A running call that no task waits for yet. Until one does, it is the clock of its own time limit.
 
-    upstream, session, sent: what it was sent to, in which session, and the request in its connection.
+    session, sent: the session that it was sent in, and the request in its connection.
     began: when it was sent, by `time.monotonic`.
     deadline: the time of the event loop at which its time limit ends; None while that is suspended.
     result: the result, if it came before the task that takes the request over.
     """
 
-    __slots__ = ("began", "deadline", "result", "sent", "session", "upstream")
+    __slots__ = ("began", "deadline", "result", "sent", "session")
 
-    upstream: "Upstream"
     session: UpstreamSession
     sent: SentRequest
     began: float

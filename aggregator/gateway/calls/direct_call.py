@@ -1,0 +1,199 @@
+"""One call that no task works on, until it is answered or a task takes it over."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from aggregator.domain.call import ToolCall
+from aggregator.domain.call_record import CallRecord, Stage, TraceContext
+from aggregator.gateway.ask.upstream_caller import RequestCaller
+from aggregator.gateway.call_log import ASKED_NAME_LENGTH, PLAIN_FRONTEND
+from aggregator.gateway.calls.known_host import KnownHost, PlainTool
+from aggregator.upstream.sessions.direct_request import DirectRequest
+from aggregator.wire.peer import Channel
+
+
+class DirectAnswer(Protocol):
+    """The way from a direct call back to its frontend. One of these is called, once."""
+
+    def answered(self, result: Mapping[str, Any], /) -> None:
+        """Send the result, which has the form of the host's era."""
+
+    def take_over(self, call: "DirectCall", /) -> None:
+        """Start a task that answers with `DirectCalls.take_over`."""
+
+
+class DirectCallOwner(Protocol):
+    """The part of the gateway that makes direct calls and answers them."""
+
+    def answer(self, call: "DirectCall", result: dict[str, Any]) -> bool:
+        """Answer the host with a result, if that is plain; return False, and do nothing, if not."""
+
+    def forget(self, call: "DirectCall") -> None:
+        """Forget a call that a task takes over."""
+
+
+class DirectCall(DirectRequest):
+    """One call that no task works on."""
+
+    __slots__ = (
+        "_owner",
+        "arguments",
+        "charge",
+        "checked",
+        "known",
+        "meta",
+        "params",
+        "permitted",
+        "plain",
+        "received",
+        "sent_at",
+        "started",
+        "taken_over",
+        "to_host",
+        "trace",
+    )
+
+    charge: AbstractContextManager[None]
+
+    def __init__(
+        self,
+        owner: DirectCallOwner,
+        deadline: float,
+        known: KnownHost,
+        plain: PlainTool,
+        params: dict[str, Any],
+        arguments: dict[str, Any],
+        to_host: DirectAnswer,
+        trace: TraceContext,
+    ) -> None:
+        super().__init__(deadline)
+        self._owner = owner
+        self.known = known
+        self.plain = plain
+        self.params = params
+        self.arguments = arguments
+        self.to_host = to_host
+        self.trace = trace
+        self.taken_over = False
+        self.started = time.time()
+        # The clock of durations: when the call came, was permitted and checked, and was sent.
+        self.received = self.permitted = self.checked = self.sent_at = 0.0
+
+    @property
+    def caller(self) -> RequestCaller:
+        """The host, as the upstream may reach it: for that, a task has to take the call over."""
+        if self._caller is None:
+            known = self.known
+            self._caller = RequestCaller(known.host, known.version, self.params, LateChannel(self))
+        assert isinstance(self._caller, RequestCaller)
+        return self._caller
+
+    def take_result(self, result: dict[str, Any], /) -> None:
+        """See `AnswerReceiver`."""
+        if self.taken_over or not self._owner.answer(self, result):
+            self.result = result
+            self.take_over()
+
+    def take_over(self) -> None:
+        """See `AnswerReceiver`. May be called twice."""
+        if not self.taken_over:
+            self.taken_over = True
+            self._owner.forget(self)
+            self.to_host.take_over(self)
+
+    def record(self) -> CallRecord:
+        """Return the record of the call, as far as it has come."""
+        known, plain, received = self.known, self.plain, self.received
+        host, principal, tool = known.host, known.host.principal, plain.tool
+        name: str = self.params["name"]
+        record = CallRecord(
+            self.trace,
+            self.started,
+            principal.agent_id,
+            name[:ASKED_NAME_LENGTH],
+            host.frontend,
+            received,
+            known.version if host.frontend != PLAIN_FRONTEND else None,
+            principal.tenant,
+            principal.key_id,
+            known.user_id,
+            known.session_id,
+            known.conversation,
+            None,
+            tool.server,
+            None,
+            tool.name,
+            tool.own_name,
+            tool.version,
+            self.session.negotiated.version,
+        )
+        record.arguments = self.arguments
+        record.steps = [
+            stage("policy", received, received, self.permitted),
+            stage("check", received, self.permitted, self.checked),
+        ]
+        return record
+
+    def arrive(self, channel: Channel) -> None:
+        """Take the channel of the task that has taken the call over, for messages to the host."""
+        late = self.caller.channel
+        self.caller.channel = channel
+        if isinstance(late, LateChannel):
+            late.arrive(channel)
+
+    def as_call(self) -> ToolCall:
+        """Return the call as the pipeline has it."""
+        known = self.known
+        return ToolCall(known.host.principal, self.params, known.version, known.style, known.conversation)
+
+
+class LateChannel:
+    """The channel of a direct call: the first message has the call taken over, and leaves once a task has done so."""
+
+    def __init__(self, call: DirectCall) -> None:
+        self._call = call
+        self._channel: Channel | None = None
+        self._waiting: list[tuple[str, Mapping[str, Any]]] = []
+        self._arrived = asyncio.Event()
+
+    @property
+    def request_id(self) -> str | int:
+        """The id of the request of the host; known once a task has taken the call over."""
+        assert self._channel is not None
+        return self._channel.request_id
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """See `Channel`."""
+        if self._channel is not None:
+            self._channel.notify(method, params)
+        else:
+            self._waiting.append((method, params))
+            self._call.take_over()
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """See `Channel`.
+
+        Raises:
+            NoBackChannel, RpcError, PeerGone: as of the channel of the task that takes the call over.
+        """
+        self._call.take_over()
+        await self._arrived.wait()
+        assert self._channel is not None
+        return await self._channel.ask(method, params)
+
+    def arrive(self, channel: Channel) -> None:
+        """Take the channel of the task that has taken the call over."""
+        self._channel = channel
+        for method, params in self._waiting:
+            channel.notify(method, params)
+        self._waiting.clear()
+        self._arrived.set()
+
+
+def stage(name: str, received: float, began: float, ended: float) -> Stage:
+    """Return a stage; the times are of the clock of durations, and the call was received at `received`."""
+    # Quicker than its constructor, which is written in Python.
+    return tuple.__new__(Stage, (name, began - received, ended - began))

@@ -1,0 +1,108 @@
+"""The facts that calls of one host have in common, and the tools that it may call without being asked."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from aggregator.domain.abilities import NOTHING
+from aggregator.domain.call import ToolCall
+from aggregator.domain.names import Style
+from aggregator.domain.records import ToolRecord
+from aggregator.domain.trace_context import TRACEPARENT, TRACESTATE
+from aggregator.gateway import eras
+from aggregator.gateway.ask.upstream_caller import RequestCaller
+from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.calls.validate import PlainCheck
+from aggregator.gateway.host import Host
+from aggregator.gateway.views.views import View
+from aggregator.upstream.upstream import Upstream
+
+if TYPE_CHECKING:
+    from aggregator.policy.rulebook import Ruling
+
+# Members of `_meta` that are others with each call.
+_VARIABLE: Final = frozenset({TRACEPARENT, TRACESTATE})
+
+
+class PlainTool:
+    """A tool as one agent may call it without being asked, and the snapshots that this depends on."""
+
+    __slots__ = ("catalog", "check", "others", "ruling", "tool", "upstream", "view")
+
+    def __init__(
+        self, tool: ToolRecord, view: View, upstream: Upstream, check: PlainCheck, catalog: object, others: object
+    ) -> None:
+        self.tool = tool
+        self.view = view
+        self.ruling: Ruling = view.ruling(tool)
+        self.upstream = upstream
+        self.check = check
+        self.catalog = catalog
+        self.others = others
+
+
+class KnownHost:
+    """The facts that follow from a host and the `_meta` of its calls alone.
+
+    version: the revision that the calls speak.
+    caller: the host as upstreams deal with it, without a channel.
+    meta: the `_meta` of its calls, but for what differs between them.
+    """
+
+    __slots__ = (
+        "_passed_on",
+        "caller",
+        "capabilities",
+        "conversation",
+        "host",
+        "may_be_parked",
+        "meta",
+        "modern",
+        "names",
+        "session_id",
+        "style",
+        "tools",
+        "user_id",
+        "version",
+    )
+
+    def __init__(
+        self, host: Host, version: str, meta: Mapping[str, Any] | None, call: ToolCall, *, modern: bool
+    ) -> None:
+        self.host = host
+        self.version = version
+        self.meta = meta
+        self.modern = modern
+        self.style: Style = call.style
+        self.names = host.style
+        self.capabilities = host.capabilities
+        self.conversation = call.conversation
+        self.caller = RequestCaller(host, version, call.params, None)
+        # As `InputRequests.parks` has it: a server of the handshake eras could ask this host by a result alone.
+        self.may_be_parked = modern and self.caller.abilities != NOTHING
+        self.user_id, self.session_id = CallLog.named_in(meta, host)
+        self.tools: dict[str, PlainTool] = {}
+        self._passed_on: tuple[dict[str, Any], dict[str, Any]] | None = None
+
+    def holds(self, meta: Mapping[str, Any] | None) -> bool:
+        """Return whether all of it is true of another call, with this `_meta`."""
+        return self.is_same() and (meta == self.meta or (type(meta) is dict and constant_part(meta) == self.meta))
+
+    def passed_on(self, *, trusted: bool) -> dict[str, Any]:
+        """Return what upstreams get of `meta`; not to be changed."""
+        if self._passed_on is None:
+            self._passed_on = eras.onward(self.meta, trusted=False), eras.onward(self.meta, trusted=True)
+        return self._passed_on[trusted]
+
+    def is_same(self) -> bool:
+        """Return whether the host is as it was."""
+        host = self.host
+        if host.capabilities is not self.capabilities or host.style != self.names:
+            return False
+        return self.modern or (host.version == self.version and host.log_level == self.caller.level)
+
+
+def constant_part(meta: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return a `_meta` without what differs from call to call."""
+    if meta is None or _VARIABLE.isdisjoint(meta):
+        return meta
+    return {key: value for key, value in meta.items() if key not in _VARIABLE}

@@ -1,0 +1,176 @@
+"""Requests of ours to the other end of a connection, from the moment they are sent until their answer has come."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from aggregator.domain.bounds.result_memory import SMALL, hold
+from aggregator.wire.codec import encode
+
+_CANCEL_REASON: Final = "no longer waited for"
+
+
+class OnProgress(Protocol):
+    """Called with the params of each `notifications/progress` of one request, without the token."""
+
+    def __call__(self, params: dict[str, Any], /) -> None: ...
+
+
+class Send(Protocol):
+    """The function that puts one message on the wire.
+
+    request_id: of our own request in the message, so that a failed write can fail that request.
+    """
+
+    def __call__(self, data: bytes, request_id: int | None, /) -> None: ...
+
+
+class CancelOuter(Protocol):
+    """The function that cancels the request that another one was sent within; returns False if it has ended."""
+
+    def __call__(self) -> bool: ...
+
+
+class OnLateAnswer(Protocol):
+    """Called when the other end answers a request whose wait was cancelled."""
+
+    def __call__(self) -> None: ...
+
+
+class AnswerReceiver(Protocol):
+    """The receiver of what becomes of a request that was sent without a task.
+
+    One of its methods is called, once, outside of any task; none any more once `SentRequest.wait` was called.
+    """
+
+    def take_result(self, result: dict[str, Any], /) -> None:
+        """Take the result: an object of at most `SMALL` bytes on the wire."""
+
+    def take_over(self) -> None:
+        """Start a task that calls `SentRequest.wait`: something else came, or has to be waited for."""
+
+
+class SentRequest(Protocol):
+    """A request that was sent without a task."""
+
+    async def wait(self) -> dict[str, Any]:
+        """Return the result, or raise what became of the request, as if it had been sent by `Connection.request`.
+
+        To be called once at most, in a task. Cancelling the wait cancels the request.
+        """
+        ...
+
+
+class RequestTable(Protocol):
+    """The requests of one connection that wait for their answer, by id."""
+
+    @property
+    def is_open(self) -> bool:
+        """True until the connection has ended."""
+        ...
+
+    def forget(self, request_id: int) -> None:
+        """Remove a request that waits no longer."""
+
+    def give_up(self, request_id: int, late: OnLateAnswer) -> None:
+        """Remember a request whose wait was cancelled, for the answer that may still come."""
+
+
+class PeerRequest:
+    """One request of ours until its answer has come: a `SentRequest`.
+
+    `receiver` gets the answer until `wait` is called. `within` is the end of the request that this one was sent within.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_cancellable",
+        "_late",
+        "_size",
+        "_table",
+        "id",
+        "on_progress",
+        "receiver",
+        "send",
+        "within",
+    )
+
+    def __init__(
+        self,
+        table: RequestTable,
+        send: Send,
+        on_progress: OnProgress | None = None,
+        within: CancelOuter | None = None,
+        late: OnLateAnswer | None = None,
+        *,
+        cancellable: bool = True,
+    ) -> None:
+        self._table = table
+        self.id = 0
+        self.send = send
+        self.on_progress = on_progress
+        self.within = within
+        self._late = late
+        self._cancellable = cancellable
+        self.receiver: AnswerReceiver | None = None
+        self._answer: asyncio.Future[dict[str, Any]] | None = None
+        self._size = 0
+
+    @property
+    def done(self) -> bool:
+        """True once the answer has come, or it is known that none will."""
+        return self._answer is not None and self._answer.done()
+
+    def answer(self, result: dict[str, Any], size: int) -> None:
+        """Take the result; `size` is that of the message on the wire."""
+        receiver, self.receiver = self.receiver, None
+        if receiver is not None and size <= SMALL:
+            self._table.forget(self.id)
+            receiver.take_result(result)
+            return
+        self._size = size
+        self._future().set_result(result)
+        if receiver is not None:
+            receiver.take_over()
+
+    def fail(self, error: Exception) -> None:
+        """Note why there will be no result."""
+        receiver, self.receiver = self.receiver, None
+        self._future().set_exception(error)
+        if receiver is not None:
+            receiver.take_over()
+
+    async def wait(self) -> dict[str, Any]:
+        """See `SentRequest`.
+
+        Raises:
+            RpcError, PeerGone, ResultsFull: as of `Peer.request`.
+        """
+        table, self.receiver = self._table, None
+        try:
+            result = await self._future()
+            if self._size > SMALL:
+                hold(self._size)
+            return result
+        except asyncio.CancelledError:
+            if self._late is not None:
+                table.give_up(self.id, self._late)
+            if self._cancellable and table.is_open:
+                gone = {"requestId": self.id, "reason": _CANCEL_REASON}
+                self.send(notification("notifications/cancelled", gone), None)
+            raise
+        finally:
+            table.forget(self.id)
+
+    def _future(self) -> asyncio.Future[dict[str, Any]]:
+        if self._answer is None:
+            self._answer = asyncio.get_running_loop().create_future()
+        return self._answer
+
+
+def notification(method: str, params: Mapping[str, Any] | None) -> bytes:
+    """Return a notification as bytes."""
+    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        message["params"] = params
+    return encode(message)
