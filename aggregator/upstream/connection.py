@@ -50,13 +50,14 @@ class Connection(Protocol):
         method: str,
         params: dict[str, Any],
         receiver: AnswerReceiver,
+        on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
         origin: RunningCall | None = None,
     ) -> SentRequest | None:
         """Send one request at once; return None, and send nothing, where that needs a wait or cannot be.
 
         receiver: is told what becomes of the request; never before this method has returned.
-        headers, origin: as of `request`.
+        on_progress, headers, origin: as of `request`.
         """
         ...
 

@@ -29,7 +29,7 @@ from aggregator.upstream.sessions.connect import Connector
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.upstream.sessions.isolation import IsolatedSessions
 from aggregator.upstream.sessions.negotiate import Negotiated
-from aggregator.upstream.sessions.request import OutgoingRequest, send
+from aggregator.upstream.sessions.request import OutgoingRequest, progress_handler, send
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.upstream.shared_connection import SharedConnection
 from aggregator.wire.sent_request import OnProgress
@@ -285,16 +285,14 @@ class Upstream:
         self,
         method: str,
         params: dict[str, Any],
+        limit: float,
         request: DirectRequest,
         caller: Caller,
-        headers: Mapping[str, str] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> bool:
         """Send a request over the shared session at once; return False, and send nothing, where that cannot be.
 
-        It is over with `answered`, or once `call` took it over.
-
-        request: the running call, which is told the answer.
-        caller, params, headers: as of `call`.
+        It is over with `answered`, or once `call` took it over. `request` is the running call, and is told the answer.
         """
         idle, config = self._idle, self._current.value
         if idle.uses >= config.max_pending or caller.level is not None or not self.health.answers:
@@ -302,7 +300,10 @@ class Upstream:
         session = self._shared_session(caller)
         if session is None:
             return False
-        sent = session.connection.begin(method, session.addressed(params, caller), request, headers, request)
+        if on_progress is not None:
+            on_progress = self.health.watching(on_progress)
+            on_progress = progress_handler(on_progress, config, request, limit, self.redaction)
+        sent = session.connection.begin(method, session.addressed(params, caller), request, on_progress, origin=request)
         if sent is None:
             return False
         request.session, request.sent = session, sent

@@ -164,7 +164,12 @@ class Peer:
         return await sent.wait()
 
     def begin(
-        self, method: str, params: dict[str, Any], receiver: AnswerReceiver, late: OnLateAnswer | None = None
+        self,
+        method: str,
+        params: dict[str, Any],
+        receiver: AnswerReceiver,
+        on_progress: OnProgress | None = None,
+        late: OnLateAnswer | None = None,
     ) -> "PeerRequest | None":
         """Send a request whose answer goes to `receiver`; return None, and send nothing, if the connection has ended.
 
@@ -173,7 +178,7 @@ class Peer:
         """
         if self._input_ended is not None:
             return None
-        sent = PeerRequest(self, self._send, late=late)
+        sent = PeerRequest(self, self._send, on_progress, late=late)
         try:
             self._send_request(sent, method, params)
         except BaseException:

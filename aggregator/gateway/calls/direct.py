@@ -25,7 +25,7 @@ from aggregator.gateway.ask.next_round import CALL, is_complete
 from aggregator.gateway.call_log import PLAIN_FRONTEND, CallLog
 from aggregator.gateway.calls.direct_call import DirectAnswer, DirectCall, stage
 from aggregator.gateway.calls.failover import Failover
-from aggregator.gateway.calls.known_host import KnownHost, PlainTool, constant_part
+from aggregator.gateway.calls.known_host import PROGRESS, KnownHost, PlainTool, constant_part
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.provenance import attributed
 from aggregator.gateway.calls.rate_limits import RateLimits
@@ -47,8 +47,6 @@ _SHORTEST_LIMIT: Final = 1.0
 # The members of a call that has nothing out of the ordinary.
 _META: Final = "_meta"
 _MEMBERS: Final = frozenset({"name", "arguments", _META})
-# This one asks for messages before the answer.
-_PROGRESS: Final = "progressToken"
 # Tools that are remembered for one host.
 _TOOLS: Final = 64
 # Never changed.
@@ -96,7 +94,7 @@ class DirectCalls:
         The call was accepted by its frontend.
         """
         meta = params.get("_meta")
-        if not (meta is None or (isinstance(meta, dict) and _PROGRESS not in meta)):
+        if not isinstance(meta, dict | None):
             return None
         try:
             refuse_look_alikes(params)
@@ -168,7 +166,8 @@ class DirectCalls:
         call = DirectCall(self, deadline, known, plain, params, arguments, answer, trace)
         call.received, call.permitted, call.checked = received, permitted, checked
         call.sent_at = perf_counter()
-        if not upstream.begin(CALL, sent, call, known.caller):
+        on_progress = call.on_progress if meta is not None and PROGRESS in meta else None
+        if not upstream.begin(CALL, sent, tool.timeout, call, known.caller, on_progress):
             return None
         call.charge = self._rate_limits.charged(tool.name, limits, known.conversation)
         call.charge.__enter__()

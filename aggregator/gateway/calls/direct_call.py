@@ -11,6 +11,7 @@ from aggregator.domain.call_record import CallRecord, Stage, TraceContext
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import ASKED_NAME_LENGTH, PLAIN_FRONTEND
 from aggregator.gateway.calls.known_host import KnownHost, PlainTool
+from aggregator.gateway.calls.progress import Progress
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.wire.peer import Channel
 
@@ -48,6 +49,7 @@ class DirectCall(DirectRequest):
         "params",
         "permitted",
         "plain",
+        "progress",
         "received",
         "sent_at",
         "started",
@@ -77,6 +79,7 @@ class DirectCall(DirectRequest):
         self.arguments = arguments
         self.to_host = to_host
         self.trace = trace
+        self.progress: Progress | None = None
         self.taken_over = False
         self.started = time.time()
         # The clock of durations: when the call came, was permitted and checked, and was sent.
@@ -103,6 +106,12 @@ class DirectCall(DirectRequest):
             self.taken_over = True
             self._owner.forget(self)
             self.to_host.take_over(self)
+
+    def on_progress(self, params: dict[str, Any]) -> None:
+        """Pass a report of progress on to the host; the first one has the call taken over."""
+        if self.progress is None:
+            self.progress = Progress(self.caller)
+        self.progress(params)
 
     def record(self) -> CallRecord:
         """Return the record of the call, as far as it has come."""

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from aggregator.policy.rulebook import Ruling
 
 # Members of `_meta` that are others with each call.
-_VARIABLE: Final = frozenset({TRACEPARENT, TRACESTATE})
+PROGRESS: Final = "progressToken"
+_VARIABLE: Final = frozenset({PROGRESS, TRACEPARENT, TRACESTATE})
 
 
 class PlainTool:

@@ -145,7 +145,11 @@ class Relay:
         params["name"] = tool.own_name
         if checked.arguments or "arguments" in call.params:
             params["arguments"] = checked.arguments
-        progress = Progress(caller) if caller.token is not None else None
+        progress = direct.progress if direct is not None else None
+        if progress is None and caller.token is not None:
+            progress = Progress(caller)
+        if direct is not None:
+            direct.progress = progress
         outgoing = _Outgoing(
             target,
             caller,

@@ -81,14 +81,11 @@ async def send(
             if begun is None:
                 running = RunningCall(caller, clock)
                 session.back_channel.enter(running)
+                if on_progress is not None:
+                    on_progress = progress_handler(on_progress, server, running, limit, redaction)
             else:
                 running, began = begun, begun.began
                 begun.timed_by(clock)
-            if on_progress is not None:
-                on_progress = _redacted(on_progress, redaction)
-            if on_progress is not None and server.timeout_resets_on_progress:
-                running.latest = asyncio.get_running_loop().time() + server.max_timeout
-                on_progress = _extending(running, limit, on_progress)
             while True:
                 if begun is None and caller is not None and caller.level is not None:
                     await _raise_log_level(session, caller.level)
@@ -169,6 +166,17 @@ async def _raise_log_level(session: UpstreamSession, level: str) -> None:
             await session.connection.request("logging/setLevel", {"level": LEVELS[wanted]})
         except RpcError as error:
             log.debug("a log level was refused: %s", error)
+
+
+def progress_handler(
+    on_progress: OnProgress, server: ServerConfig, running: RunningCall, limit: float, redaction: ServerRedaction
+) -> OnProgress:
+    """Return the handler of the progress of a call that begins; `limit` is its time limit in seconds."""
+    on_progress = _redacted(on_progress, redaction)
+    if not server.timeout_resets_on_progress:
+        return on_progress
+    running.latest = asyncio.get_running_loop().time() + server.max_timeout
+    return _extending(running, limit, on_progress)
 
 
 def _redacted(on_progress: OnProgress, redaction: ServerRedaction) -> OnProgress:

@@ -43,12 +43,14 @@ class DuplexConnection:
         method: str,
         params: dict[str, Any],
         receiver: AnswerReceiver,
+        on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
         origin: RunningCall | None = None,
     ) -> SentRequest | None:
         """See `Connection`."""
         try:
-            return self.peer.begin(method, params, receiver, origin.answer if origin is not None else None)
+            late = origin.answer if origin is not None else None
+            return self.peer.begin(method, params, receiver, on_progress, late)
         except TooDeep:
             return None
 

@@ -72,6 +72,7 @@ class SseConnection(DuplexConnection):
         method: str,
         params: dict[str, Any],
         receiver: AnswerReceiver,
+        on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
         origin: RunningCall | None = None,
     ) -> SentRequest | None:

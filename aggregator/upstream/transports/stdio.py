@@ -65,13 +65,14 @@ class StdioConnection(DuplexConnection, LineReader):
         method: str,
         params: dict[str, Any],
         receiver: AnswerReceiver,
+        on_progress: OnProgress | None = None,
         headers: Mapping[str, str] | None = None,
         origin: RunningCall | None = None,
     ) -> SentRequest | None:
         """See `Connection`."""
         if self.child is None or self.child.unread() > UNREAD_LIMIT:
             return None
-        return super().begin(method, params, receiver, headers, origin)
+        return super().begin(method, params, receiver, on_progress, headers, origin)
 
     def take(self, data: bytes) -> None:
         """Take bytes of the stdout of the child, cut anywhere."""
