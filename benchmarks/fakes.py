@@ -33,12 +33,18 @@ _ANSWERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "tools/list": {"tools": [TOOL]},
 }
 _CALLED: Final = encode(RESULT)
+# What each upstream lists, by its id; one that is not here has `TOOL`.
+_lists: dict[str, list[dict[str, Any]]] = {}
 
 
-def fake_stdio_upstreams() -> None:
-    """Replace the stdio transport of this process by a fake one: no program is started."""
+def fake_stdio_upstreams(lists: Mapping[str, list[dict[str, Any]]] | None = None) -> None:
+    """Replace the stdio transport of this process by a fake one: no program is started.
+
+    `lists` are the tools of each upstream, by its id.
+    """
     assert isinstance(TRANSPORTS, dict)
     TRANSPORTS["stdio"] = "benchmarks.fakes:open_fake_upstream"
+    _lists.update(lists or {})
 
 
 @asynccontextmanager
@@ -59,6 +65,9 @@ async def open_fake_upstream(
             loop.call_soon(hear, b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (request_id, _CALLED))
             return
         method = decode(data)["method"]
+        if method == "tools/list" and server.id in _lists:
+            loop.call_soon(hear, encode({"jsonrpc": "2.0", "id": request_id, "result": {"tools": _lists[server.id]}}))
+            return
         told = {"result": _ANSWERS[method]} if method in _ANSWERS else {"error": {"code": -32601, "message": "No."}}
         loop.call_soon(hear, encode({"jsonrpc": "2.0", "id": request_id, **told}))
 
@@ -66,6 +75,18 @@ async def open_fake_upstream(
         connection = DuplexConnection(inbound, tasks, send)
         yield connection
         connection.end("closed")
+
+
+class SilentChannel:
+    """A back channel of a call that sends nothing."""
+
+    request_id = 1
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Nobody listens."""
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        raise AssertionError("nobody is asked")
 
 
 class FakeHost:

@@ -3,6 +3,7 @@
 The file of questions is JSON: `{"tools": {name: description}, "queries": [{"query": text, "tool": name}]}`.
 """
 
+import asyncio
 import gc
 import json
 import math
@@ -13,17 +14,28 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
+from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.catalog.search.index import SearchIndex, search
 from aggregator.catalog.search.terms.language import plain_words
 from aggregator.catalog.search.terms.stem import stem
+from aggregator.config.load import load
+from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.gateway.host import Host
+from benchmarks.fakes import SilentChannel, fake_stdio_upstreams
+from benchmarks.messages import LEGACY
 from benchmarks.report import Table
+from benchmarks.systems import write_config
 
 _DEPTH: Final = 100
 _MANY: Final = 10_000
+_SERVED: Final = 3_048
 _A_SERVER: Final = 40
+_ASKED: Final = 500
 
 Finder = Callable[[str], list[str]]
 
@@ -42,7 +54,8 @@ def measure(path: Path) -> str:
     rows = [[name, *_quality(finder, queries)] for name, finder in finders.items()]
     title = f"Retrieval: {len(tools)} tools, {len(queries)} questions"
     quality = Table(title, ["search", "R@1", "R@5", "MRR", "R@1 odd / even", "R@5 odd / even"], rows)
-    return f"{quality}\n{_cost(tools, [query for query, _ in queries])}"
+    asked = [query for query, _ in queries]
+    return f"{quality}\n{_cost(tools, asked)}\n{asyncio.run(_calls(tools, asked))}"
 
 
 def _quality(finder: Finder, queries: list[tuple[str, str]]) -> list[str]:
@@ -136,17 +149,66 @@ def _plain(text: str) -> list[str]:
     return [word for word in re.split(r"[^a-z0-9]+", text.lower()) if word]
 
 
-def _cost(tools: dict[str, str], queries: list[str]) -> Table:
-    """An index of 10,000 tools: the given ones again and again, 40 to a server, each with its number in its text."""
+def _copies(tools: dict[str, str], count: int) -> dict[str, dict[str, str]]:
+    """Return so many tools by server: the given ones again and again, each with its number in its text."""
     names = list(tools)
-    shelves = []
-    for start in range(0, _MANY, _A_SERVER):
-        server = f"s{start // _A_SERVER}"
-        own = {
-            f"{names[at % len(names)]}_{at // len(names)}": f"{tools[names[at % len(names)]]} Number {at}."
-            for at in range(start, start + _A_SERVER)
-        }
-        shelves.append((server, server, _records(server, own)))
+    servers: dict[str, dict[str, str]] = {}
+    for at in range(count):
+        name = names[at % len(names)]
+        own = servers.setdefault(f"s{at // _A_SERVER}", {})
+        own[f"{name}_{at // len(names)}"] = f"{tools[name]} Number {at}."
+    return servers
+
+
+async def _calls(tools: dict[str, str], queries: list[str]) -> Table:
+    """Whole calls of `search_tools` through the gateway, by an agent that may use all tools and one that may half."""
+    shelves = _copies(tools, _SERVED)
+    lists = {
+        server: [{"name": name, "description": text, "inputSchema": {"type": "object"}} for name, text in own.items()]
+        for server, own in shelves.items()
+    }
+    fake_stdio_upstreams(lists)
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        policies = folder / "policies"
+        policies.mkdir()
+        half = ", ".join(f"{server}.*" for server in list(lists)[::2])
+        (policies / "main.yaml").write_text(f"agents:\n  all: {{ allow: ['*'] }}\n  half: {{ allow: [{half}] }}\n")
+        config = load(write_config(folder, {server: {"command": "played"} for server in lists}), {}).config
+        app = build_app(config, policies, None)
+        rows: list[list[str]] = []
+        async with app.running():
+            await app.supervisor.wait_all_tried()
+            while "being indexed" in await _search(app, "all", 1, "number"):
+                pass
+            for agent, level in (("all", 1), ("all", 2), ("half", 1), ("half", 2)):
+                rows.append([agent, str(level), *[await _asked(app, agent, level, queries) for _ in range(2)]])
+    head = ["agent sees", "level", "first time: p50, p99", "again: p50, p99"]
+    return Table(f"search_tools over {_SERVED:,} tools, CPU of a whole call", head, rows)
+
+
+async def _asked(app: App, agent: str, level: int, queries: list[str]) -> str:
+    taken: list[float] = []
+    for query in queries[:_ASKED]:
+        before = time.thread_time()
+        await _search(app, agent, level, query)
+        taken.append(1000 * (time.thread_time() - before))
+    return _quantiles(taken)
+
+
+async def _search(app: App, agent: str, level: int, query: str) -> str:
+    """Call `search_tools` and return its text."""
+    host = Host("http", "canonical", Principal(agent), LEGACY, session="one")
+    params = {"name": "search_tools", "arguments": {"query": query, "level": level}}
+    answer = await app.gateway.answer(host, "tools/call", params, SilentChannel())
+    assert "isError" not in answer, answer
+    text: str = answer["content"][0]["text"]
+    return text
+
+
+def _cost(tools: dict[str, str], queries: list[str]) -> Table:
+    """An index of 10,000 tools."""
+    shelves = [(server, server, _records(server, own)) for server, own in _copies(tools, _MANY).items()]
     gc.collect()
     tracemalloc.start()
     index = SearchIndex.of(shelves)
@@ -177,9 +239,13 @@ def _cost(tools: dict[str, str], queries: list[str]) -> Table:
 def _times(ask: Callable[[str], object], queries: list[str]) -> str:
     """CPU time of this thread, so that a busy machine does not count."""
     taken = []
-    for query in queries[:500]:
+    for query in queries[:_ASKED]:
         before = time.thread_time()
         ask(query)
         taken.append(1000 * (time.thread_time() - before))
+    return _quantiles(taken)
+
+
+def _quantiles(taken: list[float]) -> str:
     taken.sort()
     return f"{taken[len(taken) // 2]:.2f} ms, {taken[int(len(taken) * 0.99)]:.2f} ms"

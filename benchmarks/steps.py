@@ -23,7 +23,7 @@ from aggregator.frontends.server import WebServer
 from aggregator.gateway.host import Host
 from aggregator.identity.keys import new_key, policy_line
 from aggregator.telemetry.snapshot import Snapshot
-from benchmarks.fakes import CALL, RESULT, FakeHost, fake_stdio_upstreams
+from benchmarks.fakes import CALL, RESULT, FakeHost, SilentChannel, fake_stdio_upstreams
 from benchmarks.messages import ENVELOPE, LEGACY, MODERN, Era
 from benchmarks.recording import OFF, SENT, Recording, receiver
 from benchmarks.report import Table
@@ -171,7 +171,7 @@ async def _paths(app: App, web: WebServer, key: str) -> Mapping[str, Call]:
 
 
 def _gateway(app: App, era: Era) -> Call:
-    upstream, variant = app.upstreams["echo"], _BackChannel()
+    upstream, variant = app.upstreams["echo"], SilentChannel()
     params: dict[str, Any] = {**CALL, "_meta": ENVELOPE} if era == "modern" else dict(CALL)
     version, session = (MODERN, None) if era == "modern" else (LEGACY, "one")
     host = Host("http", "canonical", Principal("shop"), version, session=session)
@@ -210,18 +210,6 @@ async def _settled(app: App) -> None:
         await asyncio.sleep(0.05)
     if spans is not None:
         assert await spans.flush(30.0)
-
-
-class _BackChannel:
-    """A back channel of a call that sends nothing."""
-
-    request_id = 1
-
-    def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Nobody listens."""
-
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        raise AssertionError("nobody is asked")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.names import Style, spellings
+from aggregator.domain.records import Rendering
 from aggregator.domain.uris.links import in_meta
 from aggregator.wire.codec import Raw, encode
 
@@ -23,7 +24,7 @@ _ALIKE: Final = 0.6
 
 
 class PageItem(Protocol):
-    """A record that can be listed; `rendered` keeps its JSON by style of names."""
+    """A record that can be listed; `rendered` keeps its JSON by style of names, among others."""
 
     @property
     def server(self) -> str: ...
@@ -36,7 +37,7 @@ class PageItem(Protocol):
     @property
     def listed(self) -> Mapping[Style, str]: ...
     @property
-    def rendered(self) -> dict[Style, bytes]: ...
+    def rendered(self) -> dict[Rendering, bytes]: ...
 
 
 R = TypeVar("R", bound=PageItem)

@@ -6,6 +6,9 @@ from typing import Any, Literal
 
 from aggregator.domain.names import Style, canonical
 
+# What a record is kept rendered as: its JSON, by style of names, and a tool's text for models, by level.
+Rendering = Style | Literal["level 1", "level 2"]
+
 
 @dataclass(frozen=True, slots=True)
 class ToolRecord:
@@ -25,7 +28,7 @@ class ToolRecord:
     timeout: float
     version: str = ""
     param_headers: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
-    rendered: dict[Style, bytes] = field(default_factory=dict, compare=False, repr=False)
+    rendered: dict[Rendering, bytes] = field(default_factory=dict, compare=False, repr=False)
     name: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -60,6 +63,6 @@ class ItemRecord:
     own_name: str
     definition: Mapping[str, Any]
     listed: Mapping[Style, str]
-    rendered: dict[Style, bytes] = field(default_factory=dict, compare=False, repr=False)
+    rendered: dict[Rendering, bytes] = field(default_factory=dict, compare=False, repr=False)
     resolved: str = ""
     takes_all: bool = False

@@ -8,6 +8,6 @@ Terms:
   snapshot: the state of upstreams, queues and sessions at the moment of a scrape.
 
 Entry point: `spans.open_spans` and `metrics.Metrics`; both are called with each closed call record.
-Must not import: the OpenTelemetry SDK outside of `otlp`, which is loaded when spans are wanted (an optional extra);
+Must not import: OpenTelemetry outside of `otlp` and `span_bytes`, which are loaded when spans are wanted (an extra);
 the other services, `gateway` and all above it (tests/test_layers.py).
 """

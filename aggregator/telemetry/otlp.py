@@ -5,11 +5,14 @@ Endpoint, headers, certificates, compression and time-outs are the SDK's busines
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pkgutil import resolve_name
 from threading import Thread
-from typing import Final
+from types import FunctionType
+from typing import Any, Final
 
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -21,6 +24,7 @@ from aggregator.domain.call_record import TraceContext
 from aggregator.telemetry.otel_environment import OtelSettings, Protocol
 from aggregator.telemetry.snapshot import SpanCounts
 from aggregator.telemetry.span_attributes import Kind, Span
+from aggregator.telemetry.span_bytes import RequestEncoder
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +41,7 @@ _KINDS: Final[Mapping[Kind, SpanKind]] = {
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 _UNSET: Final = Status(StatusCode.UNSET)
 # Encoding is work in Python, and a thread at work gives the interpreter to the event loop each 5 ms, if not asked.
-_FEW: Final = 8
+_FEW: Final = 64
 # Seconds for the end of a request that was interrupted.
 _LAST: Final = 0.2
 
@@ -50,8 +54,6 @@ class Otlp:
 
     def __init__(self, exporter: SpanExporter, settings: OtelSettings) -> None:
         self.text_limit: int | None = SpanLimits().max_span_attribute_length
-        self._resource = resource()
-        self._scope = InstrumentationScope("aggregator", __version__)
         self._size = settings.queue
         self._sender = _Sender(exporter)
         self._processor = BatchSpanProcessor(
@@ -63,34 +65,14 @@ class Otlp:
         self._taken = self._dropped = 0
         self._full = self._closed = False
 
-    def _made(self, trace: TraceContext, span: Span) -> ReadableSpan:
-        trace_id = int(trace.trace_id, 16)
-        state = TraceState.from_header([trace.tracestate]) if trace.tracestate else None
-        parent = None
-        if span.parent_id is not None:
-            from_elsewhere = span.parent_id == trace.parent_id
-            parent = SpanContext(trace_id, int(span.parent_id, 16), from_elsewhere, _SAMPLED, state)
-        return ReadableSpan(
-            span.name,
-            SpanContext(trace_id, int(span.span_id, 16), False, _SAMPLED, state),
-            parent,
-            self._resource,
-            span.attributes,
-            kind=_KINDS[span.kind],
-            status=Status(StatusCode.ERROR, span.message) if span.error else _UNSET,
-            start_time=span.began,
-            end_time=span.ended,
-            instrumentation_scope=self._scope,
-        )
-
     def put(self, trace: TraceContext, spans: Sequence[Span]) -> None:
         """Queue as many spans of a trace as there is room for."""
-        waiting = self.counts().waiting
+        waiting = self._waiting()
         space = 0 if self._closed else self._size - waiting
         self._full = self._full and waiting > 0
-        for made in [self._made(trace, span) for span in spans[:space]]:
+        for span in spans[:space]:
             self._taken += 1
-            self._processor.on_end(made)
+            self._processor.on_end(_Waiting(trace, span))
         if len(spans) > space:
             self._dropped += len(spans) - space
             if not self._full and not self._closed:
@@ -100,8 +82,10 @@ class Otlp:
 
     def counts(self) -> SpanCounts:
         """Return what became of all spans so far."""
-        exported, failed = self._sender.exported, self._sender.failed
-        return SpanCounts(exported, failed, self._dropped, self._taken - exported - failed)
+        return SpanCounts(self._sender.exported, self._sender.failed, self._dropped, self._waiting())
+
+    def _waiting(self) -> int:
+        return self._taken - self._sender.exported - self._sender.failed
 
     def flush(self, seconds: float) -> bool:
         """Send all there is now; return whether it was sent, or given up, within that time."""
@@ -127,16 +111,17 @@ class _Sender(SpanExporter):
     def __init__(self, exporter: SpanExporter) -> None:
         self.exported = self.failed = 0
         self._exporter = exporter
+        self._sent_by = _SentBy(resource(), InstrumentationScope("aggregator", __version__))
         self._words = ExportErrors()
         self._works = True
         self._closed = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send one batch. It may take long."""
+        """Send one batch of what was queued. It may take long."""
         if self._closed:
             return SpanExportResult.FAILURE
         try:
-            result = self._exporter.export(_Paced(spans))
+            result = self._exporter.export(_Batch(spans, self._sent_by))
         except Exception as error:
             self._words.last = f"{type(error).__name__}: {error}"
             result = SpanExportResult.FAILURE
@@ -160,14 +145,89 @@ class _Sender(SpanExporter):
         self._words.close()
 
 
-class _Paced(list[ReadableSpan]):
-    """Spans of which a reader gives the event loop a turn after each few."""
+class _Waiting(ReadableSpan):
+    """A span in the queue, of which the processor asks no more than whether it is sampled."""
+
+    context = SpanContext(1, 1, False, _SAMPLED)
+
+    def __init__(self, trace: TraceContext, span: Span) -> None:
+        self.trace = trace
+        self.span = span
+
+
+class _SentBy:
+    """The resource and the scope of all spans."""
+
+    def __init__(self, resource: Resource, scope: InstrumentationScope) -> None:
+        self._resource = resource
+        self._scope = scope
+        trace = TraceContext("1".zfill(32), "1".zfill(16))
+        self.encoder = RequestEncoder(
+            encode_spans([self.readable(trace, Span("", "server", trace.span_id, None, 0, 0, {}))])
+        )
+
+    def readable(self, trace: TraceContext, span: Span) -> ReadableSpan:
+        """Return a span as the SDK has it."""
+        trace_id = int(trace.trace_id, 16)
+        state = TraceState.from_header([trace.tracestate]) if trace.tracestate else None
+        parent = None
+        if span.parent_id is not None:
+            from_elsewhere = span.parent_id == trace.parent_id
+            parent = SpanContext(trace_id, int(span.parent_id, 16), from_elsewhere, _SAMPLED, state)
+        return ReadableSpan(
+            span.name,
+            SpanContext(trace_id, int(span.span_id, 16), False, _SAMPLED, state),
+            parent,
+            self._resource,
+            span.attributes,
+            kind=_KINDS[span.kind],
+            status=Status(StatusCode.ERROR, span.message) if span.error else _UNSET,
+            start_time=span.began,
+            end_time=span.ended,
+            instrumentation_scope=self._scope,
+        )
+
+
+class _Batch(list[ReadableSpan]):
+    """Spans that were queued: for any exporter a list of them as the SDK has them, and a request for those of OTLP."""
+
+    def __init__(self, spans: Iterable[ReadableSpan], sent_by: _SentBy) -> None:
+        super().__init__(spans)
+        self._sent_by = sent_by
 
     def __iter__(self) -> Iterator[ReadableSpan]:
-        for number, span in enumerate(super().__iter__(), 1):
-            yield span
+        for trace, span in self._parts():
+            yield self._sent_by.readable(trace, span)
+
+    def request(self) -> ExportTraceServiceRequest:
+        """Return the request that sends them."""
+        return self._sent_by.encoder.request(self._parts())
+
+    def _parts(self) -> Iterator[tuple[TraceContext, Span]]:
+        """Yield the spans, and give the event loop a turn after each few."""
+        for number, waiting in enumerate(super().__iter__(), 1):
+            assert isinstance(waiting, _Waiting)
+            yield waiting.trace, waiting.span
             if number % _FEW == 0:
                 time.sleep(0)
+
+
+def _encoded(spans: Sequence[ReadableSpan]) -> ExportTraceServiceRequest:
+    return spans.request() if isinstance(spans, _Batch) else encode_spans(spans)
+
+
+def with_own_encoder(exporter: type[SpanExporter]) -> type[SpanExporter]:
+    """Return an exporter that encodes batches as `span_bytes` does, in the method that names `encode_spans`.
+
+    An exporter takes no encoder, and its module is not ours to change, so the method is copied with another meaning of
+    that name. One that does not name it reads the batch as any other list of spans.
+    """
+    own: dict[str, Any] = {}
+    for name, method in vars(exporter).items():
+        if isinstance(method, FunctionType) and encode_spans.__name__ in method.__code__.co_names:
+            names = {**method.__globals__, encode_spans.__name__: _encoded}
+            own[name] = FunctionType(method.__code__, names, name, method.__defaults__, method.__closure__)
+    return type(exporter.__name__, (exporter,), own)
 
 
 class ExportErrors(logging.Handler):
@@ -203,7 +263,7 @@ def open_exporter(settings: OtelSettings) -> Otlp:
         ImportError: its package is not installed.
         ValueError, OSError: a variable says what cannot be.
     """
-    return Otlp(resolve_name(_EXPORTERS[settings.protocol])(), settings)
+    return Otlp(with_own_encoder(resolve_name(_EXPORTERS[settings.protocol]))(), settings)
 
 
 def resource() -> Resource:

@@ -8,8 +8,7 @@ the attributes that Langfuse reads (its OpenTelemetry property mapping).
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from aggregator.domain.call_record import TOOL_CALL, CallRecord, Stage, Status
 from aggregator.domain.trace_context import step_span_id, upstream_span_id
@@ -62,8 +61,7 @@ class TextRedactor(Protocol):
     def __call__(self, text: str, /) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Times in nanoseconds since 1970. `error` is what went wrong, in few words, for a span that failed."""
 
     name: str
@@ -95,7 +93,7 @@ def spans_of(record: CallRecord, redact: TextRedactor, captured: Captured = (Non
         message,
     )
     spans = [whole]
-    attempts = sum(step.name == "upstream" for step in record.steps)
+    attempts = len([step for step in record.steps if step.name == "upstream"])
     attempt = 0
     for index, step in enumerate(record.steps):
         if step.name == "upstream":
@@ -103,7 +101,9 @@ def spans_of(record: CallRecord, redact: TextRedactor, captured: Captured = (Non
             spans.append(_upstream(record, step, attempt, whole, redact, last=last))
             attempt += 1
         else:
-            attributes = _present({"aggregator.rule": record.rule} if step.name == "policy" else {})
+            attributes: Mapping[str, Value] = (
+                {"aggregator.rule": record.rule} if step.name == "policy" and record.rule is not None else {}
+            )
             span_id = step_span_id(record.trace, index)
             spans.append(Span(step.name, "internal", span_id, whole.span_id, *_times(step, whole), attributes))
     return spans
@@ -219,5 +219,9 @@ def _short(text: str | None) -> str | None:
 
 def _times(step: Stage, whole: Span) -> tuple[int, int]:
     """Return begin and end of a step on the wall clock, always within the call's own."""
-    began = min(max(whole.began + round(step.began * _NANO), whole.began), whole.ended)
-    return began, min(max(began + round(step.seconds * _NANO), began), whole.ended)
+    first, last = whole.began, whole.ended
+    _, after, seconds = step
+    began = first + round(after * _NANO)
+    began = first if began < first else last if began > last else began
+    ended = began + round(seconds * _NANO)
+    return began, began if ended < began else last if ended > last else ended

@@ -58,6 +58,18 @@ async def test_the_schema_shown_is_the_one_the_agent_is_held_to(open_harness: Op
             assert only in (await harness.read(harness.host("a"), name, **asked))["tools"][0]["inputSchema"]["allOf"]
 
 
+async def test_the_text_of_a_tool_is_the_agents_own_whoever_asked_before(open_harness: OpenHarness) -> None:
+    """Proves: F5, D4. Texts are written once; a tool that a policy changed for one agent has its own."""
+    only = {"properties": {"city": {"enum": ["Oslo"]}}}
+    policies = {"agents": {"a": {"allow": ["*"]}, "b": {"allow": ["*"], "arguments": {"maps.get_weather": only}}}}
+    async with open_harness(policies) as harness:
+        asked = {"query": "weather", "level": 2}
+        for _ in range(2):
+            plain, held = [(await harness.read(harness.host(who), "search_tools", **asked))["tools"][0] for who in "ab"]
+            assert (plain.get("lossy"), held.get("lossy")) == (None, True)
+            assert {**held, "lossy": None} == {**plain, "lossy": None}
+
+
 async def test_paging_shows_everything_once(open_harness: OpenHarness) -> None:
     """Proves: F5. `limit` and `cursor` go through all of it, with or without a question, and say what is left."""
     async with open_harness(tools=MANY, servers=ONE) as harness:

@@ -72,6 +72,8 @@ def truncate(text: str, limit: int) -> str:
 
 def _characters_within(text: str, limit: int) -> int:
     """Return how many characters fit `limit` columns."""
+    if text.isascii():
+        return min(max(limit, 0), len(text))
     used = 0
     for at, character in enumerate(text):
         used += width(character)

@@ -1,7 +1,6 @@
 """Score how well tools fit a query as a whole: matching terms, words covered, actions, spelling."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from aggregator.catalog.search.document import Document
 from aggregator.catalog.search.terms.four_grams import similarity
@@ -20,69 +19,75 @@ DOES_OTHER = 0.2
 SPELLED = 0.25
 
 
-@dataclass(slots=True)
-class _Score:
-    """The score of one tool, and the places of the query's words that the tool has."""
-
-    score: float
-    covered: frozenset[int]
-
-
 def scores(weighted: WeightedQuery, documents: Mapping[int, Document]) -> dict[int, float]:
     """Return a score for each of the tools, by slot, to compare with each other only."""
-    found = {slot: _matched(weighted, document) for slot, document in documents.items()}
-    _reward_coverage(weighted, documents, found)
+    found: dict[int, float] = {}
+    covered: dict[int, int] = {}
     for slot, document in documents.items():
-        found[slot].score *= _action_factor(weighted.query.actions, document.actions)
-    spellings = {
-        slot: similarity(weighted.query.four_grams, documents[slot].four_grams)
-        for slot, fit in found.items()
-        if fit.score
-    }
+        found[slot], covered[slot] = _matched(weighted, document.impacts)
+    _reward_coverage(weighted, documents, found, covered)
+    wanted = weighted.query.actions
+    if wanted:
+        for slot, document in documents.items():
+            found[slot] *= _action_factor(wanted, document.actions)
+    spelled = weighted.query.four_grams
+    spellings = {slot: similarity(spelled, documents[slot].four_grams) for slot, score in found.items() if score}
     most = max(spellings.values(), default=0.0)
     if most:
-        best = max(fit.score for fit in found.values())
+        best = max(found.values())
         for slot, share in spellings.items():
-            found[slot].score += SPELLED * best * share / most
-    return {slot: fit.score for slot, fit in found.items()}
+            found[slot] += SPELLED * best * share / most
+    return found
 
 
-def _matched(weighted: WeightedQuery, document: Document) -> _Score:
-    impacts = document.impacts
+def _matched(weighted: WeightedQuery, impacts: Mapping[str, int]) -> tuple[float, int]:
+    """Return the score of a tool, and the words of the query that it has, as a number with a bit for each."""
     score = 0.0
-    covered: list[int] = []
-    for at, word in enumerate(weighted.words):
-        best = max([gain * impacts.get(term, 0) for term, gain in word])
+    covered = 0
+    bit = 1
+    for word in weighted.words:
+        best = 0.0
+        for term, gain in word:
+            if term in impacts:
+                worth = gain * impacts[term]
+                if worth > best:
+                    best = worth
         if best:
             score += best
-            covered.append(at)
+            covered |= bit
+        bit <<= 1
     for term, gain in weighted.extra:
         if term in impacts:
             score += gain * impacts[term]
-    return _Score(score, frozenset(covered))
+    return score, covered
 
 
-def _reward_coverage(weighted: WeightedQuery, documents: Mapping[int, Document], found: Mapping[int, _Score]) -> None:
+def _reward_coverage(
+    weighted: WeightedQuery, documents: Mapping[int, Document], found: dict[int, float], covered: Mapping[int, int]
+) -> None:
     """Raise the score of tools that answer more words of the query, themselves or with the rest of their server."""
-    worth = [max(gain for _, gain in word) for word in weighted.words]
+    worth = [max([gain for _, gain in word]) for word in weighted.words]
     if len(worth) < 2:
         return
-    servers: dict[str, frozenset[int]] = {}
-    for slot, fit in found.items():
+    whole = sum(worth)
+    shares: dict[int, float] = {}
+
+    def share(words: int) -> float:
+        known = shares.get(words)
+        if known is None:
+            known = shares[words] = sum([gain for at, gain in enumerate(worth) if words >> at & 1]) / whole
+        return known
+
+    servers: dict[str, int] = {}
+    for slot, words in covered.items():
         server = documents[slot].tool.server
-        servers[server] = servers.get(server, frozenset()) | fit.covered
-
-    def share(covered: frozenset[int]) -> float:
-        return sum(worth[at] for at in sorted(covered)) / sum(worth)
-
-    shared = {server: share(covered) for server, covered in servers.items()}
-    for slot, fit in found.items():
-        own = share(fit.covered)
-        fit.score *= 1 + COVERED * own + SERVER_COVERED * shared[documents[slot].tool.server]
+        servers[server] = servers.get(server, 0) | words
+    for slot, words in covered.items():
+        found[slot] *= 1 + COVERED * share(words) + SERVER_COVERED * share(servers[documents[slot].tool.server])
 
 
 def _action_factor(wanted: Mapping[int, float], has: frozenset[int]) -> float:
-    if not wanted or not has:
+    if not has:
         return 1.0
     both = [number for number in wanted if number in has]
     if not both:

@@ -3,10 +3,8 @@
 Law: only the tools the agent sees count, in every number here.
 """
 
-from collections.abc import Container
-from heapq import nlargest, nsmallest
+from collections.abc import Container, Iterable
 from itertools import compress
-from operator import mul
 from typing import Final
 
 from aggregator.catalog.search.document import Document
@@ -33,16 +31,17 @@ def rank(visible: VisibleTools, query: Query, limit: int) -> list[tuple[Document
     def order(slot: int, score: float) -> tuple[int, float, str, str]:
         return -asked_for.get(slot, 0), -score, *visible.document(slot).key
 
-    best = nsmallest(_BEST, asked_for, key=lambda slot: order(slot, sums[slot]))
-    if len(asked_for) <= _BEST:
-        best += _best(visible, sums, asked_for)
+    named = sorted(asked_for, key=lambda slot: order(slot, sums[slot]))
+    others = _best(visible, sums, asked_for, max(_BEST, limit))
+    best = named[:_BEST] if len(named) > _BEST else named + others[:_BEST]
     scored = scores(weighted, {slot: visible.document(slot) for slot in best})
     ordered = sorted(scored, key=lambda slot: order(slot, scored[slot]))
     if limit > len(ordered):
-        rest = {slot for slot, score in enumerate(sums) if score} | asked_for.keys()
-        ordered += sorted(rest - scored.keys(), key=lambda slot: order(slot, sums[slot]))
+        rest = [slot for slot in (*named, *others) if slot not in scored]
         lowest = min(scored.values(), default=0.0)
-        scored |= {slot: min(lowest, sums[slot]) for slot in rest - scored.keys()}
+        for slot in rest:
+            scored[slot] = min(lowest, sums[slot])
+        ordered += rest
     return [(visible.document(slot), scored[slot], asked_for.get(slot, 0)) for slot in ordered[:limit]]
 
 
@@ -58,15 +57,25 @@ def _sums(visible: VisibleTools, weighted: WeightedQuery) -> list[float]:
         posting = visible.postings.lists[term]
         for slot, impact in zip(posting.slots, posting.impacts, strict=True):
             sums[slot] += gain * impact
-    return sums if visible.whole else list(map(mul, sums, visible.mask))
+    return sums
 
 
-def _best(visible: VisibleTools, sums: list[float], besides: Container[int]) -> list[int]:
-    """Return the best slots, and of those with equal sums the first by name."""
-    found = [slot for slot in compress(range(len(sums)), sums) if slot not in besides]
-    if len(found) <= _BEST:
-        return found
-    least = nlargest(_BEST, map(sums.__getitem__, found))[-1]
-    best = [slot for slot in found if sums[slot] > least]
-    level = [slot for slot in found if sums[slot] == least]
-    return best + nsmallest(_BEST - len(best), level, key=lambda slot: visible.document(slot).key)
+def _best(visible: VisibleTools, sums: list[float], besides: Container[int], count: int) -> list[int]:
+    """Return the best `count` slots, best first, and those with equal sums by name."""
+    slots: Iterable[int] = range(len(sums))
+    if visible.whole:
+        found = list(compress(slots, sums))
+    else:
+        found = list(compress(compress(slots, visible.mask), compress(sums, visible.mask)))
+    if besides:
+        found = [slot for slot in found if slot not in besides]
+    found.sort(key=sums.__getitem__, reverse=True)
+    start = 0
+    while start < min(count, len(found)):
+        end = start + 1
+        while end < len(found) and sums[found[end]] == sums[found[start]]:
+            end += 1
+        if end > start + 1:
+            found[start:end] = sorted(found[start:end], key=lambda slot: visible.document(slot).key)
+        start = end
+    return found[:count]

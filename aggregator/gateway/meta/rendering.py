@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
 from aggregator.catalog.describe.tokens import estimate, fit
-from aggregator.domain.records import ToolRecord
+from aggregator.domain.records import Rendering, ToolRecord
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.views import View
 from aggregator.wire.codec import Raw, encode
@@ -26,10 +26,18 @@ class ToolText(Protocol):
 def rendered(finder: Finder, view: View, level: int) -> ToolText:
     """Return the function that writes one tool at a level, for this agent."""
     if level == 1:
-        return level1
+        return lambda tool: _kept(tool, "level 1", level1)
     if level == 2:
-        return level2
+        return lambda tool: _kept(tool, "level 2", level2)
     return lambda tool: level3(tool, annotations=finder.annotations(view, tool), source=finder.source(tool))
+
+
+def _kept(tool: ToolRecord, level: Rendering, write: ToolText) -> str:
+    """Return the text of a tool, written once: searches show the same tools again and again."""
+    known = tool.rendered.get(level)
+    if known is None:
+        known = tool.rendered[level] = write(tool).encode()
+    return known.decode()
 
 
 def answer(
