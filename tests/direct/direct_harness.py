@@ -1,4 +1,4 @@
-"""The aggregator in the running loop with its two frontends, hosts that write bytes, and the way each call was answered.
+"""The aggregator in the running loop, hosts that write bytes to it, and how each call was answered.
 
 The same call gives the same bytes and the same record: ids are from a seed, and no time is written.
 """
@@ -56,8 +56,8 @@ def text(words: str) -> str:
     return result(content=[{"type": "text", "text": words}])
 
 
-class Reply(NamedTuple):
-    """All that came back for one request: the head of an HTTP answer without its date, and the messages."""
+class HostAnswer(NamedTuple):
+    """The head of an HTTP answer without its date, and the messages that came for one request."""
 
     head: tuple[str, ...]
     messages: tuple[bytes, ...]
@@ -81,10 +81,10 @@ class CallingHost(Protocol):
 
     def send(self, message: Any, **headers: str) -> None: ...
 
-    async def receive(self) -> Reply: ...
+    async def receive(self) -> HostAnswer: ...
 
 
-async def ask(host: CallingHost, params: Json, request_id: Any = 7, **headers: str) -> Reply:
+async def ask(host: CallingHost, params: Json, request_id: Any = 7, **headers: str) -> HostAnswer:
     """Send `tools/call` with these params, in the envelope of the host's era unless they have one."""
     host.send(request(host, params, request_id), **headers)
     return await host.receive()
@@ -109,14 +109,14 @@ class StdioHost:
     def send(self, message: Any, **headers: str) -> None:
         self._write.write((message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n")
 
-    async def receive(self) -> Reply:
+    async def receive(self) -> HostAnswer:
         """Return the messages up to the next answer."""
         messages: list[bytes] = []
         async with asyncio.timeout(BOUND):
             while not messages or "method" in json.loads(messages[-1]):
                 messages.append(await self._reader.readline())
                 assert messages[-1], "the stream ended"
-        return Reply((), tuple(messages))
+        return HostAnswer((), tuple(messages))
 
     async def next(self) -> Json:
         """Return the next message."""
@@ -149,7 +149,7 @@ class HttpHost:
     def send(self, message: Any, **headers: str) -> None:
         self.connection.send(self.bytes_of(message, **headers))
 
-    async def receive(self) -> Reply:
+    async def receive(self) -> HostAnswer:
         """Return the next answer: one message, or those of a stream."""
         async with asyncio.timeout(BOUND):
             reader = self.connection.reader
@@ -158,14 +158,14 @@ class HttpHost:
             fields.pop("date", None)
             lines = [lines[0], *(f"{name}: {value}" for name, value in fields.items())]
             if "content-length" in fields:
-                return Reply(tuple(lines), (await reader.readexactly(int(fields["content-length"])),))
+                return HostAnswer(tuple(lines), (await reader.readexactly(int(fields["content-length"])),))
             body = b""
             while size := int(await reader.readline(), 16):
                 body += await reader.readexactly(size)
                 await reader.readline()
             await reader.readline()
             found = [line.removeprefix(b"data: ") for line in body.splitlines() if line.startswith(b"data: ")]
-            return Reply(tuple(lines), tuple(found))
+            return HostAnswer(tuple(lines), tuple(found))
 
 
 class DirectHarness:
@@ -189,7 +189,7 @@ class DirectHarness:
         self.records: list[CallRecord] = []
         self.app.telemetry.observers.sinks += (self.records.append,)
         patch.setattr(provenance, "_written", lambda second: "then")
-        patch.setattr(trace_context, "_random", Random(_SEED))
+        patch.setattr(trace_context, "_random", Random(_SEED))  # noqa: S311 - ids
         self._watch(patch)
 
     def _watch(self, patch: pytest.MonkeyPatch) -> None:
@@ -229,7 +229,7 @@ class DirectHarness:
         """The way of the last call."""
         return self.ways[-1]
 
-    async def outcome(self, call: Callable[[], Awaitable[Reply]]) -> "tuple[Reply, list[CallRecord]]":
+    async def outcome(self, call: Callable[[], Awaitable[HostAnswer]]) -> "tuple[HostAnswer, list[CallRecord]]":
         """Return what comes back for a call, and its records without times; ids begin anew."""
         trace_context._random.seed(_SEED)
         before = len(self.records)
@@ -239,7 +239,7 @@ class DirectHarness:
 
     async def compare(
         self, host: CallingHost, params: Json, plain: Json | None = None, **headers: str
-    ) -> tuple[str, Reply]:
+    ) -> tuple[str, HostAnswer]:
         """Make a call in the pipeline, and again once such a call is known. Return the way it was answered then.
 
         `plain` are the params of a call like it that is answered.
@@ -259,20 +259,30 @@ class DirectHarness:
 
     @asynccontextmanager
     async def host(
-        self, frontend: str, version: str, able: Json | None = None, agent: str = "local", **headers: str
+        self,
+        frontend: str,
+        version: str,
+        able: Json | None = None,
+        agent: str = "local",
+        session: str | None = None,
+        **headers: str,
     ) -> AsyncIterator[Any]:
-        """Connect a host, ready to call."""
+        """Connect a host, ready to call; over HTTP in a session that is open, or in a new one."""
         able = able or {}
         if frontend == "stdio":
             async with self._pipes(version, able, agent) as host:
                 yield host
             return
+        if version != MODERN:
+            headers["mcp_session_id"] = session or await self.open_session(version, able, **headers)
         async with RawConnection(self.port) as connection:
-            if version != MODERN:
-                hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": _hello(version, able)}
-                opened = await connection.ask("/mcp", hello, **headers)
-                headers = {**headers, "mcp_session_id": opened.headers["mcp-session-id"]}
             yield HttpHost(connection, version, able, **headers)
+
+    async def open_session(self, version: str, able: Json | None = None, **headers: str) -> str:
+        """Return the id of a new session."""
+        hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": _hello(version, able or {})}
+        async with RawConnection(self.port) as connection:
+            return (await connection.ask("/mcp", hello, **headers)).headers["mcp-session-id"]
 
     @asynccontextmanager
     async def _pipes(self, version: str, able: Json, agent: str) -> AsyncIterator[StdioHost]:
@@ -298,6 +308,10 @@ class DirectHarness:
                 async with asyncio.timeout(BOUND):
                     await serving
 
+    async def quiet(self) -> None:
+        """Check that nothing is left, in the loop of the aggregator."""
+        self.nothing_is_left()
+
     def nothing_is_left(self) -> None:
         """Check that no call, slot, use or place of a limit is held."""
         gateway = self.app.gateway
@@ -314,8 +328,10 @@ class DirectHarness:
 def timeless(record: CallRecord) -> CallRecord:
     """A record without its times; its values as bytes, where NaN equals itself and 1 is not true."""
     steps = [step._replace(began=0.0, seconds=0.0) for step in record.steps]
-    values = {"arguments": encode(record.arguments), "result": encode(record.result)}
-    return replace(record, started=0.0, began=0.0, duration=0.0, queued=0.0, steps=steps, **values)
+    arguments, result = encode(record.arguments), encode(record.result)
+    return replace(
+        record, started=0.0, began=0.0, duration=0.0, queued=0.0, steps=steps, arguments=arguments, result=result
+    )
 
 
 def _hello(version: str, able: Json) -> Json:

@@ -1,4 +1,4 @@
-"""A server on stdio that writes what each call tells it to: `python -I -S scripted_child.py ERA`. Standard library only.
+"""A server on stdio that writes what each call tells it to: `python -I -S scripted_child.py ERA`.
 
 The arguments of a call are its script; without one, the params come back as text.
 

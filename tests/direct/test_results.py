@@ -28,6 +28,7 @@ class Case(NamedTuple):
 
 
 LINK: Final = {"type": "resource_link", "uri": "file:///a", "name": "a"}
+NOBODY: Final = ("-1", "true", "null", '"x"', "0")
 OTHER: Final = '{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}'
 RESULTS: Final = {
     "text": Case([text("知识 \U0001f642 \u2028")]),
@@ -63,7 +64,7 @@ RESULTS: Final = {
     "a result that is no object": Case(['{"jsonrpc":"2.0","id":$ID,"result":[1]}'], TAKEN_OVER),
     "an id as text": Case([text("a").replace("$ID", '"$ID"')]),
     "an id as a fraction, then the answer": Case([text("wrong").replace("$ID", "$ID.0"), text("right")]),
-    "answers to nobody, then the answer": Case([OTHER % bad for bad in ("-1", "true", "null", '"x"', "0")] + [text("a")]),
+    "answers to nobody, then the answer": Case([*(OTHER % bad for bad in NOBODY), text("a")]),
     "twice": Case([text("first"), text("second")]),
     "a result, then an error": Case([text("first"), '{"jsonrpc":"2.0","id":$ID,"error":{"code":1,"message":"m"}}']),
     "an error, then a result": Case(
@@ -74,12 +75,14 @@ RESULTS: Final = {
     "not finite": Case(['{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"structuredContent":{"a":NaN,"b":1e999}}}']),
     "a large number": Case(['{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"n":' + "7" * 60 + "}}"]),
     "half a character": Case(['{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"\\ud800"}]}}']),
-    "a member twice": Case(['{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"content":[{"type":"text","text":"2"}]}}']),
+    "a member twice": Case(
+        ['{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"content":[{"type":"text","text":"2"}]}}']
+    ),
     "almost small": Case([text("x" * 65_000)]),
     "large": Case([text("x" * 70_000)], TAKEN_OVER),
     "many blocks": Case([result(content=[{"type": "text", "text": "a"}] * 501)], TAKEN_OVER),
     "deep": Case([result(content=[], deep=json.loads("[" * 300 + "]" * 300))]),
-    "too deep": Case(['{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"deep":' + "[" * 2000 + "]" * 2000 + "}}"], TAKEN_OVER),
+    "too deep": Case([f'{{"jsonrpc":"2.0","id":$ID,"result":{{"deep":{"[" * 2000}{"]" * 2000}}}}}'], TAKEN_OVER),
     "fits its schema": Case([result(content=[], structuredContent={"n": 1})], tool="typed"),
     "does not fit its schema": Case([result(content=[], structuredContent={"n": "x"})], TAKEN_OVER, "typed"),
     "nothing where a schema is": Case([result(content=[])], TAKEN_OVER, "typed"),

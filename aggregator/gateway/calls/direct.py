@@ -36,6 +36,7 @@ from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.request import as_call
 from aggregator.gateway.views.views import Views
 from aggregator.upstream.supervisor import Supervisor
+from aggregator.wire.codec import TooDeep, encode
 from aggregator.wire.peer import Channel
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ _SHORTEST_LIMIT: Final = 1.0
 # The members of a call that has nothing out of the ordinary.
 _META: Final = "_meta"
 _MEMBERS: Final = frozenset({"name", "arguments", _META})
-# Tools that are remembered for one host.
+# Bytes of a `_meta` that is remembered, and tools, for one host.
+_META_KEPT: Final = 4096
 _TOOLS: Final = 64
 # Never changed.
 _NO_ARGUMENTS: Final[dict[str, Any]] = {}
@@ -97,9 +99,11 @@ class DirectCalls:
         if not isinstance(meta, dict | None):
             return None
         try:
+            if meta is not None and len(encode(meta)) > _META_KEPT:
+                return None
             refuse_look_alikes(params)
             version = eras.version_spoken(host, CALL, params)
-        except HostError:
+        except (HostError, TooDeep):
             return None
         if version is None:
             return None
@@ -114,7 +118,7 @@ class DirectCalls:
         """
         received, observers = perf_counter(), self._call_log.observers
         name, meta = params.get("name"), params.get("_meta")
-        same_meta = meta == known.meta
+        same_meta = known.is_exact and meta == known.meta
         if (
             not known.is_same()
             or not (same_meta or (type(meta) is dict and constant_part(meta) == known.meta))
@@ -152,7 +156,7 @@ class DirectCalls:
         if arguments or "arguments" in params:
             sent["arguments"] = arguments
         if same_meta and not observers.exported:
-            if meta is not None:
+            if _META in params:
                 sent["_meta"] = known.passed_on(trusted=upstream.config.trusted)
         else:
             passed = eras.onward(meta, trusted=upstream.config.trusted)
@@ -166,7 +170,7 @@ class DirectCalls:
         call = DirectCall(self, deadline, known, plain, params, arguments, answer, trace)
         call.received, call.permitted, call.checked = received, permitted, checked
         call.sent_at = perf_counter()
-        on_progress = call.on_progress if meta is not None and PROGRESS in meta else None
+        on_progress = call.on_progress if meta is not None and meta.get(PROGRESS) is not None else None
         if not upstream.begin(CALL, sent, tool.timeout, call, known.caller, on_progress):
             return None
         call.charge = self._rate_limits.charged(tool.name, limits, known.conversation)

@@ -47,6 +47,7 @@ class KnownHost:
     version: the revision that the calls speak.
     caller: the host as upstreams deal with it, without a channel.
     meta: the `_meta` of its calls, but for what differs between them.
+    is_exact: what is passed on of a `_meta` that equals this one has the same JSON: in Python, 1 equals `True` and 1.0.
     """
 
     __slots__ = (
@@ -55,6 +56,7 @@ class KnownHost:
         "capabilities",
         "conversation",
         "host",
+        "is_exact",
         "may_be_parked",
         "meta",
         "modern",
@@ -82,7 +84,8 @@ class KnownHost:
         self.may_be_parked = modern and self.caller.abilities != NOTHING
         self.user_id, self.session_id = CallLog.named_in(meta, host)
         self.tools: dict[str, PlainTool] = {}
-        self._passed_on: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self._passed_on = eras.onward(meta, trusted=False), eras.onward(meta, trusted=True)
+        self.is_exact = not _has_numbers(self._passed_on[True])
 
     def holds(self, meta: Mapping[str, Any] | None) -> bool:
         """Return whether all of it is true of another call, with this `_meta`."""
@@ -90,8 +93,6 @@ class KnownHost:
 
     def passed_on(self, *, trusted: bool) -> dict[str, Any]:
         """Return what upstreams get of `meta`; not to be changed."""
-        if self._passed_on is None:
-            self._passed_on = eras.onward(self.meta, trusted=False), eras.onward(self.meta, trusted=True)
         return self._passed_on[trusted]
 
     def is_same(self) -> bool:
@@ -107,3 +108,17 @@ def constant_part(meta: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     if meta is None or _VARIABLE.isdisjoint(meta):
         return meta
     return {key: value for key, value in meta.items() if key not in _VARIABLE}
+
+
+def _has_numbers(value: Any) -> bool:
+    """Return whether there is a number, or a boolean, anywhere in a value."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+        elif isinstance(one, int | float):
+            return True
+    return False
