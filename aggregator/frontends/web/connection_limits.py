@@ -131,7 +131,8 @@ class BoundedConnection(HttpToolsProtocol):
         not.
         """
         assert self._posts is not None
-        if not self._between or self.pipeline or self.flow.write_paused or self.transport.is_closing():
+        # A line end before a request starts the timer for its head, which only the parser ends.
+        if not self._between or self._blind or self.pipeline or self.flow.write_paused or self.transport.is_closing():
             return False
         if self.cycle is None or not self.cycle.response_complete:
             return False
