@@ -2,14 +2,14 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final
 
 from aggregator.audit.capture import CUT, Capture
 from aggregator.audit.sizes import measure
 from aggregator.domain.call_record import TOOL_CALL, AuditEvent, BegunCall, CallRecord
-from aggregator.storage.audit.chain import BEGUN, CALL, MICRO, ChainEntry, entry
+from aggregator.storage.audit.chain import BEGUN, CALL, CALL_TIMES, MICRO, ChainEntry, call_entry, entry
 from aggregator.storage.digest import canonical_json
 
 log = logging.getLogger(__name__)
@@ -17,103 +17,139 @@ log = logging.getLogger(__name__)
 # What a host chose itself is kept to this length.
 _NAME: Final = 200
 _MESSAGE: Final = 1000
-# The columns of short texts that are our own, or were checked before.
-_TEXTS: Final = (
-    "trace_id",
-    "span_id",
-    "parent_id",
-    "agent_id",
-    "key_id",
-    "tenant",
-    "server_id",
-    "answered_by",
-    "tool_name",
-    "schema_version",
-    "frontend",
-    "via",
-    "host_version",
-    "upstream_version",
-    "error_code",
-    "rule",
-    "rule_source",
-)
+# What every call has of its own: a copy that has the names already need not grow.
+_OWN: Final[dict[str, Any]] = {"kind": CALL, "trace_id": "", "span_id": "", **dict.fromkeys(CALL_TIMES, 0)}
+# So many kinds of calls are remembered.
+_COMMON: Final = 1024
+
+
+class RowMaker:
+    """The maker of rows for the records of one process. `owner` names the process that makes the calls.
+
+    What one call has in common with many others is made, checked and redacted once.
+    """
+
+    def __init__(self, capture: Capture, owner: str = "") -> None:
+        self._capture = capture
+        self._owner = owner
+        self._common: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    def row(self, what: CallRecord | AuditEvent | BegunCall) -> ChainEntry:
+        """Return the row of a record. What cannot be digested or kept is left out."""
+        if isinstance(what, CallRecord):
+            return self._call(what)
+        return self._begun(what.call) if isinstance(what, BegunCall) else event_row(what, self._capture)
+
+    def _call(self, call: CallRecord) -> ChainEntry:
+        """Return a row of `mcp_tool_call_log`. Times are rounded to the microsecond, which survives being printed."""
+        trace = call.trace
+        key = (
+            call.agent_id,
+            call.key_id,
+            call.tenant,
+            call.server,
+            call.answered_by,
+            call.tool,
+            call.schema_version,
+            call.frontend,
+            call.via,
+            call.host_version,
+            call.upstream_version,
+            call.error_code,
+            call.rule,
+            call.rule_source,
+            call.user_id,
+            call.session_id,
+            call.conversation_id,
+            call.asked_name,
+            call.approved_by,
+            call.own_name,
+            call.method,
+            call.status,
+            call.retries,
+        )
+        common = self._common.get(key)
+        values = (common if common is not None else self._made_common(key, call)).copy()
+        values["trace_id"], values["span_id"] = _text(trace.trace_id), _text(trace.span_id)
+        if trace.parent_id is not None:
+            values["parent_id"] = _text(trace.parent_id)
+        if call.error_message is not None:
+            values["error_message"] = _redacted(call.error_message, self._capture)
+        if call.arguments is not None:
+            size, digest = _arguments(call.arguments)
+            if size is not None:
+                values["arguments_bytes"], values["arguments_digest"] = size, digest
+        if call.result is not None:
+            size, digest = _measured(call.result)
+            if size is not None:
+                values["result_bytes"], values["result_digest"] = size, digest
+        if self._capture.mode != "none":
+            for name, keep, value in (
+                ("arguments", self._capture.arguments, call.arguments),
+                ("result", self._capture.result, call.result),
+            ):
+                if (kept := _kept(keep, value)) is not None:
+                    values[name] = kept
+        return call_entry(
+            values,
+            started=_microseconds(call.started),
+            duration=_microseconds(call.duration),
+            queued=_microseconds(call.queued),
+            upstream=_microseconds(call.split()[0]),
+        )
+
+    def _made_common(self, key: tuple[Any, ...], call: CallRecord) -> dict[str, Any]:
+        """Make and remember the columns that follow from what is in `key`."""
+        values: dict[str, Any] = {
+            "agent_id": _text(call.agent_id),
+            "key_id": _text(call.key_id),
+            "tenant": _text(call.tenant),
+            "server_id": _text(call.server),
+            "answered_by": _text(call.answered_by),
+            "tool_name": _text(call.tool),
+            "schema_version": _text(call.schema_version),
+            "frontend": _text(call.frontend),
+            "via": _text(call.via),
+            "host_version": _text(call.host_version),
+            "upstream_version": _text(call.upstream_version),
+            "error_code": _text(call.error_code),
+            "rule": _text(call.rule),
+            "rule_source": _text(call.rule_source),
+            "user_id": _named(call.user_id, self._capture),
+            "session_id": _named(call.session_id, self._capture),
+            "conversation_id": _named(call.conversation_id, self._capture),
+            "asked_name": _named(call.asked_name, self._capture),
+            "approved_by": _named(call.approved_by, self._capture),
+            "own_name": _text(call.own_name) if call.method == TOOL_CALL else _named(call.own_name, self._capture),
+            "status": call.status,
+            "retries": call.retries,
+        }
+        common = {**_OWN, **{name: value for name, value in values.items() if value is not None}}
+        if all(len(part) <= _NAME for part in key if isinstance(part, str)):
+            if len(self._common) >= _COMMON:
+                self._common.clear()
+            self._common[key] = common
+        return common
+
+    def _begun(self, call: CallRecord) -> ChainEntry:
+        """Return the event of a call that is about to be made; its details are the columns that are known."""
+        known = self._call(call).values
+        name = known.get("tool_name") or known["asked_name"]
+        return entry(
+            BEGUN,
+            {
+                "at": known["ended"],
+                "summary": f"The call of {name} by {known['agent_id']} begins.",
+                "agent_id": known["agent_id"],
+                "server_id": known.get("server_id"),
+                "details": json.dumps({"owner": self._owner, "call": dict(known)}),
+            },
+        )
 
 
 def row(what: CallRecord | AuditEvent | BegunCall, capture: Capture, owner: str = "") -> ChainEntry:
-    """Return the row of a record. Nothing is raised: what cannot be digested or kept is left out.
-
-    `owner` names the process that makes the calls.
-    """
-    if isinstance(what, BegunCall):
-        return begun_row(what.call, capture, owner)
-    return call_row(what, capture) if isinstance(what, CallRecord) else event_row(what, capture)
-
-
-def call_row(call: CallRecord, capture: Capture) -> ChainEntry:
-    """Return a row of `mcp_tool_call_log`. Times are rounded to the microsecond, which survives being printed."""
-    trace, own_name = call.trace, call.own_name
-    started, duration = _microseconds(call.started), _microseconds(call.duration)
-    texts = (
-        trace.trace_id,
-        trace.span_id,
-        trace.parent_id,
-        call.agent_id,
-        call.key_id,
-        call.tenant,
-        call.server,
-        call.answered_by,
-        call.tool,
-        call.schema_version,
-        call.frontend,
-        call.via,
-        call.host_version,
-        call.upstream_version,
-        call.error_code,
-        call.rule,
-        call.rule_source,
-    )
-    values: dict[str, Any] = dict(zip(_TEXTS, texts if _all_fit(texts) else map(_text, texts), strict=True))
-    values["started"] = started / MICRO
-    values["ended"] = (started + duration) / MICRO
-    values["duration"] = duration / MICRO
-    values["queued"] = _microseconds(call.queued) / MICRO
-    values["upstream_seconds"] = _microseconds(call.upstream_seconds) / MICRO
-    values["status"] = call.status
-    values["retries"] = call.retries
-    for name, chosen in (
-        ("user_id", call.user_id),
-        ("session_id", call.session_id),
-        ("conversation_id", call.conversation_id),
-        ("asked_name", call.asked_name),
-        ("approved_by", call.approved_by),
-    ):
-        if chosen is not None:
-            values[name] = _named(chosen, capture)
-    values["own_name"] = _text(own_name) if call.method == TOOL_CALL else _named(own_name, capture)
-    if call.error_message is not None:
-        values["error_message"] = _redacted(call.error_message, capture)
-    if call.arguments is not None:
-        values["arguments_bytes"], values["arguments_digest"] = _arguments(call.arguments)
-        values["arguments"] = _kept(capture.arguments, call.arguments)
-    if call.result is not None:
-        values["result_bytes"], values["result_digest"] = _measured(call.result)
-        values["result"] = _kept(capture.result, call.result)
-    return entry(CALL, values)
-
-
-def begun_row(call: CallRecord, capture: Capture, owner: str) -> ChainEntry:
-    """Return the event of a call that is about to be made; its details are the columns of the call, as far as known."""
-    known = call_row(call, capture).values
-    return entry(
-        BEGUN,
-        {
-            "at": known["ended"],
-            "summary": f"The call of {known.get('tool_name') or known['asked_name']} by {known['agent_id']} begins.",
-            "agent_id": known["agent_id"],
-            "server_id": known.get("server_id"),
-            "details": json.dumps({"owner": owner, "call": dict(known)}),
-        },
-    )
+    """Return a single row, as `RowMaker` makes them."""
+    return RowMaker(capture, owner).row(what)
 
 
 def event_row(event: AuditEvent, capture: Capture) -> ChainEntry:
@@ -171,13 +207,7 @@ def _short(keep: Callable[[Any], str | None], text: str | None, most: int) -> st
 
 
 def _microseconds(seconds: float) -> int:
-    return round(float(seconds) * MICRO)
-
-
-def _all_fit(texts: Iterable[str | None]) -> bool:
-    """Return whether `_text` would change none of these."""
-    given = list(filter(None, texts))
-    return max(map(len, given), default=0) <= _NAME and "".join(given).isprintable()
+    return round(float(seconds) * MICRO) if seconds else 0
 
 
 def _text(text: str | None, most: int = _NAME) -> str | None:

@@ -21,7 +21,8 @@ TRIMMED: Final = "log_trimmed"
 RECOVERED: Final = "log_recovered"
 MENDED: Final = "log_mended"
 # These columns are seconds, kept to the microsecond.
-TIMES: Final = ("started", "ended", "duration", "queued", "upstream_seconds", "at")
+CALL_TIMES: Final = ("started", "ended", "duration", "queued", "upstream_seconds")
+TIMES: Final = (*CALL_TIMES, "at")
 MICRO: Final = 1_000_000
 
 # A column that had another name before revision 0006 of the schema. Digests of older rows, files beside the database
@@ -90,6 +91,28 @@ def entry(kind: str, values: Mapping[str, Any]) -> ChainEntry:
     given = {name: value for name, value in values.items() if value is not None}
     content, size = digested(kind, given)
     return ChainEntry(kind, given, content, size)
+
+
+def call_entry(values: dict[str, Any], *, started: int, duration: int, queued: int, upstream: int) -> ChainEntry:
+    """Return the row of a call as `entry` does, and quicker: `values`, which become the row's own, have neither times
+    nor empty columns. The times are in whole microseconds.
+
+    Raises:
+        TypeError, ValueError, OverflowError: something that no row of ours holds.
+    """
+    values["kind"] = CALL
+    values["started"], values["ended"], values["duration"] = started, started + duration, duration
+    values["queued"], values["upstream_seconds"] = queued, upstream
+    text = _encoder.encode(values)
+    del values["kind"]
+    values["started"], values["ended"] = started / MICRO, (started + duration) / MICRO
+    values["duration"], values["queued"], values["upstream_seconds"] = (
+        duration / MICRO,
+        queued / MICRO,
+        upstream / MICRO,
+    )
+    # Quicker than its constructor, which is written in Python.
+    return tuple.__new__(ChainEntry, (CALL, values, sha256(text).hexdigest(), len(text)))
 
 
 def digested(kind: str, values: Mapping[str, Any]) -> tuple[str, int]:
