@@ -17,8 +17,13 @@ log = logging.getLogger(__name__)
 # What a host chose itself is kept to this length.
 _NAME: Final = 200
 _MESSAGE: Final = 1000
-# What every call has of its own: a copy that has the names already need not grow.
-_OWN: Final[dict[str, Any]] = {"kind": CALL, "trace_id": "", "span_id": "", **dict.fromkeys(CALL_TIMES, 0)}
+# What calls have of their own: a copy with these names in it need not grow, and is sorted for the digest.
+_OWN: Final[dict[str, Any]] = {
+    "kind": CALL,
+    **dict.fromkeys(("trace_id", "span_id", *CALL_TIMES)),
+    **dict.fromkeys(("arguments_bytes", "arguments_digest", "result_bytes", "result_digest")),
+}
+_NOTHING: Final = (None, None)
 # So many kinds of calls are remembered.
 _COMMON: Final = 1024
 
@@ -70,19 +75,22 @@ class RowMaker:
         )
         common = self._common.get(key)
         values = (common if common is not None else self._made_common(key, call)).copy()
-        values["trace_id"], values["span_id"] = _text(trace.trace_id), _text(trace.span_id)
+        if (trace.trace_id + trace.span_id).isprintable() and len(trace.trace_id) <= _NAME >= len(trace.span_id):
+            values["trace_id"], values["span_id"] = trace.trace_id, trace.span_id
+        else:
+            values["trace_id"], values["span_id"] = _text(trace.trace_id), _text(trace.span_id)
         if trace.parent_id is not None:
             values["parent_id"] = _text(trace.parent_id)
         if call.error_message is not None:
             values["error_message"] = _redacted(call.error_message, self._capture)
-        if call.arguments is not None:
-            size, digest = _arguments(call.arguments)
-            if size is not None:
-                values["arguments_bytes"], values["arguments_digest"] = size, digest
-        if call.result is not None:
-            size, digest = _measured(call.result)
-            if size is not None:
-                values["result_bytes"], values["result_digest"] = size, digest
+        size, digest = _arguments(call.arguments) if call.arguments is not None else _NOTHING
+        values["arguments_bytes"], values["arguments_digest"] = size, digest
+        if size is None:
+            del values["arguments_bytes"], values["arguments_digest"]
+        size, digest = _measured(call.result) if call.result is not None else _NOTHING
+        values["result_bytes"], values["result_digest"] = size, digest
+        if size is None:
+            del values["result_bytes"], values["result_digest"]
         if self._capture.mode != "none":
             for name, keep, value in (
                 ("arguments", self._capture.arguments, call.arguments),
@@ -90,12 +98,16 @@ class RowMaker:
             ):
                 if (kept := _kept(keep, value)) is not None:
                     values[name] = kept
+        upstream = 0.0
+        for name, _, seconds in call.steps:
+            if name == "upstream":
+                upstream += seconds
         return call_entry(
             values,
-            started=_microseconds(call.started),
-            duration=_microseconds(call.duration),
-            queued=_microseconds(call.queued),
-            upstream=_microseconds(call.split()[0]),
+            round(float(call.started) * MICRO),
+            round(float(call.duration) * MICRO),
+            round(float(call.queued) * MICRO) if call.queued else 0,
+            round(upstream * MICRO),
         )
 
     def _made_common(self, key: tuple[Any, ...], call: CallRecord) -> dict[str, Any]:
@@ -124,7 +136,8 @@ class RowMaker:
             "status": call.status,
             "retries": call.retries,
         }
-        common = {**_OWN, **{name: value for name, value in values.items() if value is not None}}
+        values = {**_OWN, **{name: value for name, value in values.items() if value is not None}}
+        common = dict(sorted(values.items()))
         if all(len(part) <= _NAME for part in key if isinstance(part, str)):
             if len(self._common) >= _COMMON:
                 self._common.clear()
@@ -204,10 +217,6 @@ def _short(keep: Callable[[Any], str | None], text: str | None, most: int) -> st
     """Return a text without secrets; empty stays empty, and a mark stands for what cannot be redacted."""
     kept = _kept(keep, text) if text else text
     return _text(CUT if text and kept is None else kept, most)
-
-
-def _microseconds(seconds: float) -> int:
-    return round(float(seconds) * MICRO) if seconds else 0
 
 
 def _text(text: str | None, most: int = _NAME) -> str | None:
