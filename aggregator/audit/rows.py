@@ -2,14 +2,14 @@
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Any, Final
 
 from aggregator.audit.capture import CUT, Capture
 from aggregator.audit.sizes import measure
 from aggregator.domain.call_record import TOOL_CALL, AuditEvent, BegunCall, CallRecord
-from aggregator.storage.audit.chain import BEGUN, CALL, CALL_TIMES, MICRO, ChainEntry, call_entry, entry
+from aggregator.storage.audit.chain import BEGUN, CALL, MICRO, ChainEntry, call_entry, entry
 from aggregator.storage.digest import canonical_json
 
 log = logging.getLogger(__name__)
@@ -17,12 +17,6 @@ log = logging.getLogger(__name__)
 # What a host chose itself is kept to this length.
 _NAME: Final = 200
 _MESSAGE: Final = 1000
-# What calls have of their own: a copy with these names in it need not grow, and is sorted for the digest.
-_OWN: Final[dict[str, Any]] = {
-    "kind": CALL,
-    **dict.fromkeys(("trace_id", "span_id", *CALL_TIMES)),
-    **dict.fromkeys(("arguments_bytes", "arguments_digest", "result_bytes", "result_digest")),
-}
 _NOTHING: Final = (None, None)
 # So many kinds of calls are remembered.
 _COMMON: Final = 1024
@@ -37,7 +31,7 @@ class RowMaker:
     def __init__(self, capture: Capture, owner: str = "") -> None:
         self._capture = capture
         self._owner = owner
-        self._common: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._common: dict[tuple[str | None, ...], dict[str, Any]] = {}
 
     def row(self, what: CallRecord | AuditEvent | BegunCall) -> ChainEntry:
         """Return the row of a record. What cannot be digested or kept is left out."""
@@ -71,7 +65,6 @@ class RowMaker:
             call.own_name,
             call.method,
             call.status,
-            call.retries,
         )
         common = self._common.get(key)
         values = (common if common is not None else self._made_common(key, call)).copy()
@@ -79,6 +72,7 @@ class RowMaker:
             values["trace_id"], values["span_id"] = trace.trace_id, trace.span_id
         else:
             values["trace_id"], values["span_id"] = _text(trace.trace_id), _text(trace.span_id)
+        values["retries"] = call.retries
         if trace.parent_id is not None:
             values["parent_id"] = _text(trace.parent_id)
         if call.error_message is not None:
@@ -110,35 +104,52 @@ class RowMaker:
             round(upstream * MICRO),
         )
 
-    def _made_common(self, key: tuple[Any, ...], call: CallRecord) -> dict[str, Any]:
-        """Make and remember the columns that follow from what is in `key`."""
-        values: dict[str, Any] = {
-            "agent_id": _text(call.agent_id),
-            "key_id": _text(call.key_id),
-            "tenant": _text(call.tenant),
-            "server_id": _text(call.server),
-            "answered_by": _text(call.answered_by),
-            "tool_name": _text(call.tool),
-            "schema_version": _text(call.schema_version),
-            "frontend": _text(call.frontend),
-            "via": _text(call.via),
-            "host_version": _text(call.host_version),
-            "upstream_version": _text(call.upstream_version),
-            "error_code": _text(call.error_code),
-            "rule": _text(call.rule),
-            "rule_source": _text(call.rule_source),
-            "user_id": _named(call.user_id, self._capture),
-            "session_id": _named(call.session_id, self._capture),
-            "conversation_id": _named(call.conversation_id, self._capture),
-            "asked_name": _named(call.asked_name, self._capture),
-            "approved_by": _named(call.approved_by, self._capture),
-            "own_name": _text(call.own_name) if call.method == TOOL_CALL else _named(call.own_name, self._capture),
+    def _made_common(self, key: tuple[str | None, ...], call: CallRecord) -> dict[str, Any]:
+        """Make and remember the columns that follow from what is in `key`, among those that calls have of their own.
+
+        They are sorted for the digest, and a copy with all these names in it need not grow.
+        """
+        capture = self._capture
+        fit = _all_fit(key)
+        text = _as_it_is if fit else _text
+        values = {
+            "agent_id": text(call.agent_id),
+            "answered_by": text(call.answered_by),
+            "approved_by": _named(call.approved_by, capture),
+            "arguments_bytes": "",
+            "arguments_digest": "",
+            "asked_name": _named(call.asked_name, capture),
+            "conversation_id": _named(call.conversation_id, capture),
+            "duration": "",
+            "ended": "",
+            "error_code": text(call.error_code),
+            "frontend": text(call.frontend),
+            "host_version": text(call.host_version),
+            "key_id": text(call.key_id),
+            "kind": CALL,
+            "own_name": text(call.own_name) if call.method == TOOL_CALL else _named(call.own_name, capture),
+            "queued": "",
+            "result_bytes": "",
+            "result_digest": "",
+            "retries": "",
+            "rule": text(call.rule),
+            "rule_source": text(call.rule_source),
+            "schema_version": text(call.schema_version),
+            "server_id": text(call.server),
+            "session_id": _named(call.session_id, capture),
+            "span_id": "",
+            "started": "",
             "status": call.status,
-            "retries": call.retries,
+            "tenant": text(call.tenant),
+            "tool_name": text(call.tool),
+            "trace_id": "",
+            "upstream_seconds": "",
+            "upstream_version": text(call.upstream_version),
+            "user_id": _named(call.user_id, capture),
+            "via": text(call.via),
         }
-        values = {**_OWN, **{name: value for name, value in values.items() if value is not None}}
-        common = dict(sorted(values.items()))
-        if all(len(part) <= _NAME for part in key if isinstance(part, str)):
+        common = {name: value for name, value in values.items() if value is not None}
+        if fit:
             if len(self._common) >= _COMMON:
                 self._common.clear()
             self._common[key] = common
@@ -217,6 +228,16 @@ def _short(keep: Callable[[Any], str | None], text: str | None, most: int) -> st
     """Return a text without secrets; empty stays empty, and a mark stands for what cannot be redacted."""
     kept = _kept(keep, text) if text else text
     return _text(CUT if text and kept is None else kept, most)
+
+
+def _all_fit(texts: Iterable[str | None]) -> bool:
+    """Return whether `_text` would change none of these."""
+    given = list(filter(None, texts))
+    return max(map(len, given), default=0) <= _NAME and "".join(given).isprintable()
+
+
+def _as_it_is(text: str | None) -> str | None:
+    return text
 
 
 def _text(text: str | None, most: int = _NAME) -> str | None:

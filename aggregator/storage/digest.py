@@ -53,18 +53,30 @@ def canonical_json(value: Any) -> bytes:
 
 
 def _is_simple(value: Any) -> bool:
-    """Return whether a value is a small object of texts and whole numbers under ASCII names, as most arguments are."""
-    if type(value) is not dict or len(value) > VALUES:
+    """Return whether a value is a small object in which texts and whole numbers stand under ASCII names."""
+    if type(value) is not dict:
         return False
-    for name, item in value.items():
-        kind = type(item)
-        if kind is str:
-            if len(item) > CHARACTERS:
+    waiting: list[Any] = [value]
+    seen = 1
+    for one in waiting:
+        seen += len(one)
+        if seen > VALUES:
+            return False
+        items = one
+        if type(one) is dict:
+            for name in one:
+                if type(name) is not str or not name.isascii():
+                    return False
+            items = one.values()
+        for item in items:
+            kind = type(item)
+            if kind is str:
+                if len(item) > CHARACTERS:
+                    return False
+            elif kind is dict or kind is list:
+                waiting.append(item)
+            elif kind not in _SCALARS:
                 return False
-        elif kind not in _SCALARS:
-            return False
-        if type(name) is not str or not name.isascii():
-            return False
     return True
 
 

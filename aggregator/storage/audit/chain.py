@@ -21,8 +21,7 @@ TRIMMED: Final = "log_trimmed"
 RECOVERED: Final = "log_recovered"
 MENDED: Final = "log_mended"
 # These columns are seconds, kept to the microsecond.
-CALL_TIMES: Final = ("started", "ended", "duration", "queued", "upstream_seconds")
-TIMES: Final = (*CALL_TIMES, "at")
+TIMES: Final = ("started", "ended", "duration", "queued", "upstream_seconds", "at")
 MICRO: Final = 1_000_000
 
 # A column that had another name before revision 0006 of the schema. Digests of older rows, files beside the database
