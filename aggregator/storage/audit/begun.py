@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, bindparam, delete, exists, insert, select
 
 from aggregator.storage.audit.chain import BEGUN, CALL, ChainEntry, entry, with_present_names
+from aggregator.storage.audit.inserts import PLACE
 from aggregator.storage.tables import audit_events, audit_under_way, mcp_tool_call_log
 
 log = logging.getLogger(__name__)
@@ -15,7 +16,7 @@ log = logging.getLogger(__name__)
 INTERRUPTED: Final = "interrupted"
 _SAID: Final = "The gateway ended before the call did; the call may have taken effect."
 _PLACE: Final = ("trace_id", "span_id")
-_CALLS: Final = frozenset(mcp_tool_call_log.c.keys())
+_CALLS: Final = frozenset(mcp_tool_call_log.c.keys()).difference(PLACE)
 _END: Final = delete(audit_under_way).where(*(audit_under_way.c[name] == bindparam(f"of_{name}") for name in _PLACE))
 
 

@@ -10,7 +10,9 @@ from aggregator.storage.audit.chain import CALL, ChainEntry, ChainKey, Head, lin
 from aggregator.storage.tables import audit_events, mcp_tool_call_log
 
 # What rows have besides their own columns.
-_PLACE: Final = ("seq", "bytes", "previous", "digest")
+PLACE: Final = ("seq", "bytes", "previous", "digest")
+# Databases whose driver takes statements with question marks, and pays for each statement and not for each row.
+TOGETHER: Final = frozenset({"sqlite"})
 # Every SQLite takes so many values in one statement.
 _VALUES: Final = 999
 # Rows have few sets of columns.
@@ -35,7 +37,7 @@ def placed(head: Head, entries: Sequence[ChainEntry], key: ChainKey | None) -> t
         own = tuple(values) if kind == CALL else (*values, "kind")
         if own != names:
             names = own
-            flat = rows.setdefault((*own, *_PLACE), [])
+            flat = rows.setdefault((*own, *PLACE), [])
         flat += values.values()
         if kind != CALL:
             flat.append(kind)
@@ -48,7 +50,7 @@ def insert_rows(connection: Connection, rows: RowsByColumns) -> None:
     """Insert rows that have their places."""
     for names, flat in rows.items():
         table, width = audit_events if "kind" in names else mcp_tool_call_log, len(names)
-        if connection.dialect.name != "sqlite":
+        if connection.dialect.name not in TOGETHER:
             columns = [dict(zip(names, flat[at : at + width], strict=True)) for at in range(0, len(flat), width)]
             connection.execute(insert(table), columns)
             continue

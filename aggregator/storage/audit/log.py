@@ -30,7 +30,7 @@ from aggregator.storage.audit.chain import (
     trim_entry,
     trimmed_by,
 )
-from aggregator.storage.audit.inserts import insert_rows, placed
+from aggregator.storage.audit.inserts import PLACE, insert_rows, placed
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.files import identity
 from aggregator.storage.engine.sqlite import damaged_table
@@ -44,8 +44,9 @@ NAME: Final = "log"
 TRIM_STEP: Final = 2000
 # Where trimming by size stops, so that it does not begin again at once.
 _TRIM_TO: Final = 0.9
-_CALLS: Final = tuple(mcp_tool_call_log.c.keys())
-_EVENTS: Final = tuple(audit_events.c.keys())
+# The columns that a row has before it has its place.
+_CALLS: Final = frozenset(mcp_tool_call_log.c.keys()).difference(PLACE)
+_EVENTS: Final = frozenset(audit_events.c.keys()).difference((*PLACE, "kind"))
 # What is not read as a whole when the file is opened.
 _LARGE: Final = tuple(table.name for table in metadata.sorted_tables if not table.info.get("checked"))
 _DAMAGED: Final = (
@@ -80,8 +81,7 @@ class AuditRows:
 
     def fits(self, entries: Iterable[ChainEntry]) -> bool:
         """Return whether the tables have every column of these rows, which another version may have written."""
-        calls, events = set(_CALLS), set(_EVENTS)
-        return all(one.values.keys() <= (calls if one.kind == CALL else events) for one in entries)
+        return all(one.values.keys() <= (_CALLS if one.kind == CALL else _EVENTS) for one in entries)
 
     async def append(self, batch: ChainBatch) -> tuple[Head, int]:
         """Write a batch, whole or not at all, and never twice; returns the end of the log and its size in bytes.
