@@ -12,8 +12,7 @@ _MANY: Final = 500
 # A value is small with so many values in it, and so many characters in one text.
 VALUES: Final = 256
 CHARACTERS: Final = 2**18
-# A union of types would be made anew each time.
-_HOLDERS: Final = (dict, list, tuple)
+_SINGLE: Final = frozenset({int, float, bool, type(None)})
 
 
 def is_long(items: Any) -> bool:
@@ -40,20 +39,25 @@ def is_small(value: Any, values: int = VALUES, characters: int = CHARACTERS) -> 
 
     A bounded part of it is looked at.
     """
-    if isinstance(value, str):
-        return len(value) <= characters
-    # Every result comes through here: only what holds other values is put on the list.
-    seen, waiting = 1, [value] if isinstance(value, _HOLDERS) else []
-    while waiting:
-        one = waiting.pop()
-        inside = one.values() if isinstance(one, dict) else one
+    # Every result comes through here: a list that grows is gone through once, and types are looked at before classes.
+    waiting: list[Any] = [(value,)]
+    seen = 0
+    for inside in waiting:
         seen += len(inside)
         if seen > values:
             return False
         for item in inside:
-            if isinstance(item, str):
+            kind = type(item)
+            if kind is str:
                 if len(item) > characters:
                     return False
-            elif isinstance(item, _HOLDERS):
-                waiting.append(item)
+            elif kind is dict:
+                waiting.append(item.values())
+            elif kind not in _SINGLE:
+                if isinstance(item, list | tuple):
+                    waiting.append(item)
+                elif isinstance(item, dict):
+                    waiting.append(item.values())
+                elif isinstance(item, str) and len(item) > characters:
+                    return False
     return True
