@@ -9,7 +9,8 @@ Terms:
   database settings: the part of the configuration that commands need which work on the database alone
   drain: the time that running requests are given when a signal ends the program
 
-Entry point: `main()` here; `aggregator serve` goes on in `serve.py`, `aggregator stdio` in `stdio.py`.
+Entry point: `main()` here; `aggregator serve` goes on in `serve.py`, `aggregator stdio` in `stdio.py` and,
+once its host has the first answer, in `stdio_session.py`.
 
 Must not import: `aggregator.adapters`, which is in the same layer; and at the top of `commands.py` nothing slow, such
 as mcp, uvicorn or aiohttp. Held by tests/test_layers.py.
@@ -21,8 +22,22 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    # The collector finds nothing while modules are imported; `run_command.run` switches it on again.
+    # The collector finds nothing while modules are imported; `run_command.run` and `stdio.run` switch it on again.
     gc.disable()
-    from aggregator.cli.commands import cli
+    from aggregator.cli.plain_stdio import plain_stdio
 
-    sys.exit(cli())
+    options = plain_stdio(sys.argv[1:])
+    if options is None:
+        from aggregator.cli.commands import cli
+
+        sys.exit(cli())
+    from aggregator.cli.stdio import run
+
+    try:
+        sys.exit(run(*options))
+    except KeyboardInterrupt:
+        sys.exit(130)  # as typer does
+    except Exception as error:
+        from aggregator.cli.commands import report
+
+        sys.exit(report(error))

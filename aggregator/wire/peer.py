@@ -240,6 +240,10 @@ class Peer:
         task = self._running.get(request_id)
         return task is not None and (task.cancelling() > 0 or task.cancel())
 
+    def channel(self, request_id: str | int) -> Channel:
+        """Return the channel of one request of the other end."""
+        return _PeerChannel(self, request_id)
+
     # -- inwards
 
     def feed(self, message: Any, size: int = 0) -> None:
