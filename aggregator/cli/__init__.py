@@ -22,19 +22,26 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    # The collector finds nothing while modules are imported; `run_command.run` and `stdio.run` switch it on again.
+    # The collector finds nothing while modules are imported. They stay, so it starts with what is made later.
     gc.disable()
-    from aggregator.cli.plain_stdio import plain_stdio
+    from aggregator.cli.plain_options import plain_options
 
-    options = plain_stdio(sys.argv[1:])
-    if options is None:
+    plain = plain_options(sys.argv[1:])
+    if plain is None:
         from aggregator.cli.commands import cli
 
         sys.exit(cli())
-    from aggregator.cli.stdio import run
-
+    command, options = plain
     try:
-        sys.exit(run(*options))
+        if command == "stdio":
+            from aggregator.cli import stdio
+
+            sys.exit(stdio.run(**options))
+        from aggregator.cli import serve
+
+        gc.freeze()
+        gc.enable()
+        sys.exit(serve.run(**options))
     except KeyboardInterrupt:
         sys.exit(130)  # as typer does
     except Exception as error:

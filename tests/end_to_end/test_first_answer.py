@@ -7,16 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner
 
 from aggregator.app.build import build_app
 from aggregator.app.policies import read_policies, view_at_start
-from aggregator.cli import commands, stdio
-from aggregator.cli.plain_stdio import CHOICES, VALUED, StdioOptions, plain_stdio
 from aggregator.config.load import load
 from aggregator.config.model import Config
 from aggregator.config.settings import StdioConfig
@@ -264,59 +260,3 @@ async def test_each_request_has_one_answer(tmp_path: Path, request_: Json) -> No
     answers = [json.loads(one) for one in done.out.splitlines()]
     assert [str(one["id"]) for one in answers if "id" in one] == [str(one["id"]) for one in requests], done.err
     assert all("result" in one for one in answers if "id" in one)
-
-
-# -- the command line
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["--config", "a.json"],
-        ["-c", "a b.json", "--log-json"],
-        ["--agent", "me", "--names", "canonical", "--log-level", "debug", "--config", "a.json", "--log-json"],
-    ],
-)
-def test_a_plain_command_line_means_what_typer_reads(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[Any, ...]] = []
-
-    def run(*args: Any) -> int:
-        seen.append(args)
-        return 0
-
-    monkeypatch.setattr(stdio, "run", run)
-    done = CliRunner().invoke(commands.app, ["stdio", *words])
-    assert done.exit_code == 0, done.output
-    plain = plain_stdio(["stdio", *words])
-    assert plain is not None
-    assert [tuple(plain)] == seen
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["serve"],
-        ["--help"],
-        ["stdio", "--help"],
-        ["stdio", "--config"],
-        ["stdio", "--config", "--log-json"],
-        ["stdio", "--config", "a", "--config", "b"],
-        ["stdio", "--config=a"],
-        ["stdio", "--names", "other"],
-        ["stdio", "--agent", "\udcff"],
-        ["stdio", "--agent", ""],
-        ["stdio", "a.json"],
-    ],
-)
-def test_any_other_command_line_is_left_to_typer(words: list[str]) -> None:
-    assert plain_stdio(words) is None
-
-
-def test_every_option_of_the_command_is_known() -> None:
-    parameters = get_command(commands.app).commands["stdio"].params  # type: ignore[attr-defined]
-    named = {option for one in parameters for option in one.opts}
-    assert named == {*VALUED, "--log-json"}
-    assert [one.name for one in parameters] == list(StdioOptions._fields)
-    assert {"names": tuple(commands.NameStyle), "log_level": tuple(commands.Level)} == CHOICES
