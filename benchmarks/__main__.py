@@ -1,6 +1,6 @@
 """`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`; a FILE:
-`retrieval`. `soak` and `dead` take minutes, and are run by name. `calls`, `steps` and `start` take
-the folder of another checkout, with its own `.venv`, to be measured beside this one."""
+`retrieval`. `soak` and `dead` take minutes, and are run by name. `calls`, `steps`, `start` and
+`memory` take the folder of another checkout, with its own `.venv`, to be measured beside this one."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from benchmarks.systems import Rivals
 
 _LONG = ("soak", "dead")
 # What can be measured of another checkout too.
-_BESIDE = ("calls", "steps", "start")
+_BESIDE = ("calls", "steps", "start", "memory")
 _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
 
 
@@ -60,7 +60,7 @@ def main() -> None:
             for table in start.measure(Path(folder), rivals, given.rounds):
                 print(table, flush=True)
         if "memory" in what:
-            print(memory.measure(Path(folder)), flush=True)
+            print(memory.measure(Path(folder), rivals), flush=True)
         if "soak" in what:
             for table in soak.measure(Path(folder), given.minutes, given.seed):
                 print(table, flush=True)
