@@ -64,15 +64,18 @@ async def test_a_new_database_is_made_as_the_migrations_make_it(path: Path, url:
     assert _schema(path) == migrated
 
 
-def _schema(path: Path) -> object:
-    """Return the columns, indexes, foreign keys and constraints of each table, and the rows it begins with."""
+def _schema(path: Path) -> dict[str, object]:
+    """Return the columns, indexes, foreign keys and constraints of each table, the rows it begins with, and the names
+    of all that is no table.
+    """
     with closing(sqlite3.connect(path)) as connection:
 
         def rows(query: str) -> list[tuple[Any, ...]]:
             return connection.execute(query).fetchall()
 
         tables = dict(rows("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name"))
-        return {
+        others = {"": rows("SELECT type, name FROM sqlite_master WHERE type <> 'table' ORDER BY name")}
+        return others | {
             table: (
                 sorted(column[1:] for column in rows(f"PRAGMA table_info({table})")),
                 sorted(index[1:] for index in rows(f"PRAGMA index_list({table})")),
@@ -97,7 +100,7 @@ async def test_a_new_database_is_made_whole_or_not_at_all(
         async with open_database(url):
             pass
     monkeypatch.undo()
-    assert _schema(path) == {}
+    assert _schema(path) == {"": []}
     async with open_database(url) as database:
         assert await database.keys.all() == []
 
