@@ -1,6 +1,6 @@
 """`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`; a FILE:
-`retrieval`. `soak`, `dead` and `pinned` take minutes, and are run by name. `calls`, `pinned`, `steps` and `start` take
-the folder of another checkout, with its own `.venv`, to be measured beside this one."""
+`retrieval`. `soak`, `dead` and `pinned` take minutes, and are run by name. `calls`, `pinned`, `steps`, `start` and
+`memory` take the folder of another checkout, with its own `.venv`, to be measured beside this one."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from benchmarks.systems import Rivals
 
 _LONG = ("pinned", "soak", "dead")
 # What can be measured of another checkout too.
-_BESIDE = ("calls", "pinned", "steps", "start")
+_BESIDE = ("calls", "pinned", "steps", "start", "memory")
 _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
 
 
@@ -62,7 +62,7 @@ def main() -> None:
             for table in start.measure(Path(folder), rivals, given.rounds):
                 print(table, flush=True)
         if "memory" in what:
-            print(memory.measure(Path(folder)), flush=True)
+            print(memory.measure(Path(folder), rivals), flush=True)
         if "soak" in what:
             for table in soak.measure(Path(folder), given.minutes, given.seed):
                 print(table, flush=True)

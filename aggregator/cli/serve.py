@@ -8,7 +8,8 @@ from typing import Final
 
 from aggregator.app.build import build_app
 from aggregator.app.config_reload import ConfigReader, ConfigSource
-from aggregator.cli.runtime.setup import FileReader, environment, load_to_serve, log_as, run_loop, storage_url, with_log
+from aggregator.cli.runtime.event_loop import run_loop
+from aggregator.cli.runtime.setup import FileReader, environment, load_to_serve, log_as, storage_url, with_log
 from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config

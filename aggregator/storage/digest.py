@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from aggregator.domain.bounds.offload import CHARACTERS, VALUES, is_small
+from aggregator.domain.bounds.small import CHARACTERS, VALUES, is_small
 
 _EXACT: Final = 2**53
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -20,7 +20,7 @@ from aggregator.audit.capture import CUT, Capture
 from aggregator.audit.log import AuditLog
 from aggregator.audit.rows import RowMaker, row
 from aggregator.audit.single_event import note
-from aggregator.domain.bounds.offload import is_small
+from aggregator.domain.bounds.small import is_small
 from aggregator.domain.call_record import AuditEvent, CallRecord, Stage, Status, TraceContext
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.audit import inserts

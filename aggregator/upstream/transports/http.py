@@ -44,7 +44,8 @@ from aggregator.upstream.transports.web import (
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import encode
 from aggregator.wire.message import error_of, incoming, sane_id
-from aggregator.wire.peer import PeerGone, error_message
+from aggregator.wire.peer import PeerGone
+from aggregator.wire.responses import error_message
 from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
 from aggregator.wire.sse import EventReader, EventTooLarge
 
