@@ -107,6 +107,7 @@ class Finder:
         self._current = current
         self._index: SearchIndex | None = None
         self._indexed: dict[str, tuple[str, tuple[ToolRecord, ...]]] = {}
+        self._begun = asyncio.Event()
         self._stale = asyncio.Event()
         self._fresh = asyncio.Event()
         self._visible_of: LruCache[str, _SearchableView] = LruCache(_VIEWS_KEPT)
@@ -125,8 +126,13 @@ class Finder:
         self._fresh.clear()
         self._stale.set()
 
+    def begin(self) -> None:
+        """Let `run` index from now on; the first search does so too."""
+        self._begun.set()
+
     async def run(self) -> None:
-        """Index changed servers until cancelled."""
+        """Index changed servers until cancelled, from `begin` on."""
+        await self._begun.wait()
         while True:
             await self._stale.wait()
             self._stale.clear()
@@ -231,6 +237,7 @@ class Finder:
     async def _visible(self, view: View) -> _SearchableView | None:
         """Return the agent's part of the index; None before the first part of the first index is there."""
         if not self._fresh.is_set():
+            self.begin()
             try:
                 async with asyncio.timeout(_INDEX_WAIT):
                     await self._fresh.wait()
