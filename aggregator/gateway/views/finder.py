@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 # Seconds that a search waits for the index of a changed catalog before it uses the older one.
 _INDEX_WAIT: Final = 5.0
 _VIEWS_KEPT: Final = 64
+# Among more tools, a search is made in a thread: it takes some milliseconds for each 10,000 that have its words.
+_AT_ONCE: Final = 10_000
 # A server's tools are indexed in growing parts, the first of this size; each part is searchable at once.
 _FIRST_PART: Final = 250
 # Seconds to sleep after every few tools, so that the event loop gets the interpreter.
@@ -141,6 +143,10 @@ class Finder:
             if catalog is self._current.tools:
                 self._fresh.set()
 
+    async def wait_indexed(self) -> None:
+        """Wait until the index holds the current tools."""
+        await self._fresh.wait()
+
     def tools(self, view: View) -> tuple[ToolRecord, ...]:
         """Return all tools that the agent may call, with the schemas it is held to."""
         return self._views.listing(view, self._current.tools).tools
@@ -160,6 +166,8 @@ class Finder:
             searchable = visible.index.visible_to(names)
             visible = replace(visible, by_name={name: visible.by_name[name] for name in names})
         if self._meanings is None:
+            if len(visible.by_name) > _AT_ONCE:
+                return await asyncio.to_thread(_ranked, visible, searchable, query, limit)
             return _ranked(visible, searchable, query, limit)
         from aggregator.catalog.search.index import search
         from aggregator.catalog.search.semantic import merge_hits

@@ -29,7 +29,7 @@ async def spawn(make_protocol: Callable[[], P], *command: str, **options: Any) -
     try:
         await connected
     except BaseException:
-        # As asyncio does: nobody would end the child.
+        # As asyncio does: the child would be left running.
         transport.close()
         await transport.ended
         raise
@@ -37,7 +37,7 @@ async def spawn(make_protocol: Callable[[], P], *command: str, **options: Any) -
 
 
 class _Transport(BaseSubprocessTransport):
-    """asyncio's transport of a child, on any event loop. `ended` is done when the child has exited."""
+    """A transport of a child on any event loop, made of that of asyncio. `ended` is done when the child has exited."""
 
     def _start(self, args: Any, shell: bool, *pipes: Any, **options: Any) -> None:
         self.ended: asyncio.Future[None] = self._loop.create_future()
