@@ -149,7 +149,7 @@ class Dispatcher:
         async with Tasks("the gateway") as tasks, self._input_requests.parking.tasks:
             tasks.start(self._finder.run())
             await asyncio.to_thread(self._meta_tools.load)
-            await self._pipeline.keep_checks_ready(self._settle())
+            await self._pipeline.keep_checks_ready(self._settle)
 
     async def _settle(self) -> None:
         """Wait until the servers have come up: neither an index nor checks ahead of calls are worth a delay of them."""

@@ -7,7 +7,7 @@ every step before the relay is safe to run twice, and limits are charged in the 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import chain
 from typing import Any, Final
 
@@ -78,12 +78,12 @@ class Pipeline:
         self.checker.workers.reconfigure(config.checks)
         self._call_log.results.most = config.max_results_bytes
 
-    async def keep_checks_ready(self, settled: Awaitable[None]) -> None:
-        """Compile the checks of new tools ahead of their calls, from `settled` on, until cancelled."""
+    async def keep_checks_ready(self, settle: Callable[[], Awaitable[None]]) -> None:
+        """Compile the checks of new tools ahead of their calls, once `settle` has returned, until cancelled."""
         ready: Catalog | None = None
         async with self.checker.workers:
             await self.checker.prepare(())
-            await settled
+            await settle()
             while True:
                 known = set(ready.parts) if ready is not None else set()
                 ready = await self._resolver.current.tools_other_than(ready)
