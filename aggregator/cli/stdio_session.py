@@ -7,6 +7,7 @@ from typing import BinaryIO
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.config_reload import ConfigReader, ConfigSource
+from aggregator.cli.runtime.collector import spare_catalogs
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import log_as, storage_url
 from aggregator.cli.runtime.signals import stop_on_signals
@@ -50,6 +51,7 @@ async def _serve(app: App, agent: str | None, stdin: BinaryIO, stdout: BinaryIO,
     app.supervisor.clients.expect_one()
     stopping = stop_on_signals(app.hurry.set, app.reload)
     async with app.running(), Tasks("the stdio command") as tasks:
+        tasks.start(spare_catalogs(app.updates))
         # A host that closed stdin and then sends a signal does not wait for answers.
         drain = partial(app.drain, stopping)
         serving = tasks.start(serve_stdio(app.gateway, host, stdin, stdout, limits, drain, first))

@@ -47,7 +47,7 @@ from aggregator.gateway.views.finder import Finder, ServerSeen
 from aggregator.gateway.views.instructions import instructions
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.views import View, Views
-from aggregator.upstream.supervisor import Supervisor
+from aggregator.upstream.supervisor import SETTLE, Supervisor
 from aggregator.wire.peer import Channel
 
 if TYPE_CHECKING:
@@ -150,7 +150,12 @@ class Dispatcher:
         async with Tasks("the gateway") as tasks, self._input_requests.parking.tasks:
             tasks.start(self._finder.run())
             await asyncio.to_thread(self._meta_tools.load)
-            await self._pipeline.keep_checks_ready()
+            await self._pipeline.keep_checks_ready(self._settle)
+
+    async def _settle(self) -> None:
+        """Wait until the servers have come up: neither an index nor checks ahead of calls are worth a delay of them."""
+        await self._supervisor.wait_all_tried(SETTLE)
+        self._finder.begin()
 
     async def close_parked(self) -> None:
         """End the parked calls: no host comes back any more."""
