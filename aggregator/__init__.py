@@ -66,6 +66,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("structure",),
         (".",),
     ),
+    "upstream.transports": ((".",), ("http_clients",)),
     "upstream": (
         ("supervisor",),
         ("upstream",),
