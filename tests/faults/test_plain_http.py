@@ -490,7 +490,8 @@ def test_both_clients_read_the_same(data: bytes) -> None:
         if mine is not None and other is not None:
             assert mine == other
         elif other is not None:
-            assert b"ncoding" in data
+            # We are stricter with an encoding that cannot be decoded, and with a status below 100.
+            assert b"ncoding" in data or other[0] < 100
 
     server = SocketServer(serve)
     asyncio.run(run())
