@@ -41,7 +41,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("calls",),
         ("agent_items",),
         ("request",),
-        ("ask", "access"),
+        ("ask", "access", "handshake"),
         ("views", "call_log", "eras"),
         (".",),
     ),
@@ -66,6 +66,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("structure",),
         (".",),
     ),
+    "upstream.transports": ((".",), ("http_clients",)),
     "upstream": (
         ("supervisor",),
         ("upstream",),

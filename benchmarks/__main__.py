@@ -1,6 +1,6 @@
 """`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`; a FILE:
-`retrieval`. `soak`, `dead` and `pinned` take minutes, and are run by name. `calls`, `pinned`, `steps` and `start` take
-the folder of another checkout, with its own `.venv`, to be measured beside this one."""
+`retrieval`. `soak`, `dead`, `large` and `pinned` take long, and are run by name. `calls`, `pinned`, `steps`, `start`
+and `memory` take the folder of another checkout, with its own `.venv`, to be measured beside this one."""
 
 import argparse
 import os
@@ -8,12 +8,27 @@ import platform
 import tempfile
 from pathlib import Path
 
-from benchmarks import calls, catalogs, dead, memory, pinned, policies, retrieval, soak, start, steps, tokens, traces
+from benchmarks import (
+    calls,
+    catalog_starts,
+    catalogs,
+    dead,
+    large,
+    memory,
+    pinned,
+    policies,
+    retrieval,
+    soak,
+    start,
+    steps,
+    tokens,
+    traces,
+)
 from benchmarks.systems import Rivals
 
-_LONG = ("pinned", "soak", "dead")
+_LONG = ("pinned", "soak", "dead", "large")
 # What can be measured of another checkout too.
-_BESIDE = ("calls", "pinned", "steps", "start")
+_BESIDE = ("calls", "pinned", "steps", "start", "memory")
 _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
 
 
@@ -36,6 +51,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one round of calls (default: 1)")
     parser.add_argument("--minutes", type=float, default=3.0, help="length of the soak (default: 3)")
     parser.add_argument("--seed", type=int, default=1, help="what goes wrong in the soak, and when (default: 1)")
+    parser.add_argument("--servers", type=int, default=93, help="servers that catalogs starts (default: 93)")
     given = parser.parse_args()
     what = (given.what,) if given.what else _ALL
     if given.folder is None and not set(what) <= {*_ALL, *_LONG}:
@@ -62,14 +78,19 @@ def main() -> None:
             for table in start.measure(Path(folder), rivals, given.rounds):
                 print(table, flush=True)
         if "memory" in what:
-            print(memory.measure(Path(folder)), flush=True)
+            print(memory.measure(Path(folder), rivals), flush=True)
         if "soak" in what:
             for table in soak.measure(Path(folder), given.minutes, given.seed):
                 print(table, flush=True)
         if "dead" in what:
             for table in dead.measure(Path(folder), given.rounds, given.seconds):
                 print(table, flush=True)
+        if "large" in what:
+            for table in large.measure(Path(folder)):
+                print(table, flush=True)
         if "catalogs" in what:
+            for table in catalog_starts.measure(Path(folder), given.folder, given.servers, given.rounds):
+                print(table, flush=True)
             print(catalogs.measure(Path(folder), given.folder), flush=True)
         if "retrieval" in what:
             print(retrieval.measure(given.folder), flush=True)

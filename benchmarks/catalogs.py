@@ -50,10 +50,7 @@ def measure(folder: Path, catalogs: Path) -> str:
         RuntimeError: the folder holds no catalogs, or not exactly one script.
     """
     originals = _read(catalogs)
-    scripts = sorted(catalogs.glob("*.py"))
-    if not originals or len(scripts) != 1:
-        raise RuntimeError(f"{catalogs} must hold NAME.json catalogs and one script that replays them")
-    script = str(scripts[0].resolve())
+    script = str(replay_script(catalogs))
     servers = sorted({server for server, _ in originals})
     config = write_config(folder, {name: python_server("-S", "-E", script, name) for name in servers})
     log = folder / "aggregator.log"
@@ -67,6 +64,18 @@ def measure(folder: Path, catalogs: Path) -> str:
         texts += _section(f"{frontend}: tools without a name of their own", _unlisted(originals, seen, notes))
         texts += _section(f"{frontend}: definitions that differ", _different(originals, seen, notes))
     return "\n".join(texts)
+
+
+def replay_script(catalogs: Path) -> Path:
+    """The program that replays the catalogs of this folder.
+
+    Raises:
+        RuntimeError: the folder holds no catalogs, or not exactly one script.
+    """
+    scripts = sorted(catalogs.glob("*.py"))
+    if len(scripts) != 1 or not any(catalogs.glob("*.json")):
+        raise RuntimeError(f"{catalogs} must hold NAME.json catalogs and one script that replays them")
+    return scripts[0].resolve()
 
 
 def _read(catalogs: Path) -> dict[Tool, dict[str, Any]]:

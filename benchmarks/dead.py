@@ -147,11 +147,11 @@ def _until(come: Callable[[], bool]) -> None:
 
 
 def _idle(starts: Mapping[str, list[_Start]], pids: Mapping[str, int]) -> Table:
-    before = {name: _processor_time(pid) for name, pid in pids.items()}
+    before = {name: processor_time(pid) for name, pid in pids.items()}
     time.sleep(WATCHED)
     rows = []
     for name, pid in pids.items():
-        own, children = (now - then for now, then in zip(_processor_time(pid), before[name], strict=True))
+        own, children = (now - then for now, then in zip(processor_time(pid), before[name], strict=True))
         rows.append(
             [
                 name,
@@ -178,7 +178,7 @@ def _seconds(taken: tuple[float, ...]) -> str:
     return f"{statistics.median(taken):.2f} ({min(taken):.2f}-{max(taken):.2f})"
 
 
-def _processor_time(pid: int) -> tuple[float, float]:
+def processor_time(pid: int) -> tuple[float, float]:
     """Seconds of a process itself, and of those it started that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     tick = os.sysconf("SC_CLK_TCK")

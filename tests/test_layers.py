@@ -38,10 +38,15 @@ ENTRY_POINT: Final = f"{PACKAGE}.__main__"
 # The imports inside functions, each with its reason. A slow one is measured: milliseconds of every start without it.
 INSIDE_FUNCTIONS: Final = {
     ("aggregator.cli", "aggregator.cli.commands"): "importing the package must not load the command line",
+    ("aggregator.cli", "aggregator.cli.plain_options"): "importing the package must not load the command line",
+    ("aggregator.cli", "aggregator.cli.serve"): "only for this command, and without typer: 30 ms, 4 MiB",
+    ("aggregator.cli", "aggregator.cli.stdio"): "only for this command, and without typer: 30 ms",
     ("aggregator.cli.commands", "aggregator.domain.errors"): "5 ms; only when a command fails",
     ("aggregator.cli.runtime.run_command", "aggregator.cli.runtime.setup"): "60 ms of `--help`",
     ("aggregator.cli.runtime.run_command", "aggregator.domain.errors"): "5 ms; only when an argument is no text",
-    ("aggregator.cli.runtime.setup", "uvloop"): "an optional dependency",
+    ("aggregator.cli.runtime.event_loop", "uvloop"): "an optional dependency",
+    ("aggregator.cli.stdio", "aggregator.app.policies"): "30 ms; only where there are policy files",
+    ("aggregator.cli.stdio", "aggregator.cli.stdio_session"): "100 ms; after the first answer",
     ("aggregator.catalog.search.semantic", "numpy"): "an optional dependency",
     ("aggregator.catalog.search.semantic", "safetensors.numpy"): "an optional dependency",
     ("aggregator.catalog.search.semantic", "tokenizers"): "an optional dependency",
@@ -51,7 +56,7 @@ INSIDE_FUNCTIONS: Final = {
         ("aggregator.gateway.meta.registry", f"aggregator.gateway.meta.{name}"): "50 ms together; in a thread"
         for name in ("call_tool", "describe_tools", "list_servers", "match_intent", "search_tools")
     },
-    ("aggregator.app.build", "aggregator.schemas.check"): "5 ms; only where a policy file has a schema",
+    ("aggregator.app.policies", "aggregator.schemas.check"): "5 ms; only where a policy file has a schema",
     ("aggregator.schemas.checks", "aggregator.schemas.check"): "5 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.intent.intent"): "37 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.index"): "13 ms; in a thread",

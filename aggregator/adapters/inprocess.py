@@ -29,7 +29,8 @@ from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import LATEST_MODERN, META_CLIENT_CAPABILITIES, META_VERSION
 from aggregator.gateway.host import Host
 from aggregator.gateway.views.list_changed import notification
-from aggregator.identity.identify import RequestFacts, launch_agent
+from aggregator.identity.identify import RequestFacts
+from aggregator.identity.launch import launch_agent
 from aggregator.storage.locate import default_url
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.peer import NoBackChannel

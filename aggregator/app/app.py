@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, closing, nullcontext
 from typing import Any, Final
 
 from aggregator.app.audit_events import AuditEvents
-from aggregator.app.catalog_sync import SETTLE, CatalogSync
+from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.catalog_updates import CatalogUpdates
 from aggregator.app.config_reload import ConfigReload
 from aggregator.app.database import LazyDatabase
@@ -23,7 +23,7 @@ from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.policy.live import LivePolicies
 from aggregator.telemetry.snapshot import Snapshot
-from aggregator.upstream.supervisor import Supervisor
+from aggregator.upstream.supervisor import SETTLE, Supervisor
 from aggregator.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)

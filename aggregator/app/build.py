@@ -5,10 +5,8 @@ change comes first, then the supervisor, then what waits for upstreams or calls 
 """
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from aggregator.app.app import App
 from aggregator.app.audit_events import AuditEvents
@@ -18,9 +16,10 @@ from aggregator.app.config_reload import ConfigReload, ConfigSource
 from aggregator.app.database import LazyDatabase
 from aggregator.app.host_cleanup import HostCleanup
 from aggregator.app.key_sync import KeySync
+from aggregator.app.policies import read_policies, trusted_servers
 from aggregator.app.policy_changes import PolicyChanges
 from aggregator.app.policy_reload import PolicyReload
-from aggregator.app.reconfiguration import Reconfiguration, trusted_servers
+from aggregator.app.reconfiguration import Reconfiguration
 from aggregator.app.status import Status
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.app.upstream_changes import UpstreamChanges
@@ -60,14 +59,13 @@ from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.views import Views
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
-from aggregator.schemas.fault import UnusableSchema
 from aggregator.storage.locate import FILE, data_folder, full_url, sqlite_path
 from aggregator.upstream.supervisor import Supervisor, Upstreams
 
 
 def build_app(
     config: Config,
-    policies: Path | None = None,
+    policies: Path | LivePolicies | None = None,
     storage: str | None = None,
     *,
     keeps_records: bool = False,
@@ -76,14 +74,14 @@ def build_app(
 ) -> App:
     """Return the app for a configuration; nothing runs yet.
 
-    `policies` is the folder of the policy files; without it everything is allowed. `storage` is the URL of the
-    database; without it no approval can be queued. With `keeps_records` the database also gets the definitions of
-    upstreams, for the next start, and a row of every call. `redactor` takes secrets out of what is written. `source` is
-    the origin of `config`, watched for changes.
+    `policies` is the folder of the policy files, or what was read of it; without it everything is allowed. `storage` is
+    the URL of the database; without it no approval can be queued. With `keeps_records` the database also gets the
+    definitions of upstreams, for the next start, and a row of every call. `redactor` takes secrets out of what is
+    written. `source` is the origin of `config`, watched for changes.
     """
     redactor = redactor or Redactor()
     kept_at = storage if keeps_records else None
-    live = LivePolicies(policies, _check_schema) if policies is not None else None
+    live = read_policies(policies) if isinstance(policies, Path) else policies
     views = Views(live, trusted_servers(config))
     database = LazyDatabase(storage, config.audit.chain_key)
     telemetry = CallTelemetry(
@@ -267,17 +265,6 @@ def _admission(config: Config) -> Admission:
     return Admission(
         {"sessions": http.max_sessions, "streams": http.max_streams, "pending": http.max_pending}, http.agent_share
     )
-
-
-def _check_schema(schema: Mapping[str, Any]) -> str | None:
-    """Return the problem of a JSON Schema in a policy file, or None."""
-    from aggregator.schemas.check import compile_check
-
-    try:
-        compile_check(schema)
-    except UnusableSchema as problem:
-        return str(problem)
-    return None
 
 
 def _base(storage: str | None) -> Path:

@@ -22,7 +22,7 @@ from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.quick_read import glance
 from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, ServerCatalog
 from aggregator.upstream.sessions.negotiate import Negotiated
-from aggregator.upstream.supervisor import Supervisor
+from aggregator.upstream.supervisor import SETTLE, Supervisor
 from aggregator.upstream.upstream import Upstream
 from aggregator.wire.codec import TooDeep, decode, encode
 
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Seconds that writing waits for the servers to come up, since starting them is more urgent; then for further changes.
-SETTLE: Final = 10.0
+# Seconds that writing waits for further changes.
 COALESCE: Final = 1.0
 # Seconds until a changed server is written again, and until the database is tried again after a failure.
 AGAIN: Final = 30.0

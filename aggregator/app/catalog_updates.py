@@ -2,6 +2,7 @@
 
 import asyncio
 
+from aggregator.catalog.catalog import Catalog
 from aggregator.config.model import Config
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
@@ -55,6 +56,14 @@ class CatalogUpdates:
             self._current.replace_tools(catalog)
             self._finder.update()
             self._list_changed.announce()
+
+    async def replaced(self, known: Catalog | None) -> Catalog:
+        """Wait until the tools in force are not the `known` snapshot; return them."""
+        return await self._current.tools_other_than(known)
+
+    async def indexed(self) -> None:
+        """Wait until the tools in force can be found by words."""
+        await self._finder.wait_indexed()
 
     async def run(self) -> None:
         """Build the resources in slices whenever there are too many to build them at once, until cancelled."""

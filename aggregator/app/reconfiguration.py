@@ -3,6 +3,7 @@
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.catalog_updates import CatalogUpdates
+from aggregator.app.policies import trusted_servers
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.config.difference import ConfigChanges
 from aggregator.config.model import Config
@@ -56,8 +57,3 @@ class Reconfiguration:
         self._gateway.reconfigure(config)
         self._updates.reconfigure(config)
         self._events.upstreams_changed()
-
-
-def trusted_servers(config: Config) -> dict[str, bool]:
-    """Return by server id whether the configuration trusts the server."""
-    return {server.id: server.trusted for server in config.servers}

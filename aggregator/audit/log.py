@@ -4,14 +4,13 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.audit.capture import Capture
 from aggregator.audit.process_mark import ProcessMark
-from aggregator.audit.rows import row
+from aggregator.audit.rows import RowMaker
 from aggregator.audit.spill import Spill
 from aggregator.audit.writer import Clock, OpenRows, Writer
 from aggregator.domain.bounds.tasks import Tasks
@@ -29,9 +28,9 @@ log = logging.getLogger(__name__)
 PATIENCE: Final = 15.0
 # From so many on the interval is not waited for.
 _HURRY: Final = 1000
-# Made in one run of a thread, with a pause for the event loop after each few.
-_CHUNK: Final = 256
-_FEW: Final = 16
+# Made in one run of a thread, and written together, with a pause for the event loop after each few.
+_CHUNK: Final = 1000
+_FEW: Final = 128
 _PAUSE: Final = 50e-6
 _What = CallRecord | BegunCall | AuditEvent
 
@@ -55,11 +54,11 @@ class AuditLog:
         keep_bytes: int | None = None,
         clock: Clock = time.time,
     ) -> None:
-        self._capture = capture
         self._strict = strict
         self._interval = flush_interval
         self._clock = clock
         self._mark = ProcessMark(spill.base)
+        self._maker = RowMaker(capture, self._mark.name)
         self._writer = Writer(open_rows, spill, self, clock, keep_for, keep_bytes, self._mark, strict=strict)
         self._raw: deque[_What] = deque()
         self._recorded = asyncio.Event()
@@ -74,7 +73,7 @@ class AuditLog:
 
     def __repr__(self) -> str:
         state = f", failing: {self.problem}" if self.problem else ""
-        return f"<AuditLog {len(self._raw) + len(self._writer)} waiting, {self._writer.written} written{state}>"
+        return f"<AuditLog {self._taken - self._ended} waiting, {self._writer.written} written{state}>"
 
     @property
     def problem(self) -> str | None:
@@ -89,7 +88,7 @@ class AuditLog:
     def report(self) -> dict[str, Any]:
         """Return counts of rows, and what is wrong, for a health page."""
         return {
-            "waiting": len(self._raw) + len(self._writer),
+            "waiting": self._taken - self._ended,
             "written": self._writer.written,
             "put_aside": self._writer.spilled,
             "lost": self._writer.lost,
@@ -225,13 +224,15 @@ class AuditLog:
 
     @property
     def _full(self) -> bool:
-        return self._writer.full(len(self._raw))
+        return self._writer.full(self._taken - self._ended)
 
     def _take(self, what: _What) -> None:
         self._raw.append(what)
         self._taken += 1
-        self._recorded.set()
-        if len(self._raw) >= _HURRY:
+        waiting = len(self._raw)
+        if waiting == 1:
+            self._recorded.set()
+        elif waiting >= _HURRY:
             self._hurry.set()
         if self._closed:
             self._put_rest_aside()
@@ -245,6 +246,8 @@ class AuditLog:
             self._recorded.clear()
             self._hurry.clear()
             await self._make()
+            if self._raw:
+                self._recorded.set()
             await self._writer.ease()
 
     async def _make(self) -> None:
@@ -252,27 +255,31 @@ class AuditLog:
         async with self._making:
             left = len(self._raw)
             while left > 0:
-                taken = list(islice(self._raw, min(left, _CHUNK)))
-                left -= len(taken)
-                entries = await self._writer.in_thread(self._rows, taken)
-                for _ in taken:
-                    self._raw.popleft()
-                self._writer.add(entries)
+                making = self._writer.in_thread(self._rows, min(left, _CHUNK))
+                left -= _CHUNK
+                try:
+                    await asyncio.shield(making)
+                except asyncio.CancelledError:
+                    await asyncio.wait([making])  # no thread can be cancelled
+                    raise
+                finally:
+                    self._writer.add(making.result())
 
     def _put_rest_aside(self) -> None:
-        self._writer.add(self._rows(self._raw))
-        self._raw.clear()
+        self._writer.add(self._rows(len(self._raw)))
         self._writer.put_rest_aside()
 
-    def _rows(self, taken: Iterable[_What]) -> list[ChainEntry]:
+    def _rows(self, count: int) -> list[ChainEntry]:
+        """Make the rows of the first records, which are let go of here: that takes time, too."""
         rows = []
-        for number, what in enumerate(taken):
-            if number % _FEW == _FEW - 1:
-                time.sleep(_PAUSE)
+        for number in range(1, count + 1):
+            what = self._raw.popleft()
             try:
-                rows.append(row(what, self._capture, self._mark.name))
+                rows.append(self._maker.row(what))
             except Exception as error:  # a bug in here costs its own row, which is logged, and no other
                 log.exception("a row of the audit log could not be made")
                 summary = f"A row could not be made: {type(error).__name__}."
                 rows.append(entry("log_gap", {"at": round(self._clock(), 6), "summary": summary}))
+            if number % _FEW == 0:
+                time.sleep(_PAUSE)
         return rows

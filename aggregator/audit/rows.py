@@ -9,7 +9,7 @@ from typing import Any, Final
 from aggregator.audit.capture import CUT, Capture
 from aggregator.audit.sizes import measure
 from aggregator.domain.call_record import TOOL_CALL, AuditEvent, BegunCall, CallRecord
-from aggregator.storage.audit.chain import BEGUN, CALL, MICRO, ChainEntry, entry
+from aggregator.storage.audit.chain import BEGUN, CALL, MICRO, ChainEntry, call_entry, entry
 from aggregator.storage.digest import canonical_json
 
 log = logging.getLogger(__name__)
@@ -17,103 +17,163 @@ log = logging.getLogger(__name__)
 # What a host chose itself is kept to this length.
 _NAME: Final = 200
 _MESSAGE: Final = 1000
-# The columns of short texts that are our own, or were checked before.
-_TEXTS: Final = (
-    "trace_id",
-    "span_id",
-    "parent_id",
-    "agent_id",
-    "key_id",
-    "tenant",
-    "server_id",
-    "answered_by",
-    "tool_name",
-    "schema_version",
-    "frontend",
-    "via",
-    "host_version",
-    "upstream_version",
-    "error_code",
-    "rule",
-    "rule_source",
-)
+_NOTHING: Final = (None, None)
+# So many kinds of calls are remembered.
+_COMMON: Final = 1024
+
+
+class RowMaker:
+    """The maker of rows for the records of one process. `owner` names the process that makes the calls.
+
+    What one call has in common with many others is made, checked and redacted once.
+    """
+
+    def __init__(self, capture: Capture, owner: str = "") -> None:
+        self._capture = capture
+        self._owner = owner
+        self._common: dict[tuple[str | None, ...], dict[str, Any]] = {}
+
+    def row(self, what: CallRecord | AuditEvent | BegunCall) -> ChainEntry:
+        """Return the row of a record. What cannot be digested or kept is left out."""
+        if isinstance(what, CallRecord):
+            return self._call(what)
+        return self._begun(what.call) if isinstance(what, BegunCall) else event_row(what, self._capture)
+
+    def _call(self, call: CallRecord) -> ChainEntry:
+        """Return a row of `mcp_tool_call_log`. Times are rounded to the microsecond, which survives being printed."""
+        trace = call.trace
+        key = (
+            call.agent_id,
+            call.key_id,
+            call.tenant,
+            call.server,
+            call.answered_by,
+            call.tool,
+            call.schema_version,
+            call.frontend,
+            call.via,
+            call.host_version,
+            call.upstream_version,
+            call.error_code,
+            call.rule,
+            call.rule_source,
+            call.user_id,
+            call.session_id,
+            call.conversation_id,
+            call.asked_name,
+            call.approved_by,
+            call.own_name,
+            call.method,
+            call.status,
+        )
+        common = self._common.get(key)
+        values = (common if common is not None else self._made_common(key, call)).copy()
+        if (trace.trace_id + trace.span_id).isprintable() and len(trace.trace_id) <= _NAME >= len(trace.span_id):
+            values["trace_id"], values["span_id"] = trace.trace_id, trace.span_id
+        else:
+            values["trace_id"], values["span_id"] = _text(trace.trace_id), _text(trace.span_id)
+        values["retries"] = call.retries
+        if trace.parent_id is not None:
+            values["parent_id"] = _text(trace.parent_id)
+        if call.error_message is not None:
+            values["error_message"] = _redacted(call.error_message, self._capture)
+        size, digest = _arguments(call.arguments) if call.arguments is not None else _NOTHING
+        values["arguments_bytes"], values["arguments_digest"] = size, digest
+        if size is None:
+            del values["arguments_bytes"], values["arguments_digest"]
+        size, digest = _measured(call.result) if call.result is not None else _NOTHING
+        values["result_bytes"], values["result_digest"] = size, digest
+        if size is None:
+            del values["result_bytes"], values["result_digest"]
+        if self._capture.mode != "none":
+            for name, keep, value in (
+                ("arguments", self._capture.arguments, call.arguments),
+                ("result", self._capture.result, call.result),
+            ):
+                if (kept := _kept(keep, value)) is not None:
+                    values[name] = kept
+        upstream = 0.0
+        for name, _, seconds in call.steps:
+            if name == "upstream":
+                upstream += seconds
+        return call_entry(
+            values,
+            round(float(call.started) * MICRO),
+            round(float(call.duration) * MICRO),
+            round(float(call.queued) * MICRO) if call.queued else 0,
+            round(upstream * MICRO),
+        )
+
+    def _made_common(self, key: tuple[str | None, ...], call: CallRecord) -> dict[str, Any]:
+        """Make and remember the columns that follow from what is in `key`, among those that calls have of their own.
+
+        They are sorted for the digest, and a copy with all these names in it need not grow.
+        """
+        capture = self._capture
+        fit = _all_fit(key)
+        text = _as_it_is if fit else _text
+        values = {
+            "agent_id": text(call.agent_id),
+            "answered_by": text(call.answered_by),
+            "approved_by": _named(call.approved_by, capture),
+            "arguments_bytes": "",
+            "arguments_digest": "",
+            "asked_name": _named(call.asked_name, capture),
+            "conversation_id": _named(call.conversation_id, capture),
+            "duration": "",
+            "ended": "",
+            "error_code": text(call.error_code),
+            "frontend": text(call.frontend),
+            "host_version": text(call.host_version),
+            "key_id": text(call.key_id),
+            "kind": CALL,
+            "own_name": text(call.own_name) if call.method == TOOL_CALL else _named(call.own_name, capture),
+            "queued": "",
+            "result_bytes": "",
+            "result_digest": "",
+            "retries": "",
+            "rule": text(call.rule),
+            "rule_source": text(call.rule_source),
+            "schema_version": text(call.schema_version),
+            "server_id": text(call.server),
+            "session_id": _named(call.session_id, capture),
+            "span_id": "",
+            "started": "",
+            "status": call.status,
+            "tenant": text(call.tenant),
+            "tool_name": text(call.tool),
+            "trace_id": "",
+            "upstream_seconds": "",
+            "upstream_version": text(call.upstream_version),
+            "user_id": _named(call.user_id, capture),
+            "via": text(call.via),
+        }
+        common = {name: value for name, value in values.items() if value is not None}
+        if fit:
+            if len(self._common) >= _COMMON:
+                self._common.clear()
+            self._common[key] = common
+        return common
+
+    def _begun(self, call: CallRecord) -> ChainEntry:
+        """Return the event of a call that is about to be made; its details are the columns that are known."""
+        known = self._call(call).values
+        name = known.get("tool_name") or known["asked_name"]
+        return entry(
+            BEGUN,
+            {
+                "at": known["ended"],
+                "summary": f"The call of {name} by {known['agent_id']} begins.",
+                "agent_id": known["agent_id"],
+                "server_id": known.get("server_id"),
+                "details": json.dumps({"owner": self._owner, "call": dict(known)}),
+            },
+        )
 
 
 def row(what: CallRecord | AuditEvent | BegunCall, capture: Capture, owner: str = "") -> ChainEntry:
-    """Return the row of a record. Nothing is raised: what cannot be digested or kept is left out.
-
-    `owner` names the process that makes the calls.
-    """
-    if isinstance(what, BegunCall):
-        return begun_row(what.call, capture, owner)
-    return call_row(what, capture) if isinstance(what, CallRecord) else event_row(what, capture)
-
-
-def call_row(call: CallRecord, capture: Capture) -> ChainEntry:
-    """Return a row of `mcp_tool_call_log`. Times are rounded to the microsecond, which survives being printed."""
-    trace, own_name = call.trace, call.own_name
-    started, duration = _microseconds(call.started), _microseconds(call.duration)
-    texts = (
-        trace.trace_id,
-        trace.span_id,
-        trace.parent_id,
-        call.agent_id,
-        call.key_id,
-        call.tenant,
-        call.server,
-        call.answered_by,
-        call.tool,
-        call.schema_version,
-        call.frontend,
-        call.via,
-        call.host_version,
-        call.upstream_version,
-        call.error_code,
-        call.rule,
-        call.rule_source,
-    )
-    values: dict[str, Any] = dict(zip(_TEXTS, texts if _all_fit(texts) else map(_text, texts), strict=True))
-    values["started"] = started / MICRO
-    values["ended"] = (started + duration) / MICRO
-    values["duration"] = duration / MICRO
-    values["queued"] = _microseconds(call.queued) / MICRO
-    values["upstream_seconds"] = _microseconds(call.upstream_seconds) / MICRO
-    values["status"] = call.status
-    values["retries"] = call.retries
-    for name, chosen in (
-        ("user_id", call.user_id),
-        ("session_id", call.session_id),
-        ("conversation_id", call.conversation_id),
-        ("asked_name", call.asked_name),
-        ("approved_by", call.approved_by),
-    ):
-        if chosen is not None:
-            values[name] = _named(chosen, capture)
-    values["own_name"] = _text(own_name) if call.method == TOOL_CALL else _named(own_name, capture)
-    if call.error_message is not None:
-        values["error_message"] = _redacted(call.error_message, capture)
-    if call.arguments is not None:
-        values["arguments_bytes"], values["arguments_digest"] = _arguments(call.arguments)
-        values["arguments"] = _kept(capture.arguments, call.arguments)
-    if call.result is not None:
-        values["result_bytes"], values["result_digest"] = _measured(call.result)
-        values["result"] = _kept(capture.result, call.result)
-    return entry(CALL, values)
-
-
-def begun_row(call: CallRecord, capture: Capture, owner: str) -> ChainEntry:
-    """Return the event of a call that is about to be made; its details are the columns of the call, as far as known."""
-    known = call_row(call, capture).values
-    return entry(
-        BEGUN,
-        {
-            "at": known["ended"],
-            "summary": f"The call of {known.get('tool_name') or known['asked_name']} by {known['agent_id']} begins.",
-            "agent_id": known["agent_id"],
-            "server_id": known.get("server_id"),
-            "details": json.dumps({"owner": owner, "call": dict(known)}),
-        },
-    )
+    """Return a single row, as `RowMaker` makes them."""
+    return RowMaker(capture, owner).row(what)
 
 
 def event_row(event: AuditEvent, capture: Capture) -> ChainEntry:
@@ -170,14 +230,14 @@ def _short(keep: Callable[[Any], str | None], text: str | None, most: int) -> st
     return _text(CUT if text and kept is None else kept, most)
 
 
-def _microseconds(seconds: float) -> int:
-    return round(float(seconds) * MICRO)
-
-
 def _all_fit(texts: Iterable[str | None]) -> bool:
     """Return whether `_text` would change none of these."""
     given = list(filter(None, texts))
     return max(map(len, given), default=0) <= _NAME and "".join(given).isprintable()
+
+
+def _as_it_is(text: str | None) -> str | None:
+    return text
 
 
 def _text(text: str | None, most: int = _NAME) -> str | None:

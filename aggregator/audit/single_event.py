@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from aggregator.audit.capture import Capture
-from aggregator.audit.rows import event_row
+from aggregator.audit.rows import row
 from aggregator.domain.call_record import AuditEvent
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.audit.chain import ChainBatch
@@ -18,4 +18,4 @@ async def note(rows: "AuditRows", event: AuditEvent) -> None:
     Raises:
         StorageError: the database does not take the event.
     """
-    await rows.append(ChainBatch([event_row(event, Capture("none", Redactor().value, 0))]))
+    await rows.append(ChainBatch([row(event, Capture("none", Redactor().value, 0))]))

@@ -3,7 +3,7 @@
 from hashlib import sha256
 from typing import Any
 
-from aggregator.domain.bounds.offload import is_small
+from aggregator.domain.bounds.small import is_small
 from aggregator.wire.codec import encode
 from aggregator.wire.pieces import pieces
 

@@ -6,9 +6,10 @@ Law: a row leaves the queue when it is in the database or in a file beside it; w
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple
 
 from aggregator.audit.process_mark import ProcessMark
@@ -39,6 +40,7 @@ TRIM_EVERY: Final = 600.0
 # Between files, before the database is open for the first time.
 FIRST_ASIDE: Final = 0.1
 ASIDE_EVERY: Final = 1.0
+_SIZE: Final = attrgetter("size")
 
 
 class Owner(Protocol):
@@ -130,9 +132,8 @@ class Writer:
     def __len__(self) -> int:
         return len(self._queue) + (len(self._batch.entries) if self._batch is not None else 0)
 
-    def full(self, besides: int = 0) -> bool:
-        """Return whether no more rows should come, where `besides` wait elsewhere."""
-        waiting = len(self._queue) + besides + (len(self._batch.entries) if self._batch is not None else 0)
+    def full(self, waiting: int) -> bool:
+        """Return whether no more rows should come, where so many wait here and in front."""
         return waiting >= ROWS_AT_MOST or self._bytes >= BYTES_AT_MOST
 
     @property
@@ -140,11 +141,10 @@ class Writer:
         """Return whether rows wait here, or in files because the database was not open yet."""
         return bool(len(self)) or (self._recover and self.spilled > 0 and self.problem is None)
 
-    def add(self, entries: Iterable[ChainEntry]) -> None:
+    def add(self, entries: Sequence[ChainEntry]) -> None:
         """Queue rows."""
-        for one in entries:
-            self._queue.append(one)
-            self._bytes += one.size
+        self._queue.extend(entries)
+        self._bytes += sum(map(_SIZE, entries))
         self._ready.set()
 
     async def run(self) -> None:
@@ -202,7 +202,7 @@ class Writer:
     async def ease(self) -> None:
         """Put rows into files beside the database while that fails, as soon as they are too many."""
         if self.problem is not None:
-            await self._queue_aside(self.full)
+            await self._queue_aside(lambda: self.full(len(self)))
 
     async def _queue_aside(self, wanted: Callable[[], bool]) -> None:
         """Put rows into files beside the database, as long as that is wanted."""
@@ -240,7 +240,7 @@ class Writer:
             self._gap += len(entries)
 
     def _forget(self, entries: Sequence[ChainEntry]) -> None:
-        self._bytes -= sum(one.size for one in entries)
+        self._bytes -= sum(map(_SIZE, entries))
         self._owner.done(len(entries))
 
     def _failed(self, error: Exception) -> None:

@@ -1,7 +1,8 @@
 """The catalog: a frozen snapshot of all tools, built anew at each change. Look-ups are in dictionaries."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from functools import cached_property
+from itertools import chain, groupby
 from typing import Final
 
 from aggregator.catalog.listing import Listing
@@ -58,39 +59,37 @@ class Catalog(Listing):
         listed = tuple(chain.from_iterable(part.listed for part in self.parts))
         # The tools that hosts are listed where no rule denies anything.
         self.listed: Listing = self if len(listed) == len(self.tools) else Listing(listed)
-        self._names: list[NameLookup[ToolRecord]] = []
-        self._by_server: list[dict[tuple[str, str], ToolRecord]] = []
-        together: list[ServerTools] = []
-        for part in self.parts:
-            if len(part.tools) < _LARGE:
-                together.append(part)
-            else:
-                self._add_lookups(together)
-                self._add_lookups([part])
-                together = []
-        self._add_lookups(together)
 
-    def _add_lookups(self, parts: Sequence[ServerTools]) -> None:
-        """Add the look-ups of these parts, merged into one."""
-        if len(parts) == 1:
-            self._names.append(parts[0].names)
-            self._by_server.append(parts[0].by_server)
-        elif parts:
-            spelled: NameLookup[ToolRecord] = NameLookup()
-            by_server: dict[tuple[str, str], ToolRecord] = {}
-            for part in parts:
-                spelled.by_own.update(part.names.by_own)
-                by_server.update(part.by_server)
-            for part in reversed(parts):
-                spelled.by_name.update(part.names.by_name)
-            self._names.append(spelled)
-            self._by_server.append(by_server)
+    @cached_property
+    def _lookups(self) -> tuple[list[NameLookup[ToolRecord]], list[dict[tuple[str, str], ToolRecord]]]:
+        """The look-ups by name, and those by server. Made for the first call: while servers come up, most catalogs are
+        replaced before one.
+        """
+        names, by_server = [], []
+        for large, parts in groupby(self.parts, lambda part: len(part.tools) >= _LARGE):
+            for one in parts if large else [_merged(parts)]:
+                names.append(one.names)
+                by_server.append(one.by_server)
+        return names, by_server
 
     def candidates(self, name: str) -> Iterator[ToolRecord]:
         """Return the tools that a called name may mean, likeliest first: as listed, then in any other spelling."""
-        return candidates(self._names, name)
+        return candidates(self._lookups[0], name)
 
     def of_server(self, server: str, own_name: str) -> ToolRecord | None:
         """Return a server's tool by the server's id and the tool's own name."""
         key = server, own_name
-        return next((found for part in reversed(self._by_server) if (found := part.get(key)) is not None), None)
+        return next((found for part in reversed(self._lookups[1]) if (found := part.get(key)) is not None), None)
+
+
+def _merged(parts: Iterable[ServerTools]) -> ServerTools:
+    """Return the look-ups of these parts in one."""
+    merged, known = ServerTools(), list(parts)
+    if len(known) == 1:
+        return known[0]
+    for part in known:
+        merged.names.by_own.update(part.names.by_own)
+        merged.by_server.update(part.by_server)
+    for part in reversed(known):
+        merged.names.by_name.update(part.names.by_name)
+    return merged

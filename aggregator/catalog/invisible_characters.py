@@ -15,7 +15,6 @@ from aggregator.domain.text.invisible import (
     may_hide,
     unseen,
 )
-from aggregator.wire.codec import TooDeep, encode
 
 
 class DefinitionCleaner:
@@ -33,8 +32,11 @@ class DefinitionCleaner:
         self._names: dict[str, str] = {}
         self._changed: list[str] = []
 
-    def fault(self, name: str, definition: Any) -> str | None:
-        """Return why the definition of this name cannot be shown; None where it can."""
+    def fault(self, name: str, definition: Any, text: bytes | None) -> str | None:
+        """Return why the definition of this name cannot be shown; None where it can.
+
+        text: the definition as JSON; None if it cannot be written.
+        """
         if self._keeps:
             return None
         found = unseen(name)
@@ -42,14 +44,14 @@ class DefinitionCleaner:
             return f"its name has characters that cannot be seen ({found})"
         if self._names.setdefault(folded_name(name), name) != name:
             return "its name differs from another's by characters that cannot be seen alone"
-        found = hidden_in_names(definition, self._exact) if _may_have_invisible(definition) else None
+        found = hidden_in_names(definition, self._exact) if _may_hide(text) else None
         if found is not None:
             return f"a name or value in it has characters that cannot be seen ({found})"
         return None
 
-    def clean(self, name: str, definition: Any) -> Any:
-        """Return the definition without invisible characters in its texts."""
-        if self._keeps or not _may_have_invisible(definition):
+    def clean(self, name: str, definition: Any, text: bytes | None) -> Any:
+        """Return the definition, whose JSON is `text`, without invisible characters in its texts."""
+        if self._keeps or not _may_hide(text):
             return definition
         changed = changed_texts(definition, cleaned, self._exact)
         if changed is not definition:
@@ -67,8 +69,5 @@ class DefinitionCleaner:
         ]
 
 
-def _may_have_invisible(definition: Any) -> bool:
-    try:
-        return may_hide(encode(definition))
-    except TooDeep:
-        return True
+def _may_hide(text: bytes | None) -> bool:
+    return text is None or may_hide(text)

@@ -18,6 +18,7 @@ from aggregator.domain.records import ItemKind, ItemRecord
 from aggregator.domain.schema_walk import deeper_than
 from aggregator.domain.uris.exposed import wrapped
 from aggregator.domain.uris.spellings import LONGEST, is_plain, resolved
+from aggregator.wire.codec import encode_or_none
 
 # The field that names an item, by what it is (S/schema: Resource, ResourceTemplate, Prompt).
 NAMED_BY: Final[Mapping[ItemKind, str]] = {"resource": "uri", "template": "uriTemplate", "prompt": "name"}
@@ -59,13 +60,13 @@ def item_steps(
         if not isinstance(own, str) or not own:
             warnings.append(f"{server.id}: a {kind} is left out: it has no {key}")
             continue
-        problem = None
+        text = encode_or_none(definition)
         if own in records:
-            problem = "the server lists it twice"
+            problem: str | None = "the server lists it twice"
         elif deeper_than(definition, _DEPTH_LIMIT):
             problem = f"it is nested more than {_DEPTH_LIMIT} levels deep"
         else:
-            problem = cleaning.fault(own, definition)
+            problem = cleaning.fault(own, definition, text)
         listed: dict[Style, str]
         if kind == "prompt":
             listed = _names(server, own, ambiguous or ("." in own and readings[folded(own)] > 1), name_limit)
@@ -78,7 +79,7 @@ def item_steps(
             warnings.append(f"{server.id}: {kind} {own!r:.{_SHOWN}} is left out: {problem}")
             continue
         taken.update(listed.values())
-        record = ItemRecord(kind, server.id, server.prefix, own, cleaning.clean(own, definition), listed)
+        record = ItemRecord(kind, server.id, server.prefix, own, cleaning.clean(own, definition, text), listed)
         if kind != "prompt" and not is_plain(own):
             takes_all = kind == "template" and not server.trusted and leads_anywhere(own)
             record = replace(record, resolved=resolved(own) if len(own) <= LONGEST else "", takes_all=takes_all)

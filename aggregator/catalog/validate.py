@@ -3,6 +3,7 @@
 Law: a definition is passed on as it came wherever hosts can live with it, but for invisible characters.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from copy import deepcopy
@@ -16,7 +17,7 @@ from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.schema_walk import Path, deeper_than, positions
-from aggregator.wire.codec import TooDeep, encode_sorted
+from aggregator.wire.codec import TooDeep, encode_or_none, encode_sorted
 from aggregator.wire.headers import ParamHeader, param_headers
 
 # S/basic/index, JSON Schema Usage: 2020-12 is the default, the older ones are named by their URI.
@@ -30,6 +31,8 @@ _DIALECTS: Final = frozenset(
     }
 )
 _DEPTH_LIMIT: Final = 200
+# References that do not begin with "#".
+_REFERENCE: Final = re.compile(rb'"\$(?:dynamicRef|ref)":(?!"#)')
 
 
 class InvalidDefinition(ValueError):
@@ -69,10 +72,12 @@ def validate_tools_steps(
                 continue
             if name in records:
                 raise InvalidDefinition("the server lists it twice; the first one counts")
-            mended, headers, notes = _repaired(definition, over_http=server.type != "stdio")
-            if (fault := cleaning.fault(name, definition)) is not None:
+            # What does not stand in the text is not looked for in the values.
+            text = encode_or_none(definition)
+            mended, headers, notes = _repaired(definition, text, over_http=server.type != "stdio")
+            if (fault := cleaning.fault(name, definition, text)) is not None:
                 raise InvalidDefinition(fault)
-            mended = cleaning.clean(name, mended)
+            mended = cleaning.clean(name, mended, text)
         except InvalidDefinition as problem:
             warnings.append(f"{server.id}: tool {_name_shown(definition)} is left out: {problem}")
             continue
@@ -133,9 +138,9 @@ def _timeout(server: ServerConfig, name: str) -> float:
 
 
 def _repaired(
-    definition: dict[str, Any], *, over_http: bool
+    definition: dict[str, Any], text: bytes | None, *, over_http: bool
 ) -> tuple[dict[str, Any], dict[Path, ParamHeader], list[str]]:
-    if deeper_than(definition, _DEPTH_LIMIT):
+    if _may_be_deep(text) and deeper_than(definition, _DEPTH_LIMIT):
         raise InvalidDefinition(f"it is nested more than {_DEPTH_LIMIT} levels deep")
     execution = definition.get("execution")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
@@ -153,10 +158,12 @@ def _repaired(
         schema = {"type": "object", **schema}
     elif schema["type"] != "object":
         raise InvalidDefinition(f"its inputSchema is of type {schema['type']!r:.80}, not 'object'")
-    _check_schema(schema, "inputSchema")
+    refers = text is None or _REFERENCE.search(text) is not None
+    _check_schema(schema, "inputSchema", refers=refers)
     headers: dict[Path, ParamHeader] = {}
     try:
-        headers = param_headers(schema)
+        if text is None or b'"x-mcp-header"' in text:
+            headers = param_headers(schema)
     except ValueError as problem:
         if over_http:
             # SH, Custom Headers: a client over HTTP must leave such a tool out.
@@ -169,17 +176,23 @@ def _repaired(
         try:
             if not isinstance(output, dict):
                 raise InvalidDefinition("its outputSchema is not an object")
-            _check_schema(output, "outputSchema")
+            _check_schema(output, "outputSchema", refers=refers)
         except InvalidDefinition as problem:
             mended = {key: value for key, value in mended.items() if key != "outputSchema"}
             notes.append(f"{problem}; it is shown without outputSchema")
     return mended, headers, notes
 
 
-def _check_schema(schema: Mapping[str, Any], what: str) -> None:
+def _may_be_deep(text: bytes | None) -> bool:
+    return text is None or text.count(b"{") + text.count(b"[") > _DEPTH_LIMIT
+
+
+def _check_schema(schema: Mapping[str, Any], what: str, *, refers: bool) -> None:
     dialect = schema.get("$schema")
     if dialect is not None and (not isinstance(dialect, str) or dialect.rstrip("#") not in _DIALECTS):
         raise InvalidDefinition(f"the $schema of its {what}, {dialect!r:.120}, is not supported")
+    if not refers:
+        return
     nodes = [node for _, node in positions(schema)]
     own_ids = {node["$id"] for node in nodes if isinstance(node.get("$id"), str)}
     for node in nodes:

@@ -9,7 +9,8 @@ Terms:
   database settings: the part of the configuration that commands need which work on the database alone
   drain: the time that running requests are given when a signal ends the program
 
-Entry point: `main()` here; `aggregator serve` goes on in `serve.py`, `aggregator stdio` in `stdio.py`.
+Entry point: `main()` here; `aggregator serve` goes on in `serve.py`, `aggregator stdio` in `stdio.py` and,
+once its host has the first answer, in `stdio_session.py`.
 
 Must not import: `aggregator.adapters`, which is in the same layer; and at the top of `commands.py` nothing slow, such
 as mcp, uvicorn or aiohttp. Held by tests/test_layers.py.
@@ -21,8 +22,29 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    # The collector finds nothing while modules are imported; `run_command.run` switches it on again.
+    # The collector finds nothing while modules are imported. They stay, so it starts with what is made later.
     gc.disable()
-    from aggregator.cli.commands import cli
+    from aggregator.cli.plain_options import plain_options
 
-    sys.exit(cli())
+    plain = plain_options(sys.argv[1:])
+    if plain is None:
+        from aggregator.cli.commands import cli
+
+        sys.exit(cli())
+    command, options = plain
+    try:
+        if command == "stdio":
+            from aggregator.cli import stdio
+
+            sys.exit(stdio.run(**options))
+        from aggregator.cli import serve
+
+        gc.freeze()
+        gc.enable()
+        sys.exit(serve.run(**options))
+    except KeyboardInterrupt:
+        sys.exit(130)  # as typer does
+    except Exception as error:
+        from aggregator.cli.commands import report
+
+        sys.exit(report(error))

@@ -6,8 +6,8 @@ import time
 from dataclasses import asdict
 from typing import Any, Final, Literal, cast, get_args
 
+from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
-from aggregator.cli.runtime.setup import run_loop
 from aggregator.cli.runtime.tables import minute, one_line, print_rows
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.text.invisible import escaped

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from aggregator.app.build import build_app
-from aggregator.cli.runtime.setup import load_config, run_loop, storage_url
+from aggregator.cli.runtime.event_loop import run_loop
+from aggregator.cli.runtime.setup import load_config, storage_url
 from aggregator.config.load import Loaded
 from aggregator.domain.errors import CallRefused, OperatorError, RpcError, UpstreamError
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.versions import LATEST_LEGACY
 from aggregator.gateway.host import Host
-from aggregator.identity.identify import launch_agent
+from aggregator.identity.launch import launch_agent
 from aggregator.wire.codec import decode
 from aggregator.wire.peer import NoBackChannel
 

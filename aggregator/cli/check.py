@@ -13,7 +13,8 @@ from rich.table import Table
 
 from aggregator.app.app import App
 from aggregator.app.build import build_app
-from aggregator.cli.runtime.setup import all_started, load_config, run_loop, storage_url
+from aggregator.cli.runtime.event_loop import run_loop
+from aggregator.cli.runtime.setup import all_started, load_config, storage_url
 from aggregator.config.load import Loaded
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.files import unwritable

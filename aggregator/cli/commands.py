@@ -330,14 +330,20 @@ def cli() -> int:
     """Run the command line; print an error that the operator can mend as one line on stderr, and return 2."""
     try:
         app()
-    except BrokenPipeError:
+    except Exception as error:
+        return report(error)
+    return 0
+
+
+def report(error: Exception) -> int:
+    """Print an error that the operator can mend, and return the exit code; raise any other."""
+    from aggregator.domain.errors import AggregatorError
+
+    if isinstance(error, BrokenPipeError):
         # The reader of our output, such as `head`, has closed the pipe.
         sys.stderr.close()
-    except Exception as error:
-        from aggregator.domain.errors import AggregatorError
-
-        if not isinstance(error, AggregatorError):
-            raise
-        typer.echo(f"aggregator: {error}", err=True)
-        return 2
-    return 0
+        return 0
+    if not isinstance(error, AggregatorError):
+        raise error
+    typer.echo(f"aggregator: {error}", err=True)
+    return 2

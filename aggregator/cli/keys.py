@@ -11,8 +11,8 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
-from aggregator.cli.runtime.setup import run_loop
 from aggregator.cli.runtime.tables import minute, one_line, print_rows
 from aggregator.domain.errors import OperatorError
 from aggregator.identity.keys import NewKey, new_key, policy_line

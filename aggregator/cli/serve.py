@@ -1,17 +1,18 @@
 """`aggregator serve`: serves hosts over Streamable HTTP, SSE and `/v1` until a signal comes."""
 
-import gc
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from aggregator.app.build import build_app
 from aggregator.app.config_reload import ConfigReader, ConfigSource
-from aggregator.cli.runtime.setup import FileReader, environment, load_to_serve, log_as, run_loop, storage_url, with_log
+from aggregator.cli.runtime.collector import spare_catalogs, spare_start
+from aggregator.cli.runtime.event_loop import run_loop
+from aggregator.cli.runtime.setup import FileReader, environment, load_to_serve, log_as, storage_url, with_log
 from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.frontends.server import SSE_PATH, WebServer, listening_socket, serve_web
@@ -20,10 +21,6 @@ from aggregator.frontends.web.host_guard import refuse_public
 from aggregator.redaction.redactor import Redactor
 
 log = logging.getLogger(__name__)
-
-# The thresholds of `gc.set_threshold`: objects made between two collections of the youngest generation, and how many
-# collections of one generation lead to one of the next.
-COLLECTED: Final = (10_000, 20, 20)
 
 
 def run(
@@ -72,12 +69,9 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader) -> None
     with listening_socket(http.host, http.port) as bound:
         address, port = bound.getsockname()[:2]
         _log_addresses(config, web, f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}")
-        # Objects made for the start stay, and the records of calls are hardly ever in cycles: both are kept from the
-        # collector.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*COLLECTED)
-        async with app.running():
+        spare_start()
+        async with app.running(), Tasks("the serve command") as tasks:
+            tasks.start(spare_catalogs(app.updates))
             await serve_web(web, bound, stopping, app.drain)
 
 

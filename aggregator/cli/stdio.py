@@ -1,31 +1,35 @@
-"""`aggregator stdio`: serves the one host that started it, over stdin and stdout."""
+"""`aggregator stdio`: serves the one host that started it, over stdin and stdout.
 
-import asyncio
+Rule: the first request is answered once the configuration is read, and what is not needed for that is imported later:
+hosts give up on servers that are slow to answer.
+"""
+
+import gc
 import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from aggregator.app.build import build_app
-from aggregator.app.config_reload import ConfigReader, ConfigSource
-from aggregator.cli.runtime.setup import FileReader, environment, load_to_serve, log_as, run_loop, storage_url, with_log
-from aggregator.cli.runtime.signals import stop_on_signals
+from aggregator.cli.runtime.setup import FileReader, environment, load_to_serve, storage_url, with_log
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
-from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import OperatorError
-from aggregator.domain.principal import Principal
-from aggregator.frontends.stdio import serve_stdio, standard_streams
-from aggregator.gateway.host import Host
-from aggregator.identity.identify import RequestFacts, launch_agent
-from aggregator.redaction.redactor import Redactor
+from aggregator.frontends.first_request import FirstInput, answer_first_request
+from aggregator.frontends.standard_streams import standard_streams
+from aggregator.gateway.views.instructions import instructions_at_start
+from aggregator.identity.launch import launch_agent
+from aggregator.storage.locate import full_url, sqlite_path
+
+if TYPE_CHECKING:
+    from aggregator.policy.live import LivePolicies
 
 
 def run(path: Path | None, agent: str | None, names: str | None, log_level: str | None, log_json: bool) -> int:
     """Serve until the host closes stdin or a signal comes.
 
     Raises:
-        OperatorError: `stdio` is disabled in the configuration.
+        OperatorError: `stdio` is disabled in the configuration, or its database or the agent cannot be.
     """
     loaded = load_to_serve(path, log_level, log_json)
 
@@ -37,35 +41,41 @@ def run(path: Path | None, agent: str | None, names: str | None, log_level: str 
     given = replace(loaded, config=with_options(loaded.config))
     if not given.config.stdio.enabled:
         raise OperatorError("`stdio` is disabled in the configuration.")
-    run_loop(
-        _serve(given, loaded.redactor, FileReader(given, with_options, environment()), launch_agent(agent, os.environ))
-    )
+    started_for = launch_agent(agent, os.environ)
+    # An address that no program starts with is reported before the host has an answer.
+    sqlite_path(full_url(storage_url(given)))
+    live = _read_policies(given)
+    with standard_streams() as (stdin, stdout):
+        first = FirstInput()
+        if not given.config.search.semantic:
+            said = partial(_instructions, given.config, live, started_for)
+            first = answer_first_request(stdin, stdout, given.config.stdio.max_message_bytes, said)
+        from aggregator.cli.stdio_session import run_session
+
+        # The collector finds nothing while modules are imported, and they stay.
+        gc.freeze()
+        gc.enable()
+        read = FileReader(given, with_options, environment())
+        run_session(given, loaded.redactor, read, started_for, live, stdin, stdout, first)
     return 0
 
 
-async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader, agent: str | None) -> None:
-    config = loaded.config
-    app = build_app(
-        config,
-        loaded.policies,
-        storage_url(loaded),
-        keeps_records=True,
-        redactor=redactor,
-        source=ConfigSource(loaded, read, log_as),
-    )
-    principal = app.access.authenticate(RequestFacts("stdio", launch_agent=agent))
-    assert isinstance(principal, Principal), "the user who starts the program may start it as any agent"
-    host = Host("stdio", config.stdio.names, principal, session="stdio")
-    app.supervisor.clients.expect_one()
-    stopping = stop_on_signals(app.hurry.set, app.reload)
-    with standard_streams() as (stdin, stdout):
-        async with app.running(), Tasks("the stdio command") as tasks:
-            # A host that closed stdin and then sends a signal does not wait for answers.
-            drain = partial(app.drain, stopping)
-            serving = tasks.start(serve_stdio(app.gateway, host, stdin, stdout, config.stdio, drain))
-            waiting = tasks.start(stopping.wait())
-            await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            if app.gateway.drain.started:
-                await asyncio.wait({serving})
-            else:
-                await app.drain()
+def _read_policies(loaded: Loaded) -> "LivePolicies | None":
+    """Return the policies; None where there is no folder for them."""
+    try:
+        os.stat(loaded.policies)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        pass  # such a folder allows no agent anything
+    from aggregator.app.policies import read_policies
+
+    return read_policies(loaded.policies)
+
+
+def _instructions(config: Config, live: "LivePolicies | None", agent: str | None) -> str:
+    if live is None:
+        return instructions_at_start(config, None)
+    from aggregator.app.policies import view_at_start
+
+    return instructions_at_start(config, view_at_start(live, config, agent))

@@ -10,7 +10,8 @@ from aggregator.app.build import build_app
 from aggregator.catalog.describe.levels import level1, level2, level3
 from aggregator.catalog.describe.tokens import fit
 from aggregator.catalog.search.index import SearchIndex
-from aggregator.cli.runtime.setup import all_started, load_config, run_loop
+from aggregator.cli.runtime.event_loop import run_loop
+from aggregator.cli.runtime.setup import all_started, load_config
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError

@@ -29,6 +29,11 @@ class Freshness:
         return {_TTL: self.ttl, _SCOPE: "public" if self.public else "private"}
 
 
+# The rules that shape a list may change at any time: listening hosts are notified, others ask again soon.
+OURS: Final = Freshness(5_000, public=True)
+OURS_FOR_ONE: Final = Freshness(5_000)
+
+
 def said(result: Mapping[str, Any]) -> Freshness | None:
     """Return what a result says of itself; None where it says nothing, as before 2026-07-28."""
     if _TTL not in result and _SCOPE not in result:

@@ -1,10 +1,13 @@
 """The agent behind a request. Never taken from `clientInfo`, which is display only (S/basic/index)."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
 # The role that opens the metrics; it gives no other right.
 METRICS_ROLE: Final = "metrics"
+
+_AGENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +26,13 @@ class Principal:
 
 # Without policy files there is one agent: every program that reaches the frontend on the loopback.
 LOCAL: Final = Principal(agent_id="local")
+
+
+def check_agent_id(agent_id: str) -> None:
+    """Check that a text can be the name of an agent: no spaces, no look-alike letters, nothing a URL would change.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if not _AGENT.fullmatch(agent_id):
+        raise ValueError("The name of an agent is made of letters, digits, `_`, `.` and `-`, at most 64 of them.")

@@ -40,7 +40,7 @@ from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
 from aggregator.gateway.access import Access
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.identity.identify import FrontendName, Refused
-from aggregator.wire.peer import error_message
+from aggregator.wire.responses import error_message
 
 SSE_PATH: Final = "/sse"
 MESSAGES_PATH: Final = "/messages"

@@ -5,17 +5,16 @@ Law: only messages are written to stdout; everything else that prints goes to st
 
 import asyncio
 import logging
-import os
-import sys
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, BinaryIO, Final, Protocol
 
 from aggregator.config.settings import StdioConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, PARSE_ERROR, RpcError
+from aggregator.frontends.first_request import FirstInput
 from aggregator.frontends.stdout import is_pipe, open_stdout
 from aggregator.gateway.ask.next_round import CALL
 from aggregator.gateway.calls.direct_call import DirectCall
@@ -24,7 +23,9 @@ from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.lines import WINDOW, LineReader, answered_by, asked_by
-from aggregator.wire.peer import Channel, Peer, error_message
+from aggregator.wire.message import Incoming
+from aggregator.wire.peer import Channel, Peer
+from aggregator.wire.responses import error_message
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,12 @@ class StdioFrontend(LineReader):
             self._refuse(line[:WINDOW], line[-WINDOW:], f"not JSON that can be read: {error}")
         else:
             self.peer.feed(message)
+
+    async def take_answered(self, request: Incoming) -> None:
+        """Take a request that was answered before there was a gateway: it has to know of it."""
+        assert request.id is not None
+        with suppress(RpcError):
+            await self._answer(request.method, request.params, self.peer.channel(request.id))
 
     def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
         # Refused at once when its head shows what it is; the end needs no second answer.
@@ -137,22 +144,30 @@ async def serve_stdio(
     stdout: BinaryIO,
     limits: StdioConfig | None = None,
     drain: DrainRequests | None = None,
+    first: FirstInput | None = None,
 ) -> None:
     """Serve one host until its stdin ends and its requests are answered, or it does not read its answers.
 
-    `drain` waits for running requests; without it, they get `DRAIN` seconds.
+    `drain` waits for running requests; without it, they get `DRAIN` seconds. `first` was read of stdin before.
     """
     limits = limits or StdioConfig()
     out = open_stdout(stdout, limits.max_unread_bytes)
     async with Tasks("the stdio frontend") as tasks, out.on(stdout):
         frontend = StdioFrontend(gateway, host, tasks, out.write, limits)
 
+        async def take(data: bytes) -> None:
+            for start in range(0, len(data), _SLICE):
+                frontend.take(data[start : start + _SLICE])
+                await frontend.peer.wait_to_read(limits.max_pending)
+                await out.drained()
+
         async def read() -> None:
+            if first is not None:
+                if first.answered is not None:
+                    await frontend.take_answered(first.answered)
+                await take(first.unread)
             async for data in _chunks(stdin):
-                for start in range(0, len(data), _SLICE):
-                    frontend.take(data[start : start + _SLICE])
-                    await frontend.peer.wait_to_read(limits.max_pending)
-                    await out.drained()
+                await take(data)
 
         reading = tasks.start(read())
         gateway.list_changes.attach(host)
@@ -172,21 +187,6 @@ async def serve_stdio(
         finally:
             gateway.list_changes.detach(host)
             frontend.peer.close(_LEFT)
-
-
-@contextmanager
-def standard_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Reserve stdin and stdout for the protocol: meanwhile fd 0 is empty and fd 1 is stderr."""
-    sys.stdout.flush()
-    own_in, own_out = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    try:
-        os.dup2(nothing, 0)
-        os.dup2(2, 1)
-        with os.fdopen(own_in, "rb", buffering=0) as stdin, os.fdopen(own_out, "wb", buffering=0) as stdout:
-            yield stdin, stdout
-    finally:
-        os.close(nothing)
 
 
 async def _chunks(stdin: BinaryIO) -> AsyncIterator[bytes]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from aggregator.catalog.catalog import Catalog
@@ -17,7 +16,7 @@ from aggregator.domain.log_levels import LEVELS, rank
 from aggregator.domain.missing import UnknownResource
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, META_CLIENT_INFO, SUPPORTED_VERSIONS, era_of
+from aggregator.domain.versions import META_CLIENT_INFO, era_of
 from aggregator.gateway.admission import Admission
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.input_required import InputRequests
@@ -26,10 +25,10 @@ from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.direct import DirectCalls
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
-from aggregator.gateway.capabilities import CAPABILITIES
 from aggregator.gateway.constant_time import evenly
 from aggregator.gateway.drain import Drain
-from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
+from aggregator.gateway.eras import for_legacy, for_modern, version_spoken
+from aggregator.gateway.handshake import discover_result, initialize_result, take_initialize
 from aggregator.gateway.host import Host
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.look_alike_members import refuse_look_alikes
@@ -43,13 +42,12 @@ from aggregator.gateway.reads.subscriptions import Subscriptions
 from aggregator.gateway.request import Request
 from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.startup import StartupWait
-from aggregator.gateway.views.cache_hints import OURS
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import Finder, ServerSeen
 from aggregator.gateway.views.instructions import instructions
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.views import View, Views
-from aggregator.upstream.supervisor import Supervisor
+from aggregator.upstream.supervisor import SETTLE, Supervisor
 from aggregator.wire.peer import Channel
 
 if TYPE_CHECKING:
@@ -152,7 +150,12 @@ class Dispatcher:
         async with Tasks("the gateway") as tasks, self._input_requests.parking.tasks:
             tasks.start(self._finder.run())
             await asyncio.to_thread(self._meta_tools.load)
-            await self._pipeline.keep_checks_ready()
+            await self._pipeline.keep_checks_ready(self._settle)
+
+    async def _settle(self) -> None:
+        """Wait until the servers have come up: neither an index nor checks ahead of calls are worth a delay of them."""
+        await self._supervisor.wait_all_tried(SETTLE)
+        self._finder.begin()
 
     async def close_parked(self) -> None:
         """End the parked calls: no host comes back any more."""
@@ -242,31 +245,17 @@ class Dispatcher:
     # -- methods
 
     async def initialize(self, request: Request) -> Mapping[str, Any]:
-        host, params = request.host, request.params
-        asked, capabilities, info = (params.get(key) for key in ("protocolVersion", "capabilities", "clientInfo"))
-        if not isinstance(asked, str):
-            raise HostError(INVALID_PARAMS, "`initialize` needs `protocolVersion` as a string.")
-        host.version = asked if asked in LEGACY_VERSIONS else LATEST_LEGACY
-        host.capabilities = capabilities if isinstance(capabilities, dict) else {}
-        if host.set_client_info(info):
+        host = request.host
+        if take_initialize(host, request.params):
             self.list_changes.refresh(host)
         await self._host_lists.prepare(host)
+        assert host.version is not None
         self._supervisor.clients.connected(SessionCaller(host, abilities_of(host.version, host.capabilities)))
-        return {
-            "protocolVersion": host.version,
-            "capabilities": CAPABILITIES,
-            "serverInfo": SERVER_INFO,
-            "instructions": self._instructions(request.host),
-        }
+        return initialize_result(host, self._instructions(host))
 
     async def discover(self, request: Request) -> Mapping[str, Any]:
         await self._host_lists.prepare(request.host)
-        return {
-            "supportedVersions": list(reversed(SUPPORTED_VERSIONS)),
-            "capabilities": CAPABILITIES,
-            "instructions": self._instructions(request.host),
-            **replace(OURS, public=False).hints(),
-        }
+        return discover_result(self._instructions(request.host))
 
     async def ping(self, request: Request) -> Mapping[str, Any]:
         return {}

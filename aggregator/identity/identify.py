@@ -9,18 +9,15 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 from urllib.parse import unquote_plus
 
-from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import LOCAL
 from aggregator.identity.keyring import Keyring, Refusal
-from aggregator.identity.keys import PREFIX, check_agent_id, parse_key
+from aggregator.identity.keys import PREFIX, parse_key
 from aggregator.identity.source import NOWHERE, ClientSource
 from aggregator.identity.throttle import Throttle
 
 FrontendName = Literal["stdio", "http", "sse", "v1"]
 # `open`: there is neither a key nor a policy file, so every request from this machine is the local agent's.
 Mode = Literal["open", "keys"]
-
-AGENT_VARIABLE: Final = "AGGREGATOR_AGENT"
 
 # RFC 6750, section 2.1; the case of the scheme does not matter (RFC 9110, section 11.1).
 _BEARER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
@@ -97,21 +94,6 @@ def identify(facts: RequestFacts, keyring: Keyring, throttle: Throttle, mode: Mo
     if credential is None:
         return _local(facts) if mode == "open" else _NEEDED
     return _by_key(credential, facts, keyring, throttle, now)
-
-
-def launch_agent(option: str | None, environ: Mapping[str, str]) -> str | None:
-    """Return the agent a stdio process is started for: `--agent`, else `AGGREGATOR_AGENT`.
-
-    Raises:
-        OperatorError: the text cannot be the name of an agent.
-    """
-    given = option if option is not None else environ.get(AGENT_VARIABLE) or None
-    if given is not None:
-        try:
-            check_agent_id(given)
-        except ValueError as error:
-            raise OperatorError(f"{'--agent' if option is not None else AGENT_VARIABLE}: {error}") from error
-    return given
 
 
 def _by_key(text: str, facts: RequestFacts, keyring: Keyring, throttle: Throttle, now: float) -> Claim | Refused:

@@ -13,6 +13,7 @@ from hmac import compare_digest
 from typing import Final
 from zlib import crc32
 
+from aggregator.domain.principal import check_agent_id
 from aggregator.storage.records import KeyRecord
 
 PREFIX: Final = "agk_"
@@ -29,7 +30,6 @@ _KEY: Final = re.compile(
 _HASH: Final = re.compile(r"b2-([0-9a-f]{32})-([0-9a-f]{64})")
 _KEY_ID: Final = re.compile(rf"[{_ID_ALPHABET}]{{{_ID_LENGTH}}}")
 _PERSON: Final = b"aggregator key 1"
-_AGENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +103,6 @@ def parse_policy_line(text: str, agent_id: str) -> KeyRecord:
     if not _KEY_ID.fullmatch(key_id) or not _HASH.fullmatch(kept):
         raise ValueError("Expected KEYID:HASH, as `aggregator keys new AGENT --print-hash` prints it.")
     return KeyRecord(key_id, agent_id, kept)
-
-
-def check_agent_id(agent_id: str) -> None:
-    """Check that a text can be the name of an agent: no spaces, no look-alike letters, nothing a URL would change.
-
-    Raises:
-        ValueError: it cannot.
-    """
-    if not _AGENT.fullmatch(agent_id):
-        raise ValueError("The name of an agent is made of letters, digits, `_`, `.` and `-`, at most 64 of them.")
 
 
 def _checksum(body: str) -> str:

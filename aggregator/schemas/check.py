@@ -3,7 +3,7 @@
 Rule: on the event loop only `compile_quickly` and `at_once` may run. Checks that these refuse are made by `workers`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from itertools import islice
@@ -41,7 +41,7 @@ _PATTERNS_LIMIT: Final = 300
 _HEAVY_LIMIT: Final = 8
 # An object of so many members at most, all of these types, is checked without being measured.
 _FEW: Final = 32
-_PLAIN: Final = frozenset({str, bool, type(None)})
+_PLAIN: Final = frozenset({str, bool, int, type(None)})
 
 _ENGINES: Final[Mapping[Dialect, Any]] = {
     Dialect.DRAFT_04: jsonschema_rs.Draft4Validator,
@@ -88,7 +88,7 @@ class SchemaCheck:
         """Return True if the value fits and that is certain to be known within a few milliseconds. Never raises for
         JSON.
         """
-        if type(value) is dict and len(value) <= _FEW and _PLAIN.issuperset(map(type, value.values())):
+        if type(value) is dict and len(value) <= _FEW and _are_plain(value.values()):
             # Nearly all arguments: nothing inside the object has to be measured.
             return all([part.fits_if_plain(value) for part in self._parts])
         try:
@@ -163,8 +163,8 @@ class _CompiledSchema:
         return self._explained(value, limit, _EXPLAINED_STEPS)
 
     def fits_if_plain(self, value: dict[str, Any]) -> bool:
-        """Return True if an object of `_FEW` members, none of which holds others or is a number, fits, and the event
-        loop can wait for that to be known.
+        """Return True if an object of plain members (`_are_plain`) fits, and the event loop can wait for that to be
+        known.
         """
         if self._is_quick_if_plain is None:
             few = Size([1, _FEW], [])
@@ -259,6 +259,14 @@ class _CompiledSchema:
             with suppress(OutOfSteps, RecursionError):
                 found.extend(islice(interpreter.faults(value), limit))
         return found or [_unexplained(value)]
+
+
+def _are_plain(values: Collection[Any]) -> bool:
+    """Return whether no value holds others, or is a number that has to be measured."""
+    types = set(map(type, values))
+    if not _PLAIN.issuperset(types):
+        return False
+    return int not in types or all([type(one) is not int or -_AT_ONCE_NUMBER < one < _AT_ONCE_NUMBER for one in values])
 
 
 def _unexplained(value: Any) -> Fault:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.domain.lru import LruCache
@@ -41,6 +42,7 @@ class SchemaChecks:
     """A cache of compiled checks. Safe in threads. A schema that cannot be compiled is kept as its `UnusableSchema`."""
 
     def __init__(self, capacity: int = _CAPACITY) -> None:
+        self._capacity = capacity
         # By identity, which is quick; the schemas are kept, so that no other object can get their identity.
         self._by_identity: LruCache[
             tuple[int, ...], tuple[tuple[Schema, ...], SchemaCheck | UncompiledSchema | UnusableSchema]
@@ -65,12 +67,12 @@ class SchemaChecks:
         return None if schema is None else self._get((schema,))
 
     async def prepare(self, tools: Iterable[ToolRecord]) -> dict[str, list[str]]:
-        """Compile ahead of the calls, giving way after each tool. Returns by tool name what is not checked, or only in
-        part.
+        """Compile ahead of the calls, as much as is kept, giving way after each tool. Returns by tool name what is not
+        checked, or only in part.
         """
         await asyncio.to_thread(_import_engine)
         notes_by_tool: dict[str, list[str]] = {}
-        for tool in tools:
+        for tool in islice(tools, self._capacity):
             notes: list[str] = []
             for get, what in ((self.get, "inputSchema"), (self.output, "outputSchema")):
                 try:

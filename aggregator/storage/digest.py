@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from aggregator.domain.bounds.offload import is_small
+from aggregator.domain.bounds.small import CHARACTERS, VALUES, is_small
 
 _EXACT: Final = 2**53
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 # Ten times as fast. It spells fractions in another way, and sorts names by code point.
 _fast: Final = msgspec.json.Encoder(order="sorted")
-_SCALARS: Final = frozenset({str, int, bool, type(None)})
+_SCALARS: Final = frozenset({int, bool, type(None)})
 
 
 def argument_digest(arguments: Mapping[str, Any] | None) -> str:
@@ -36,12 +36,12 @@ def canonical_json(value: Any) -> bytes:
     Raises:
         ValueError: the value is not JSON, or nested too deeply.
     """
-    small = is_small(value)
-    if small and _is_simple(value):
+    if _is_simple(value):
         try:
             return _fast.encode(value)
         except UnicodeEncodeError:  # half a character
             pass
+    small = is_small(value)
     try:
         plain = _canonical(value)
         # `encode` is faster, and keeps the interpreter to itself until all is written.
@@ -53,12 +53,31 @@ def canonical_json(value: Any) -> bytes:
 
 
 def _is_simple(value: Any) -> bool:
-    """Return whether a value is an object of texts and whole numbers under ASCII names, as most arguments are."""
-    return (
-        type(value) is dict
-        and _SCALARS.issuperset(map(type, value.values()))
-        and all(type(name) is str and name.isascii() for name in value)
-    )
+    """Return whether a value is a small object in which texts and whole numbers stand under ASCII names."""
+    if type(value) is not dict:
+        return False
+    waiting: list[Any] = [value]
+    seen = 1
+    for one in waiting:
+        seen += len(one)
+        if seen > VALUES:
+            return False
+        items = one
+        if type(one) is dict:
+            for name in one:
+                if type(name) is not str or not name.isascii():
+                    return False
+            items = one.values()
+        for item in items:
+            kind = type(item)
+            if kind is str:
+                if len(item) > CHARACTERS:
+                    return False
+            elif kind is dict or kind is list:
+                waiting.append(item)
+            elif kind not in _SCALARS:
+                return False
+    return True
 
 
 def _canonical(value: Any) -> Any:

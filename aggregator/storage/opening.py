@@ -7,13 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Column, MetaData, String, Table, select
+from sqlalchemy import select
 
 from aggregator.storage.approvals import Approvals
 from aggregator.storage.audit.chain import ChainKey
 from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.catalogs import Catalogs
 from aggregator.storage.engine import sqlite
+from aggregator.storage.engine.create import STAMP, create_tables
 from aggregator.storage.engine.engine import Engine, RemakeFile
 from aggregator.storage.engine.files import is_empty, make_file, make_folder, set_aside, set_aside_before, unmake
 from aggregator.storage.engine.lockfile import locked
@@ -26,8 +27,6 @@ log = logging.getLogger(__name__)
 
 _PATIENCE: Final = 30.0
 _CHECKED: Final = tuple(table.name for table in metadata.sorted_tables if table.info.get("checked"))
-# Alembic's own table.
-_STAMP: Final = Table("alembic_version", MetaData(), Column("version_num", String(32)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ async def _ready(url: str, path: Path | None, remake: RemakeFile | None = None) 
             await sqlite.check(engine.raw, _CHECKED)
             await sqlite.use_write_ahead_log(engine.raw, path)
         stamp = await _stamp(engine)
-        if stamp != REVISION:
+        if stamp != REVISION and not (stamp is None and await _is_created(engine)):
             await asyncio.to_thread(_upgrade, url, path, stamp)
     except BaseException as error:
         await engine.close()
@@ -135,6 +134,12 @@ async def _ready(url: str, path: Path | None, remake: RemakeFile | None = None) 
             raise fault from error
         raise
     return engine
+
+
+async def _is_created(engine: Engine) -> bool:
+    """Make the tables of a new database; return False where it is none."""
+    async with engine.write() as connection:
+        return await connection.run_sync(create_tables)
 
 
 def _upgrade(url: str, path: Path | None, stamp: str | None) -> None:
@@ -146,9 +151,9 @@ def _upgrade(url: str, path: Path | None, stamp: str | None) -> None:
 
 async def _stamp(engine: Engine) -> str | None:
     async with engine.raw.connect() as connection:
-        if not await connection.run_sync(lambda sync: sync.dialect.has_table(sync, _STAMP.name)):
+        if not await connection.run_sync(lambda sync: sync.dialect.has_table(sync, STAMP.name)):
             return None
-        stamps = (await connection.execute(select(_STAMP.c.version_num))).scalars().all()
+        stamps = (await connection.execute(select(STAMP.c.version_num))).scalars().all()
     if len(stamps) > 1:
         raise StorageError("The database carries more than one schema version; it was changed by something else.")
     return stamps[0] if stamps else None

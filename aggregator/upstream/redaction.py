@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aggregator.config.model import LaunchConfig, ServerConfig
 from aggregator.config.servers.secrets import secrets_in
-from aggregator.domain.bounds.offload import is_small
+from aggregator.domain.bounds.small import is_small
 from aggregator.domain.errors import URL_REQUIRED, UpstreamError, UpstreamRpcError
 from aggregator.domain.text.invisible import EXACT, SENT, changed_texts, cleaned
 from aggregator.redaction.redactor import Redactor

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Slices
@@ -20,6 +20,9 @@ from aggregator.upstream.sessions.clients import DownstreamClients
 from aggregator.upstream.upstream import Upstream, UpstreamObserver
 
 log = logging.getLogger(__name__)
+
+# Seconds that work in the background waits for the servers to come up: starting them is more urgent.
+SETTLE: Final = 10.0
 
 
 class Upstreams(dict[str, Upstream]):

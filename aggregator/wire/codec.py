@@ -130,6 +130,14 @@ def encode(value: Any) -> bytes:
         return _encode_slowly(value)
 
 
+def encode_or_none(value: Any) -> bytes | None:
+    """Return the result of `encode`; None for a value that is nested too deeply."""
+    try:
+        return encode(value)
+    except TooDeep:
+        return None
+
+
 def encode_sorted(value: Any) -> bytes:
     """Return one JSON text with the names of every object sorted: equal objects give equal bytes.
 

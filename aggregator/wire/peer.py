@@ -12,11 +12,12 @@ from math import inf
 from typing import Any, Final, Protocol
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.errors import INVALID_REQUEST, RpcError, to_wire
+from aggregator.domain.errors import INVALID_REQUEST, RpcError
 from aggregator.domain.lru import LruCache
 from aggregator.wire.codec import encode
 from aggregator.wire.message import error_of, incoming, sane_id
 from aggregator.wire.request_in_progress import BeginRequest, RequestInProgress
+from aggregator.wire.responses import encode_error, encode_result, error_message
 from aggregator.wire.sent_request import (
     AnswerReceiver,
     CancelOuter,
@@ -189,7 +190,7 @@ class Peer:
 
     @property
     def is_open(self) -> bool:
-        """True until `close`."""
+        """See `RequestTable`."""
         return self._gone is None
 
     def forget(self, request_id: int) -> None:
@@ -261,11 +262,7 @@ class Peer:
         self._running.pop(request_id, None)
         self._answered.set()
         if self._gone is None:
-            try:
-                data = encode({"jsonrpc": "2.0", "id": request_id, "result": result})
-            except Exception as error:
-                data = encode_error(request_id, error)
-            self._send(data, None)
+            self._send(encode_result(request_id, result), None)
 
     def answer_in_task(self, request_id: str | int, answer: AnswerRequest) -> None:
         """Start a task that answers a request."""
@@ -273,6 +270,10 @@ class Peer:
         self._running[request_id] = task
         # A callback: a task that is cancelled before its first step never runs a `finally` of its own.
         task.add_done_callback(partial(self._request_done, request_id))
+
+    def channel(self, request_id: str | int) -> Channel:
+        """Return the channel of one request of the other end."""
+        return _PeerChannel(self, request_id)
 
     # -- inwards
 
@@ -346,7 +347,7 @@ class Peer:
     async def _run(self, request_id: str | int, answer_request: AnswerRequest) -> None:
         try:
             result = await answer_request(_PeerChannel(self, request_id))
-            answer = encode({"jsonrpc": "2.0", "id": request_id, "result": result})
+            answer = encode_result(request_id, result)
         except asyncio.CancelledError:
             # Cancelled by the other end, or the connection is closing: no answer is wanted.
             return
@@ -380,21 +381,3 @@ def _minted(request_id: Any) -> int:
     if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < _ID_DIGITS:
         return int(request_id)
     return request_id if isinstance(request_id, int) and request_id is not True else -1
-
-
-def error_message(request_id: str | int | None, error: Exception) -> dict[str, Any]:
-    """Return the error response for `request_id`; an exception that is not one of our errors is logged, not shown."""
-    wire = to_wire(error)
-    if wire["code"] == -32603 and not hasattr(error, "server"):
-        log.error("a request failed by a fault of the aggregator's own", exc_info=error)
-    return {"jsonrpc": "2.0", "id": request_id, "error": wire}
-
-
-def encode_error(request_id: str | int | None, error: Exception) -> bytes:
-    """Return the error response for `request_id` as bytes; `data` that cannot be encoded is left out."""
-    message = error_message(request_id, error)
-    try:
-        return encode(message)
-    except ValueError:
-        message["error"].pop("data", None)
-        return encode(message)

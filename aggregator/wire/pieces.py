@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from aggregator.domain.bounds.offload import CHARACTERS, is_small
+from aggregator.domain.bounds.small import CHARACTERS, is_small
 from aggregator.wire.codec import TooDeep, encode
 
 # Items of a long list in one piece.

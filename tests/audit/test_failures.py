@@ -159,6 +159,8 @@ async def test_files_that_are_no_rows_are_set_aside(
         "4": head,
         "5": head + b'["policy_reloaded", {"at": 1.0, "summary": "s", "a_column_of_tomorrow": "x"}]\n',
         "6": b'{"tried": null}\n',
+        "7": head + b'["policy_reloaded", {"at": 1.0, "summary": "s", "seq": 7}]\n',
+        "8": head + b'["policy_reloaded", {"at": 1.0, "summary": "s", "kind": "call_begun"}]\n',
     }
     for name, text in bad.items():
         Path(f"{path}.unwritten-{name}.jsonl").write_bytes(text)

@@ -14,15 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aggregator.audit import rows as rows_module
 from aggregator.audit import sizes as measure
 from aggregator.audit.capture import CUT, Capture
 from aggregator.audit.log import AuditLog
-from aggregator.audit.rows import row
+from aggregator.audit.rows import RowMaker, row
 from aggregator.audit.single_event import note
-from aggregator.domain.bounds.offload import is_small
+from aggregator.domain.bounds.small import is_small
 from aggregator.domain.call_record import AuditEvent, CallRecord, Stage, Status, TraceContext
 from aggregator.redaction.redactor import Redactor
-from aggregator.storage.audit.chain import ChainBatch
+from aggregator.storage.audit import inserts
+from aggregator.storage.audit.chain import ChainBatch, entry
 from aggregator.storage.audit.read import ALL, open_reader
 from aggregator.storage.database import open_database
 from aggregator.storage.digest import argument_digest
@@ -265,3 +267,43 @@ def test_names_of_hosts_are_bounded() -> None:
     kept = row(make_call(session_id="s" * 10**6, conversation_id="a\0b\ud800"), NOTHING).values
     assert kept["session_id"] == "s" * 199 + CUT
     assert kept["conversation_id"] == "a\\0b\\ud800"
+
+
+MIXED = [
+    make_call(1),
+    make_call(2, arguments=None, result=None),
+    make_call(3, trace=TraceContext("c" * 32, "d" * 16, "e" * 16), duration=0.0, queued=0.5, steps=[]),
+    make_call(4, status="error", error_code="tool_error", error_message="It broke."),
+    make_call(
+        5, arguments={"x": object()}, session_id="s" * 300, status="denied", rule="crm.*", rule_source="a.yaml:1"
+    ),
+    make_call(6, started=1.0000005, duration=1e-7, agent_id="desk", retries=1),
+]
+
+
+@pytest.mark.parametrize("capture", [NOTHING, FULL])
+def test_a_maker_that_remembers_makes_the_same_rows(capture: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D9: What calls have in common is taken from none of them, and each row is digested as its columns say."""
+    monkeypatch.setattr(rows_module, "_COMMON", 3)
+    maker = RowMaker(capture)
+    for call in MIXED * 3:
+        made = maker.row(call)
+        assert made == row(call, capture)
+        assert made == entry(made.kind, made.values)
+    assert len(maker._common) <= 3
+
+
+@pytest.mark.parametrize("together", [inserts.TOGETHER, frozenset()])
+async def test_rows_of_many_kinds_are_written_together(
+    database: Database, url: str, path: Path, monkeypatch: pytest.MonkeyPatch, together: frozenset[str]
+) -> None:
+    """D9: In one transaction, in their order, whatever columns they have, with every kind of statement."""
+    monkeypatch.setattr(inserts, "TOGETHER", together)
+    event = AuditEvent("key_changed", AT, "k7 was revoked.", "shop")
+    what: list[CallRecord | AuditEvent] = [*MIXED, event, make_call(7)]
+    made = [row(one, FULL) for one in what * 50]
+    await database.audit.append(ChainBatch(made))
+    async with open_reader(url) as reader:
+        found = await reader.after(0, ALL)
+    assert [(one.kind, one.values) for one in found] == [(one.kind, one.values) for one in made]
+    assert (await verdict_on(path)).faults == ()

@@ -182,3 +182,34 @@ async def test_an_event_that_says_nothing_stops_nobody(database: Database, path:
         await until(lambda: rows(path, UNDER_WAY) == [0])
         await all_written(log)
     assert numbers(path) == [2]
+
+
+async def test_an_event_gives_no_row_its_place(database: Database, path: Path) -> None:
+    """D9: What it says of number, size and digests of a call is left out."""
+    one = row(BegunCall(make_call(1)), NOTHING, "0" * 16)
+    details = json.loads(one.values["details"])
+    details["call"] |= {"seq": 1, "bytes": 1, "previous": "x", "digest": "x"}
+    await database.audit.append(ChainBatch([entry("call_begun", {**one.values, "details": json.dumps(details)})]))
+    async with running_log(database) as log:
+        log.record(make_call(2))
+        await until(lambda: rows(path, UNDER_WAY) == [0])
+        await all_written(log)
+    assert rows(path, STATUSES) == ["interrupted", "ok"]
+    assert (await verdict_on(path)).faults == ()
+
+
+async def test_each_call_under_way_is_looked_for_in_what_came_later(database: Database, path: Path) -> None:
+    """D9: Of many calls of a killed process, those that have a row are forgotten, and the others closed."""
+    for number in range(1, 7):
+        await database.audit.append(ChainBatch([row(BegunCall(make_call(number)), NOTHING, "0" * 16)]))
+    async with database.engine.write() as connection:
+        under_way = await connection.exec_driver_sql("SELECT * FROM audit_under_way")
+        left = [tuple(one) for one in under_way]
+    await database.audit.append(ChainBatch([row(make_call(number), NOTHING) for number in (2, 5)]))
+    async with database.engine.write() as connection:
+        await connection.exec_driver_sql("INSERT OR REPLACE INTO audit_under_way VALUES (?, ?, ?, ?)", left)
+    async with running_log(database) as log:
+        log.record(make_call(9))
+        await until(lambda: rows(path, UNDER_WAY) == [0])
+        await all_written(log)
+    assert rows(path, STATUSES) == ["interrupted", "ok", "interrupted", "interrupted", "ok", "interrupted", "ok"]

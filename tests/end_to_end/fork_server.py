@@ -19,6 +19,7 @@ LOADED: Final = (
     "aggregator.cli.commands",
     "aggregator.cli.serve",
     "aggregator.cli.stdio",
+    "aggregator.cli.stdio_session",
     "aggregator.cli.tools",
     "aggregator.gateway.meta.registry",
     "aggregator.schemas.checks",

@@ -1,4 +1,4 @@
-"""Shortened waiting times for every test of this folder."""
+"""Shortened waiting times for every test of this folder, and both HTTP clients for those that want them."""
 
 import pytest
 
@@ -19,3 +19,10 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "TERM_GRACE", 0.5)
     monkeypatch.setattr(http, "RETRY_DELAY", 0.02)
     monkeypatch.setattr(stdio, "NOISE_PAUSE", 0.02)
+
+
+@pytest.fixture(params=["plain", "aiohttp"])
+def http_client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test once with the client that `http://` has, and once with that of everything else."""
+    if request.param == "aiohttp":
+        monkeypatch.setattr("aggregator.upstream.transports.web.plain_url", lambda server: None)

@@ -13,6 +13,8 @@ from tests.polling import until
 from .app_harness import code_of, raw_stdio, running_app, server_config, text_of
 from .raw_http import Handler, RawHttpServer, ReceivedRequest, ReplyWriter, never, raw_http
 
+pytestmark = pytest.mark.usefixtures("http_client")
+
 # Nothing of these may show in a log line, an error or a result.
 KEY = "key-in-the-query-5d1e"
 TOKEN = "token-in-a-header-77aa"

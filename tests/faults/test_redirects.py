@@ -14,11 +14,13 @@ from tests.polling import until
 from .app_harness import code_of, running_app, server_config
 from .raw_http import Handler, RawHttpServer, RawSseServer, ReceivedRequest, ReplyWriter, raw_http
 
+pytestmark = pytest.mark.usefixtures("http_client")
+
 SECRET: Final = "key-of-the-operator"
 VERBS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 NUMBERS: Final = (301, 302, 303, 307, 308)
 # The one module that may send requests: there the rule is kept.
-SENDS: Final = "upstream/transports/web.py"
+SENDS: Final = "upstream/transports/http_clients/aiohttp_requests.py"
 
 
 def http(raw: RawHttpServer, **rest: Any) -> ServerConfig:

@@ -7,9 +7,10 @@ import pytest
 
 from aggregator.domain.errors import OperatorError
 from aggregator.identity import keys
-from aggregator.identity.identify import Claim, FrontendName, Mode, Refused, RequestFacts, identify, launch_agent
+from aggregator.identity.identify import Claim, FrontendName, Mode, Refused, RequestFacts, identify
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.keys import new_key
+from aggregator.identity.launch import launch_agent
 from aggregator.identity.source import source_of
 from aggregator.identity.throttle import FREE, Throttle
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import re
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, event, inspect, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from aggregator.storage import opening
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import engine as engine_module
 from aggregator.storage.engine import migrate
-from aggregator.storage.engine.engine import Engine
+from aggregator.storage.engine.create import create_tables
 from aggregator.storage.engine.files import make_file
 from aggregator.storage.errors import StorageError
 from aggregator.storage.tables import REVISION, metadata
@@ -50,7 +53,69 @@ async def test_every_way_up_leads_to_the_tables(path: Path, url: str, first: str
     assert keys["name"] == "pk_api_keys"
 
 
+async def test_a_new_database_is_made_as_the_migrations_make_it(path: Path, url: str) -> None:
+    """But for the order of the columns, and the constraints that SQLite keeps as text."""
+    make_file(path)
+    await asyncio.to_thread(migrate.upgrade, url, path, None, REVISION)
+    migrated = _schema(path)
+    await asyncio.to_thread(path.unlink)
+    async with open_database(url):
+        pass
+    assert _schema(path) == migrated
+
+
+def _schema(path: Path) -> dict[str, object]:
+    """Return the columns, indexes, foreign keys and constraints of each table, the rows it begins with, and the names
+    of all that is no table.
+    """
+    with closing(sqlite3.connect(path)) as connection:
+
+        def rows(query: str) -> list[tuple[Any, ...]]:
+            return connection.execute(query).fetchall()
+
+        tables = dict(rows("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name"))
+        others = {"": rows("SELECT type, name FROM sqlite_master WHERE type <> 'table' ORDER BY name")}
+        return others | {
+            table: (
+                sorted(column[1:] for column in rows(f"PRAGMA table_info({table})")),
+                sorted(index[1:] for index in rows(f"PRAGMA index_list({table})")),
+                sorted(rows(f"PRAGMA foreign_key_list({table})")),
+                sorted(re.findall(r"CONSTRAINT \w+", sql)),
+                re.findall(r"CHECK \((.*)\)", sql),
+                rows(f"SELECT * FROM {table}"),  # noqa: S608
+            )
+            for table, sql in tables.items()
+        }
+
+
+async def test_a_new_database_is_made_whole_or_not_at_all(
+    path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(connection: Connection) -> bool:
+        create_tables(connection)
+        raise RuntimeError("killed half-way")
+
+    monkeypatch.setattr(opening, "create_tables", fail)
+    with pytest.raises(RuntimeError, match="half-way"):
+        async with open_database(url):
+            pass
+    monkeypatch.undo()
+    assert _schema(path) == {"": []}
+    async with open_database(url) as database:
+        assert await database.keys.all() == []
+
+
+async def test_a_new_database_needs_no_alembic(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, migrate.__name__, None)
+    async with open_database(url) as database:
+        assert await database.keys.all() == []
+
+
 async def test_a_step_that_fails_changes_nothing(path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_file(path)
+    await asyncio.to_thread(migrate.upgrade, url, path, None, REVISIONS[-1])
+    before = _schema(path)
+
     def fail(config: Config, revision: str) -> None:
         upgrade(config, revision)
         config.attributes["connection"].exec_driver_sql("CREATE TABLE half (done INTEGER)")
@@ -62,10 +127,7 @@ async def test_a_step_that_fails_changes_nothing(path: Path, url: str, monkeypat
         async with open_database(url):
             pass
     monkeypatch.undo()
-    engine = Engine(url, path)
-    async with engine.read() as connection:
-        assert (await connection.execute(text("SELECT name FROM sqlite_master"))).all() == []
-    await engine.close()
+    assert _schema(path) == before
     async with open_database(url) as database:
         assert await database.keys.all() == []
 

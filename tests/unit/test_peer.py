@@ -14,7 +14,8 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, HostError, RpcError
 from aggregator.wire.codec import decode
 from aggregator.wire.message import error_of
-from aggregator.wire.peer import Channel, Peer, PeerGone, error_message
+from aggregator.wire.peer import Channel, Peer, PeerGone
+from aggregator.wire.responses import error_message
 
 from .strategies import json_values
 

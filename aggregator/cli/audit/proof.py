@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aggregator.audit.spill import waiting_beside
-from aggregator.cli.runtime.setup import run_loop
+from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.domain.errors import OperatorError
 from aggregator.storage.audit.anchor import anchor_line, anchors_in
 from aggregator.storage.audit.chain import ChainKey, Head

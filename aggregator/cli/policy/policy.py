@@ -13,7 +13,8 @@ import jsonschema_rs
 
 from aggregator.app.build import build_app
 from aggregator.cli.policy.unknown_names import said_of_missing
-from aggregator.cli.runtime.setup import all_started, load_config, run_loop, storage_url
+from aggregator.cli.runtime.event_loop import run_loop
+from aggregator.cli.runtime.setup import all_started, load_config, storage_url
 from aggregator.cli.status import address, asked
 from aggregator.config.errors import ConfigMissing
 from aggregator.config.load import Loaded

@@ -5,7 +5,7 @@ Terms:
   options: the values of the command line, laid over the configuration at each reload
   operator: the user who runs the command, as the audit names them
 
-Entry point: `run_command.run` for a command, `setup.load_config` and `setup.run_loop` for its implementation.
+Entry point: `run_command.run` for a command, `setup.load_config` and `event_loop.run_loop` for its implementation.
 
 Must not import: any other module of `aggregator.cli`, all of which are above it.
 Held by tests/test_layers.py.

@@ -1,13 +1,12 @@
-"""First steps of a command: find and read the configuration, set up the log, run the event loop."""
+"""First steps of a command: find and read the configuration, set up the log."""
 
-import asyncio
 import logging
 import os
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.cli.runtime.logs import set_levels, start_logging
 from aggregator.cli.runtime.tables import one_line
@@ -19,8 +18,6 @@ from aggregator.storage.locate import default_url
 
 # The variable that names this interpreter in a configuration: `"command": "${AGGREGATOR_PYTHON}"`.
 PYTHON_VARIABLE: Final = "AGGREGATOR_PYTHON"
-
-T = TypeVar("T")
 
 
 def load_config(path: Path | None, *, log_level: str, report: bool = True, usable: bool = True) -> Loaded:
@@ -146,13 +143,3 @@ def all_started(config: Config) -> Config:
     """Return the configuration with every server started eagerly and never stopped for being idle."""
     awake = {"start": "eager", "idle_timeout": None}
     return config.model_copy(update={"servers": tuple(server.model_copy(update=awake) for server in config.servers)})
-
-
-def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, on uvloop where it is installed."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        return asyncio.run(main)
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(main)

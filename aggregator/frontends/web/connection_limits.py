@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from aggregator.frontends.web.answer import AnswerWriter
 from aggregator.frontends.web.host_guard import WRITE_WHOLE
-from aggregator.frontends.web.known_posts import BEGUN, DirectPost, KnownHeads, KnownPosts
+from aggregator.frontends.web.known_posts import BEGUN, CallHeads, DirectPost, KnownPosts
 from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
 
 HEAD_LIMIT: Final = 64 * 1024
@@ -53,7 +53,7 @@ class BoundedConnection(HttpToolsProtocol):
     ) -> None:
         super().__init__(*args, **options)
         self._posts = posts
-        self._heads = KnownHeads()
+        self._heads = CallHeads()
         # All that the parser was given were whole messages.
         self._between = True
         # The bytes of a request that was begun without the server below, and the request, until it is answered.

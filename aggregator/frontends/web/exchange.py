@@ -15,7 +15,8 @@ from aggregator.frontends.web.answer import Answer
 from aggregator.frontends.web.event_stream import KEEP_ALIVE_INTERVAL, EventStream, UnreadBytes
 from aggregator.frontends.web.host_guard import Receive, Send, respond_bytes
 from aggregator.wire.codec import encode
-from aggregator.wire.peer import NoBackChannel, Peer, PeerGone, encode_error
+from aggregator.wire.peer import NoBackChannel, Peer, PeerGone
+from aggregator.wire.responses import encode_error
 
 # Seconds after which the connection of a request that still runs is watched, and at most twice as many.
 SLOW: Final = 0.05

@@ -120,7 +120,7 @@ class KnownHead:
         return body if len(body) == int(length) else None
 
 
-class KnownHeads:
+class CallHeads:
     """The heads that one connection remembers, the latest first, and the one that is being read."""
 
     __slots__ = ("_head", "_known", "_read")

@@ -31,7 +31,7 @@ from aggregator.gateway.host import Host
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import decode
 from aggregator.wire.message import incoming, method_of, sane_id
-from aggregator.wire.peer import error_message
+from aggregator.wire.responses import error_message
 
 _LISTEN: Final = "subscriptions/listen"
 _BATCHES: Final = "2025-03-26"

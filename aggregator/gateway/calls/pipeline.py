@@ -7,7 +7,8 @@ every step before the relay is safe to run twice, and limits are charged in the 
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from aggregator.catalog.catalog import Catalog
@@ -78,13 +79,16 @@ class Pipeline:
         self.checker.workers.reconfigure(config.checks)
         self._call_log.results.most = config.max_results_bytes
 
-    async def keep_checks_ready(self) -> None:
-        """Compile the checks of every new catalog ahead of its calls, until cancelled."""
+    async def keep_checks_ready(self, settle: Callable[[], Awaitable[None]]) -> None:
+        """Compile the checks of new tools ahead of their calls, once `settle` has returned, until cancelled."""
         ready: Catalog | None = None
         async with self.checker.workers:
+            await self.checker.prepare(())
+            await settle()
             while True:
+                known = set(ready.parts) if ready is not None else set()
                 ready = await self._resolver.current.tools_other_than(ready)
-                await self.checker.prepare(ready.tools)
+                await self.checker.prepare(chain.from_iterable(part.tools for part in ready.parts if part not in known))
 
     async def call_tool(self, call: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """Return the upstream's result, or one that says why there is none, or one that asks the host a question.

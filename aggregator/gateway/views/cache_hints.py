@@ -3,16 +3,12 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
-from aggregator.domain.freshness import Freshness, least
+from aggregator.domain.freshness import OURS, OURS_FOR_ONE, Freshness, least
 from aggregator.gateway.views.views import View
 from aggregator.upstream.list_kinds import Kind
 from aggregator.upstream.upstream import Upstream
-
-# The rules that shape a list may change at any time: listening hosts are notified, others ask again soon.
-OURS: Final = Freshness(5_000, public=True)
-_OURS_FOR_ONE: Final = replace(OURS, public=False)
 
 
 class CacheHints:
@@ -27,11 +23,11 @@ class CacheHints:
         `alike`: the names in it are spelled the same for all hosts.
         """
         now = asyncio.get_running_loop().time()
-        parts = [OURS if alike else _OURS_FOR_ONE]
+        parts = [OURS if alike else OURS_FOR_ONE]
         for upstream in self._upstreams.values():
             for kind in kinds:
                 if upstream.lists[kind]:
-                    parts.append(upstream.lists.freshness(kind, now) or replace(OURS, public=False))
+                    parts.append(upstream.lists.freshness(kind, now) or OURS_FOR_ONE)
                     upstream.lists.refresh_if_stale(kind, now)
         return narrowed(least(parts), view).hints()
 

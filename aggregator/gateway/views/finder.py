@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 # Seconds that a search waits for the index of a changed catalog before it uses the older one.
 _INDEX_WAIT: Final = 5.0
 _VIEWS_KEPT: Final = 64
+# Among more tools, a search is made in a thread: it takes some milliseconds for each 10,000 that have its words.
+_AT_ONCE: Final = 10_000
 # A server's tools are indexed in growing parts, the first of this size; each part is searchable at once.
 _FIRST_PART: Final = 250
 # Seconds to sleep after every few tools, so that the event loop gets the interpreter.
@@ -107,6 +109,7 @@ class Finder:
         self._current = current
         self._index: SearchIndex | None = None
         self._indexed: dict[str, tuple[str, tuple[ToolRecord, ...]]] = {}
+        self._begun = asyncio.Event()
         self._stale = asyncio.Event()
         self._fresh = asyncio.Event()
         self._visible_of: LruCache[str, _SearchableView] = LruCache(_VIEWS_KEPT)
@@ -125,8 +128,13 @@ class Finder:
         self._fresh.clear()
         self._stale.set()
 
+    def begin(self) -> None:
+        """Let `run` index from now on; the first search does so too."""
+        self._begun.set()
+
     async def run(self) -> None:
-        """Index changed servers until cancelled."""
+        """Index changed servers until cancelled, from `begin` on."""
+        await self._begun.wait()
         while True:
             await self._stale.wait()
             self._stale.clear()
@@ -134,6 +142,10 @@ class Finder:
             await asyncio.to_thread(self._reindex, catalog)
             if catalog is self._current.tools:
                 self._fresh.set()
+
+    async def wait_indexed(self) -> None:
+        """Wait until the index holds the current tools."""
+        await self._fresh.wait()
 
     def tools(self, view: View) -> tuple[ToolRecord, ...]:
         """Return all tools that the agent may call, with the schemas it is held to."""
@@ -154,6 +166,8 @@ class Finder:
             searchable = visible.index.visible_to(names)
             visible = replace(visible, by_name={name: visible.by_name[name] for name in names})
         if self._meanings is None:
+            if len(visible.by_name) > _AT_ONCE:
+                return await asyncio.to_thread(_ranked, visible, searchable, query, limit)
             return _ranked(visible, searchable, query, limit)
         from aggregator.catalog.search.index import search
         from aggregator.catalog.search.semantic import merge_hits
@@ -231,6 +245,7 @@ class Finder:
     async def _visible(self, view: View) -> _SearchableView | None:
         """Return the agent's part of the index; None before the first part of the first index is there."""
         if not self._fresh.is_set():
+            self.begin()
             try:
                 async with asyncio.timeout(_INDEX_WAIT):
                     await self._fresh.wait()

@@ -5,9 +5,10 @@ Law: a server's own instructions are untrusted text: attributed to it, on one li
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.model import Config, ServerConfig
+from aggregator.config.settings import Expose
 
 # Characters: of the operator's part, of each server's instructions, and of the whole text.
 _OURS: Final = 2_000
@@ -20,6 +21,21 @@ HOW_TO_FIND: Final = (
 )
 _MORE: Final = "More of what a server says: list_servers with its name."
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|[。！？]")
+
+
+class ServerView(Protocol):
+    """The servers that an agent may know of (`views.View`)."""
+
+    def might_use(self, server: ServerConfig) -> bool: ...
+
+    def expose(self, frontend: Expose) -> Expose: ...
+
+
+def instructions_at_start(config: Config, view: ServerView | None) -> str:
+    """Return the text for a host over stdio while nothing is known of the servers. Without policies, `view` is None."""
+    servers = [server for server in config.servers if server.enabled and (view is None or view.might_use(server))]
+    expose = config.stdio.expose or config.expose
+    return instructions(servers, {}, short=(expose if view is None else view.expose(expose)) == "search")
 
 
 def instructions(servers: Sequence[ServerConfig], said: Mapping[str, str], *, short: bool) -> str:

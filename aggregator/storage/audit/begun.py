@@ -5,9 +5,10 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, exists, insert, select
 
 from aggregator.storage.audit.chain import BEGUN, CALL, ChainEntry, entry, with_present_names
+from aggregator.storage.audit.inserts import PLACE
 from aggregator.storage.tables import audit_events, audit_under_way, mcp_tool_call_log
 
 log = logging.getLogger(__name__)
@@ -15,7 +16,7 @@ log = logging.getLogger(__name__)
 INTERRUPTED: Final = "interrupted"
 _SAID: Final = "The gateway ended before the call did; the call may have taken effect."
 _PLACE: Final = ("trace_id", "span_id")
-_CALLS: Final = frozenset(mcp_tool_call_log.c.keys())
+_CALLS: Final = frozenset(mcp_tool_call_log.c.keys()).difference(PLACE)
 _END: Final = delete(audit_under_way).where(*(audit_under_way.c[name] == bindparam(f"of_{name}") for name in _PLACE))
 
 
@@ -44,20 +45,23 @@ def under_way(connection: Connection, seq: int, entries: Iterable[ChainEntry], b
 
 def settle(connection: Connection, gone: Callable[[str], bool]) -> list[ChainEntry]:
     """Return the rows that close the calls of processes which ended; what is closed already is only forgotten."""
+    rows = connection.execute(select(audit_under_way).order_by(audit_under_way.c.seq)).all()
+    left = [row for row in rows if gone(row.owner)]
+    closed = _closed_since(connection, left[0].seq) if left else frozenset()
     entries = []
-    for row in connection.execute(select(audit_under_way).order_by(audit_under_way.c.seq)).all():
-        if not gone(row.owner):
-            continue
-        if not _is_closed(connection, row) and (closing := _interrupted(connection, row.seq)) is not None:
+    for row in left:
+        if (row.trace_id, row.span_id) not in closed and (closing := _interrupted(connection, row.seq)) is not None:
             entries.append(closing)
         connection.execute(_END, {"of_trace_id": row.trace_id, "of_span_id": row.span_id})
     return entries
 
 
-def _is_closed(connection: Connection, row: Any) -> bool:
-    calls = mcp_tool_call_log.c
-    same: ColumnElement[bool] = (calls.trace_id == row.trace_id) & (calls.span_id == row.span_id)
-    return connection.scalar(select(calls.seq).where(same).limit(1)) is not None
+def _closed_since(connection: Connection, seq: int) -> frozenset[tuple[str, str]]:
+    """Return those of the calls under way that have a row behind number `seq`, which are read once."""
+    calls, begun = mcp_tool_call_log.c, audit_under_way.c
+    same = exists().where(begun.trace_id == calls.trace_id, begun.span_id == calls.span_id)
+    query = select(calls.trace_id, calls.span_id).where(calls.seq > seq, same)
+    return frozenset((row.trace_id, row.span_id) for row in connection.execute(query))
 
 
 def _interrupted(connection: Connection, seq: int) -> ChainEntry | None:

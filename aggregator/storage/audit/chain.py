@@ -92,6 +92,25 @@ def entry(kind: str, values: Mapping[str, Any]) -> ChainEntry:
     return ChainEntry(kind, given, content, size)
 
 
+def call_entry(values: dict[str, Any], started: int, duration: int, queued: int, upstream: int) -> ChainEntry:
+    """Return the row of a call as `entry` does, and quicker: `values`, which become the row's own, have neither times
+    nor empty columns. The times are in whole microseconds.
+
+    Raises:
+        TypeError, ValueError, OverflowError: something that no row of ours holds.
+    """
+    values["kind"] = CALL
+    values["started"], values["ended"], values["duration"] = started, started + duration, duration
+    values["queued"], values["upstream_seconds"] = queued, upstream
+    text = _encoder.encode(values)
+    del values["kind"]
+    values["started"], values["ended"] = started / MICRO, (started + duration) / MICRO
+    values["duration"], values["queued"] = duration / MICRO, queued / MICRO
+    values["upstream_seconds"] = upstream / MICRO
+    # Quicker than its constructor, which is written in Python.
+    return tuple.__new__(ChainEntry, (CALL, values, sha256(text).hexdigest(), len(text)))
+
+
 def digested(kind: str, values: Mapping[str, Any]) -> tuple[str, int]:
     """Return SHA-256 and length of the row's JSON: names sorted, no spaces, times in whole microseconds.
 

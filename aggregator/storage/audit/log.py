@@ -8,12 +8,11 @@ import hmac
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Row, Table, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from aggregator.storage.audit.begun import settle, under_way
@@ -28,10 +27,10 @@ from aggregator.storage.audit.chain import (
     ChainKey,
     Head,
     entry,
-    link,
     trim_entry,
     trimmed_by,
 )
+from aggregator.storage.audit.inserts import PLACE, insert_rows, placed
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.files import identity
 from aggregator.storage.engine.sqlite import damaged_table
@@ -43,12 +42,11 @@ log = logging.getLogger(__name__)
 NAME: Final = "log"
 # Rows removed in one transaction, so that no other writer waits for long.
 TRIM_STEP: Final = 2000
-# Statements that are kept: rows have few sets of columns.
-_INSERTS: Final = 200
 # Where trimming by size stops, so that it does not begin again at once.
 _TRIM_TO: Final = 0.9
-_CALLS: Final = tuple(mcp_tool_call_log.c.keys())
-_EVENTS: Final = tuple(audit_events.c.keys())
+# The columns that a row has before it has its place.
+_CALLS: Final = frozenset(mcp_tool_call_log.c.keys()).difference(PLACE)
+_EVENTS: Final = frozenset(audit_events.c.keys()).difference((*PLACE, "kind"))
 # What is not read as a whole when the file is opened.
 _LARGE: Final = tuple(table.name for table in metadata.sorted_tables if not table.info.get("checked"))
 _DAMAGED: Final = (
@@ -75,7 +73,6 @@ class AuditRows:
         # The newest row that was written here.
         self._last: Head | None = None
         self._begins = False
-        self._inserts: dict[tuple[str, ...], _Insert] = {}
 
     @property
     def is_file(self) -> bool:
@@ -84,8 +81,7 @@ class AuditRows:
 
     def fits(self, entries: Iterable[ChainEntry]) -> bool:
         """Return whether the tables have every column of these rows, which another version may have written."""
-        calls, events = set(_CALLS), set(_EVENTS)
-        return all(one.values.keys() <= (calls if one.kind == CALL else events) for one in entries)
+        return all(one.values.keys() <= (_CALLS if one.kind == CALL else _EVENTS) for one in entries)
 
     async def append(self, batch: ChainBatch) -> tuple[Head, int]:
         """Write a batch, whole or not at all, and never twice; returns the end of the log and its size in bytes.
@@ -200,27 +196,17 @@ class AuditRows:
     def _write(self, connection: Connection, end: "_End", entries: Sequence[ChainEntry]) -> tuple[Head, int]:
         """Add rows behind the end of the log; returns the new one and the size of the log."""
         entries = (*end.events, *entries)
-        rows, head = _placed(end.head, entries, self._key)
-        for names, of_names in rows.items():
-            text, ordered = self._insert(names)
-            connection.exec_driver_sql(text, list(map(ordered, of_names)))
+        rows, head = placed(end.head, entries, self._key)
+        insert_rows(connection, rows)
         self._begins = under_way(connection, end.head.seq + 1, entries, self._begins)
         size = end.size + sum(one.size for one in entries)
-        proof = {} if self._key is None else {"key_id": self._key.id, "mac": self._key.sign_ends(head, end.trimmed)}
-        connection.execute(update(audit_heads).values(**_columns(_End(head, size, end.trimmed)), **proof))
+        columns = _columns(_End(head, size, end.trimmed))
+        if self._key is None:
+            connection.execute(_NEW_STATE, columns)
+        else:
+            proof = {"key_id": self._key.id, "mac": self._key.sign_ends(head, end.trimmed)}
+            connection.execute(_NEW_PROVED_STATE, {**columns, **proof})
         return head, size
-
-    def _insert(self, names: tuple[str, ...]) -> "_Insert":
-        """Return how rows of these columns are inserted."""
-        found = self._inserts.get(names)
-        if found is None:
-            if len(self._inserts) >= _INSERTS:
-                self._inserts.clear()
-            table = audit_events if "kind" in names else mcp_tool_call_log
-            known = [name for name in names if name in table.c]
-            made = insert(table).compile(dialect=self._engine.raw.dialect, column_keys=known)
-            found = self._inserts[names] = _Insert(str(made), itemgetter(*(made.positiontup or known)))
-        return found
 
     def _trim(
         self, connection: Connection, before: float | None, keep_bytes: int | None, now: float
@@ -253,13 +239,6 @@ class _End(NamedTuple):
     events: tuple[ChainEntry, ...] = ()
 
 
-class _Insert(NamedTuple):
-    """The statement that inserts rows of some columns, and the order in which it takes them."""
-
-    text: str
-    ordered: Callable[[Mapping[str, Any]], tuple[Any, ...]]
-
-
 def _columns(end: _End) -> dict[str, Any]:
     return {
         "seq": end.head.seq,
@@ -270,32 +249,16 @@ def _columns(end: _End) -> dict[str, Any]:
     }
 
 
-def _placed(
-    head: Head, entries: Iterable[ChainEntry], key: ChainKey | None
-) -> tuple[dict[tuple[str, ...], list[dict[str, Any]]], Head]:
-    """Return the rows in their places behind `head`, by the columns they have, and the head after them.
-
-    Each has only the columns that are not empty: to bind a None takes `sqlite3` as long as to bind several texts.
-    """
-    rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    seq, previous = head
-    for one in entries:
-        seq += 1
-        digest = link(previous, seq, one.content, key)
-        row = {**one.values, "seq": seq, "bytes": one.size, "previous": previous, "digest": digest}
-        if one.kind != CALL:
-            row["kind"] = one.kind
-        rows.setdefault(tuple(row), []).append(row)
-        previous = digest
-    return rows, Head(seq, previous)
-
-
 def _state(connection: Connection) -> Row[Any] | None:
     """Return the one row of `audit_heads`, locked where a database has locks on rows."""
     return connection.execute(_THE_STATE).first()
 
 
+# Made once: to make a statement takes longer than to execute it.
 _THE_STATE: Final = select(audit_heads).with_for_update()
+_ENDS: Final = ("seq", "digest", "trimmed_seq", "trimmed_digest", "bytes")
+_NEW_STATE: Final = update(audit_heads).values({name: bindparam(name) for name in _ENDS})
+_NEW_PROVED_STATE: Final = update(audit_heads).values({name: bindparam(name) for name in (*_ENDS, "key_id", "mac")})
 
 
 def _end_of_rows(connection: Connection) -> _End:

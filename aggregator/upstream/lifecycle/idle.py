@@ -13,6 +13,8 @@ LAZY_FROM: Final = 2.0
 LAZY_TO: Final = 10.0
 # Seconds to wait for the stored tools of a server; after that it counts as one of which none are stored.
 RESTORE_WAIT: Final = 2.0
+# The same for a server that is started at once: reading takes less time than starting programs beside it.
+EAGER_WAIT: Final = 0.5
 # Seconds to the next look at a server that runs only until it has listed its tools, and is in use nevertheless.
 _AGAIN: Final = 1.0
 
@@ -126,10 +128,10 @@ class IdleStop:
         """Take note that the stored tools are known, or that none are."""
         self._restored.set()
 
-    async def wait_restored(self) -> None:
-        """Wait for `restored`, at most `RESTORE_WAIT` seconds."""
+    async def wait_restored(self, at_most: float = RESTORE_WAIT) -> None:
+        """Wait for `restored`, at most so many seconds."""
         try:
-            async with asyncio.timeout(RESTORE_WAIT):
+            async with asyncio.timeout(at_most):
                 await self._restored.wait()
         except TimeoutError:
             pass

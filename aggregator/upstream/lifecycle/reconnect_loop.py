@@ -12,7 +12,7 @@ from typing import Protocol
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.lifecycle.backoff import Attempts
 from aggregator.upstream.lifecycle.failures import Failure
-from aggregator.upstream.lifecycle.idle import IdleStop, lazy_delay
+from aggregator.upstream.lifecycle.idle import EAGER_WAIT, IdleStop, lazy_delay
 from aggregator.upstream.lifecycle.state import UpstreamState
 from aggregator.upstream.lifecycle.states import Event, event_of_failure
 
@@ -55,7 +55,9 @@ class ReconnectLoop:
     async def run(self, connections: Connections) -> None:
         """Connect, and connect again, until cancelled."""
         try:
-            if self._config.value.start != "eager":
+            if self._config.value.start == "eager":
+                await self._idle.wait_restored(EAGER_WAIT)
+            else:
                 await self._hold_back()
             while True:
                 await self._started()

@@ -9,7 +9,7 @@ from aggregator.domain.freshness import Freshness, least, said
 from aggregator.upstream.connection import AnswerTooDeep, Connection
 
 PAGE_LIMIT: Final = 1_000
-ITEM_LIMIT: Final = 20_000
+ITEM_LIMIT: Final = 100_000
 # Bytes of all pages together, as JSON.
 BYTES_LIMIT: Final = 128 * 1024 * 1024
 

@@ -21,6 +21,7 @@ from aggregator.upstream.process.environment import environment
 from aggregator.upstream.process.memory import MemoryReader, can_measure
 from aggregator.upstream.process.orphans import Orphans
 from aggregator.upstream.process.reaper import VARIABLE
+from aggregator.upstream.process.spawn import spawn
 from aggregator.upstream.process.stderr import StderrLog
 
 log = logging.getLogger(__name__)
@@ -288,7 +289,6 @@ async def run_child(
         UpstreamRefused: the command is not there or may not be run.
         UpstreamUnavailable: the system could not start it now.
     """
-    loop = asyncio.get_running_loop()
     mark = await reaper.mark()
     env = environment() | dict(env) | mark
     try:
@@ -299,7 +299,7 @@ async def run_child(
         async with reaper.spawning:
             # Before the start: a cancellation after it would leave the process running.
             await asyncio.sleep(0)
-            _, child = await loop.subprocess_exec(
+            child = await spawn(
                 lambda: ChildProcess(server, on_stdout, bounds.stderr_per_minute),
                 command,
                 *args,

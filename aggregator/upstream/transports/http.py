@@ -4,13 +4,10 @@ import asyncio
 import itertools
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
-import aiohttp
-
 from aggregator.config.model import ServerConfig
-from aggregator.domain.bounds.result_memory import hold
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import (
     UpstreamBadAnswer,
@@ -20,14 +17,22 @@ from aggregator.domain.errors import (
 )
 from aggregator.domain.versions import MODERN_VERSIONS
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, SessionExpired, too_many_values
+from aggregator.upstream.connection import Connection, InboundHandlers, SessionExpired
 from aggregator.upstream.process.process import Reaper
-from aggregator.upstream.transports.http_body import message_in, object_in, session_unknown
+from aggregator.upstream.transports.http_body import message_in, session_unknown
+from aggregator.upstream.transports.http_clients.port import (
+    BadAddress,
+    HttpRequests,
+    HttpResponse,
+    PreparedRequest,
+    Unreachable,
+)
+from aggregator.upstream.transports.http_sent import HttpSentRequest
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
+from aggregator.upstream.transports.response_reader import ResponseReader
 from aggregator.upstream.transports.web import (
     NOTICE_TIMEOUT,
     RETRY_DELAY,
-    HttpRequests,
     asks_for_patience,
     describe,
     read_bounded,
@@ -37,13 +42,12 @@ from aggregator.upstream.transports.web import (
     retry_delay,
 )
 from aggregator.wire import headers as wire_headers
-from aggregator.wire.codec import TooDeep, encode
-from aggregator.wire.lines import WINDOW, answered_by
-from aggregator.wire.message import error_of, incoming, method_of, sane_id
-from aggregator.wire.peer import PeerGone, error_message
+from aggregator.wire.codec import encode
+from aggregator.wire.message import error_of, incoming, sane_id
+from aggregator.wire.peer import PeerGone
+from aggregator.wire.responses import error_message
 from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
 from aggregator.wire.sse import EventReader, EventTooLarge
-from aggregator.wire.values import TooManyValues
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +56,9 @@ _RESUME_ATTEMPTS: Final = 3
 # Seconds that a server may take to end our session when the connection closes.
 _END_SESSION_WITHIN: Final = 2.0
 _OPENINGS: Final = frozenset({"initialize", "server/discover"})
+# Requests whose headers are remembered for one connection, and the name of all where they have the same headers.
+_REQUESTS: Final = 256
+_ANY: Final = ("", "")
 
 
 class HttpConnection:
@@ -60,7 +67,7 @@ class HttpConnection:
     def __init__(self, server: ServerConfig, inbound: InboundHandlers, tasks: Tasks, http: HttpRequests) -> None:
         assert server.url is not None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._server = server
+        self.server = server
         self._url = server.url
         self._inbound = inbound
         self._tasks = tasks
@@ -68,6 +75,8 @@ class HttpConnection:
         self._ids = itertools.count(1)
         self._version: str | None = None
         self._session: str | None = None
+        # Requests by method and name, each with the headers of this revision and session.
+        self._requests: dict[tuple[str, str], PreparedRequest] = {}
         self._listening: asyncio.Task[None] | None = None
         # Requests of the server that are being answered, by their id.
         self._answering: dict[str | int | None, asyncio.Task[None]] = {}
@@ -79,6 +88,7 @@ class HttpConnection:
 
     def use_version(self, version: str) -> None:
         self._version = version
+        self._requests.clear()
 
     def end(self, reason: str) -> None:
         if not self.ended.done():
@@ -96,26 +106,15 @@ class HttpConnection:
             raise PeerGone(self.ended.result())
         request_id = next(self._ids)
         if on_progress is not None:
-            params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
+            params = _with_token(params, request_id)
         opens = method == "initialize"
         session = None if opens else self._session
         body = encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
-        sent = dict(_ACCEPT) if opens else self._headers() | self._routing(method, params) | dict(headers or {})
-        answer = _ResponseReader(self, request_id, on_progress, origin)
-        try:
-            async with self._http.send("POST", self._url, sent, body) as response:
-                result = await answer.read(response, session, opens=opens, greeted=method not in _OPENINGS)
-            return result if result is not None else await self._resume(answer)
-        except asyncio.CancelledError:
-            # A closed stream is the modern way to cancel; before that a disconnect meant nothing.
-            if not self._modern and method not in _OPENINGS:
-                gone = {"requestId": request_id, "reason": "no longer waited for"}
-                self._tasks.start(self.notify("notifications/cancelled", gone))
-            raise
-        except EventTooLarge as error:
-            raise self._too_large(str(error)) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise self._connection_error(error) from error
+        if opens:
+            sending = self._http.send("POST", self._url, _ACCEPT, body)
+        else:
+            sending = self._http.send_prepared(self._prepared(method, params, headers), body)
+        return await self.read(sending, ResponseReader(self, request_id, on_progress, origin), method, session)
 
     def begin(
         self,
@@ -127,7 +126,46 @@ class HttpConnection:
         origin: RunningCall | None = None,
     ) -> SentRequest | None:
         """See `Connection`."""
-        return None
+        if self.ended.done() or method in _OPENINGS or not self._http.can_begin():
+            return None
+        request_id = next(self._ids)
+        if on_progress is not None:
+            params = _with_token(params, request_id)
+        try:
+            body = encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+            response = self._http.begin(self._prepared(method, params, headers), body)
+        except ValueError:
+            # `request` says what is wrong with it.
+            return None
+        if response is None:
+            return None
+        reader = ResponseReader(self, request_id, on_progress, origin)
+        return HttpSentRequest(self, response, reader, method, self._session, receiver)
+
+    async def read(
+        self,
+        sending: AbstractAsyncContextManager[HttpResponse],
+        answer: ResponseReader,
+        method: str,
+        session: str | None,
+    ) -> dict[str, Any]:
+        """Return the result of a request that is being sent, in this session, as `request` does."""
+        try:
+            async with sending as response:
+                result = await answer.read(
+                    response, session, opens=method == "initialize", greeted=method not in _OPENINGS
+                )
+            return result if result is not None else await self._resume(answer)
+        except asyncio.CancelledError:
+            # A closed stream is the modern way to cancel; before that a disconnect meant nothing.
+            if not self._modern and method not in _OPENINGS:
+                gone = {"requestId": answer.id, "reason": "no longer waited for"}
+                self._tasks.start(self.notify("notifications/cancelled", gone))
+            raise
+        except EventTooLarge as error:
+            raise self._too_large(str(error)) from error
+        except OSError as error:
+            raise self._connection_error(error) from error
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
@@ -146,20 +184,35 @@ class HttpConnection:
         try:
             async with (
                 asyncio.timeout(NOTICE_TIMEOUT),
-                self._http.notice(self._url, self._headers(), encode(message)) as response,
+                self._http.notice(self._url, self._headers(), encode(message)),
             ):
-                response.release()
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            log.debug("%s did not take %s: %s", self._server.id, message.get("method", "an answer"), describe(error))
+                pass
+        except OSError as error:
+            log.debug("%s did not take %s: %s", self.server.id, message.get("method", "an answer"), describe(error))
 
     async def forget_session(self) -> None:
         """End the session at the server (L/basic/transports, Session Management)."""
         if self._session is not None:
-            bound = aiohttp.ClientTimeout(total=_END_SESSION_WITHIN)
-            async with self._http.send("DELETE", self._url, self._headers(), timeout=bound) as response:
-                response.release()
+            async with asyncio.timeout(_END_SESSION_WITHIN), self._http.send("DELETE", self._url, self._headers()):
+                pass
 
     # -- headers
+
+    def _prepared(self, method: str, params: Mapping[str, Any], more: Mapping[str, str] | None) -> PreparedRequest:
+        """Return a request with all headers that it needs; `more` are those of this one alone."""
+        if more:
+            headers = self._headers() | self._routing(method, params) | dict(more)
+            return self._http.prepare("POST", self._url, headers)
+        named_by = wire_headers.NAMED_BY.get(method)
+        # Before 2026-07-28 the headers are the same for every method.
+        key = (method, str(params.get(named_by, "")) if named_by is not None else "") if self._modern else _ANY
+        prepared = self._requests.get(key)
+        if prepared is None:
+            prepared = self._http.prepare("POST", self._url, self._headers() | self._routing(method, params))
+            if len(self._requests) >= _REQUESTS:
+                self._requests.clear()
+            self._requests[key] = prepared
+        return prepared
 
     def _headers(self) -> dict[str, str]:
         headers = dict(_ACCEPT)
@@ -206,7 +259,7 @@ class HttpConnection:
         except Exception as error:
             await self._post(error_message(request_id, error))
 
-    def keep_session(self, response: aiohttp.ClientResponse) -> None:
+    def keep_session(self, response: HttpResponse) -> None:
         """Remember the session id in a response, if there is one.
 
         Raises:
@@ -214,25 +267,24 @@ class HttpConnection:
         """
         session = response.headers.get(wire_headers.SESSION)
         if session is not None and not (session.isascii() and session.isprintable()):
-            said = f"{self._server.id} named its session by other characters than visible ASCII."
-            raise UpstreamBadAnswer(self._server.id, said)
+            said = f"{self.server.id} named its session by other characters than visible ASCII."
+            raise UpstreamBadAnswer(self.server.id, said)
         self._session = session
+        self._requests.clear()
 
-    async def raise_for_status(
-        self, response: aiohttp.ClientResponse, session: str | None, greeted: bool
-    ) -> dict[str, Any]:
+    async def raise_for_status(self, response: HttpResponse, session: str | None, greeted: bool) -> dict[str, Any]:
         """Raise the error of a response with another status than 200. session: the one that the request was sent in."""
-        body = await read_bounded(response, self._server)
-        message = message_in(body, self._server)
+        body = await read_bounded(response, self.server)
+        message = message_in(body, self.server)
         error = message.get("error")
         # Without a session of ours, too: the server may have been replaced by one that has sessions.
         if greeted and session_unknown(response.status, session, body, error):
             raise SessionExpired
         if isinstance(error, dict) and response.status not in (401, 403) and not asks_for_patience(response):
             raise error_of(message)
-        raise refusal(self._server, response)
+        raise refusal(self.server, response)
 
-    async def _resume(self, answer: "_ResponseReader") -> dict[str, Any]:
+    async def _resume(self, answer: "ResponseReader") -> dict[str, Any]:
         """Resume a stream that broke off, as far as the server numbered its events, and return the result."""
         for attempt in range(_RESUME_ATTEMPTS):
             if answer.last_event is None or self._modern or self.ended.done():
@@ -246,8 +298,8 @@ class HttpConnection:
                     result = await answer.read(response)
                     if result is not None:
                         return result
-            except (aiohttp.ClientError, OSError) as error:
-                log.debug("%s: the stream could not be resumed: %s", self._server.id, describe(error))
+            except OSError as error:
+                log.debug("%s: the stream could not be resumed: %s", self.server.id, describe(error))
         raise PeerGone("the response stream ended without an answer")
 
     async def _listen(self) -> None:
@@ -262,117 +314,42 @@ class HttpConnection:
                 async with self._http.send("GET", self._url, headers) as response:
                     if response.status != 200 or "text/event-stream" not in response.content_type:
                         return
-                    reader = EventReader(self._server.max_message_bytes)
+                    reader = EventReader(self.server.max_message_bytes)
                     async for chunk in read_slices(response):
                         before = reader.lines
                         for event in reader.feed(chunk):
                             last_event = event.id or last_event
                             delay = retry_delay(event.retry, delay)
-                            self.on_message(message_in(event.data, self._server))
+                            self.on_message(message_in(event.data, self.server))
                             self.rate_limit.charge(len(event.data))
                         if pause := self.rate_limit.charge_lines(reader.lines - before):
                             await asyncio.sleep(pause)
             except EventTooLarge as error:
-                log.warning("%s: %s on its standing stream; it is opened anew", self._server.id, error)
-            except aiohttp.ClientConnectorError as error:
+                log.warning("%s: %s on its standing stream; it is opened anew", self.server.id, error)
+            except Unreachable as error:
                 self.end(f"cannot be reached: {describe(error)}")
-            except (aiohttp.ClientError, OSError) as error:
-                log.debug("%s: its standing stream broke off: %s", self._server.id, describe(error))
+            except OSError as error:
+                log.debug("%s: its standing stream broke off: %s", self.server.id, describe(error))
             await asyncio.sleep(delay)
 
     def _too_large(self, what: str) -> UpstreamError:
         return UpstreamBadAnswer(
-            self._server.id, f"{self._server.id} sent {what} (`max_message_bytes` in its config raises the limit)."
+            self.server.id, f"{self.server.id} sent {what} (`max_message_bytes` in its config raises the limit)."
         )
 
     def _connection_error(self, error: Exception) -> Exception:
-        if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientProxyConnectionError):
+        if isinstance(error, Unreachable):
             reason = f"cannot be reached: {describe(error)}"
             self.end(reason)
-            return UpstreamUnavailable(self._server.id, f"{self._server.id} {reason}.")
-        if isinstance(error, aiohttp.InvalidURL):
-            return UpstreamRefused(self._server.id, f"{self._server.id}: its url is not one.")
+            return UpstreamUnavailable(self.server.id, f"{self.server.id} {reason}.")
+        if isinstance(error, BadAddress):
+            return UpstreamRefused(self.server.id, f"{self.server.id}: its url is not one.")
         return PeerGone(describe(error))
 
 
-class _ResponseReader:
-    """The response to one request, over as many streams as it takes."""
-
-    def __init__(
-        self, connection: HttpConnection, request_id: int, on_progress: OnProgress | None, origin: RunningCall | None
-    ) -> None:
-        self._connection = connection
-        self._id = request_id
-        self._on_progress = on_progress
-        self._origin = origin
-        self.last_event: str | None = None
-        self.retry: int | None = None
-
-    async def read(
-        self, response: aiohttp.ClientResponse, session: str | None = None, *, opens: bool = False, greeted: bool = True
-    ) -> dict[str, Any] | None:
-        """Read a response, and return the result; None if a stream ended before it came."""
-        connection = self._connection
-        server = connection._server
-        if response.status != 200:
-            if response.status == 202:
-                raise UpstreamBadAnswer(server.id, f"{server.id} accepted the request (202) but will not answer it.")
-            return await connection.raise_for_status(response, session, greeted)
-        if opens:
-            connection.keep_session(response)
-        if response.content_type == "application/json":
-            body = await read_bounded(response, server)
-            message = self._message(body)
-            if not message:
-                raise UpstreamBadAnswer(server.id, f"{server.id} answered something that is not JSON-RPC.")
-            return self._result(message)
-        if response.content_type != "text/event-stream":
-            kind = response.content_type
-            raise UpstreamBadAnswer(server.id, f"{server.id} answered with {kind}, which is not MCP.")
-        reader = EventReader(server.max_message_bytes)
-        async for chunk in read_slices(response):
-            before = reader.lines
-            for event in reader.feed(chunk):
-                self.last_event = event.id or self.last_event
-                self.retry = event.retry if event.retry is not None else self.retry
-                message = self._message(event.data)
-                if "method" in message:
-                    self._on_message(message)
-                elif message and (result := self._result(message)) is not None:
-                    hold(len(event.data))
-                    return result
-                connection.rate_limit.charge(len(event.data))
-            if pause := connection.rate_limit.charge_lines(reader.lines - before):
-                await asyncio.sleep(pause)
-        return None
-
-    def _message(self, data: bytes) -> dict[str, Any]:
-        try:
-            return object_in(data, self._connection._server)
-        except TooManyValues:
-            raise too_many_values(self._connection._server) from None
-        except TooDeep:
-            if answered_by(data[:WINDOW], data[-WINDOW:]) in (self._id, str(self._id)):
-                raise AnswerTooDeep(self._connection._server.id, data) from None
-        except ValueError:
-            pass
-        return {}
-
-    def _result(self, message: dict[str, Any]) -> dict[str, Any] | None:
-        if message.get("id") not in (self._id, str(self._id), None):
-            log.debug("dropped an answer nobody waits for")
-            return None
-        if isinstance(result := message.get("result"), dict):
-            return result
-        raise error_of(message)
-
-    def _on_message(self, message: dict[str, Any]) -> None:
-        params = message.get("params")
-        if method_of(message) == "notifications/progress" and isinstance(params, dict):
-            if self._on_progress is not None and params.get("progressToken") == self._id:
-                self._on_progress({key: value for key, value in params.items() if key != "progressToken"})
-        else:
-            self._connection.on_message(message, self._origin)
+def _with_token(params: dict[str, Any], request_id: int) -> dict[str, Any]:
+    """Return params that ask for progress under the id of the request."""
+    return {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
 
 
 @asynccontextmanager
@@ -386,5 +363,5 @@ async def open_http(server: ServerConfig, inbound: InboundHandlers, reaper: Reap
             connection.end("closed")
             try:
                 await connection.forget_session()
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            except OSError as error:
                 log.debug("%s: its session could not be ended: %s", server.id, describe(error))

@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-import aiohttp
-
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
@@ -16,8 +14,9 @@ from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, too_many_values
 from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.transports.duplex import DuplexConnection
+from aggregator.upstream.transports.http_clients.port import HttpRequests
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
-from aggregator.upstream.transports.web import NOTICE_TIMEOUT, HttpRequests, describe, read_slices, refusal, requests_to
+from aggregator.upstream.transports.web import NOTICE_TIMEOUT, describe, read_slices, refusal, requests_to
 from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.peer import PeerGone
@@ -104,7 +103,7 @@ class SseConnection(DuplexConnection):
             self._fail(UpstreamBadAnswer(self._server.id, said))
         except UpstreamError as error:
             self._fail(error)
-        except (aiohttp.ClientError, OSError) as error:
+        except OSError as error:
             self._fail(UpstreamUnavailable(self._server.id, f"{self._server.id} cannot be reached: {describe(error)}."))
 
     async def watch(self) -> None:
@@ -186,7 +185,7 @@ class SseConnection(DuplexConnection):
                 if response.status < 300:
                     return
                 error = refusal(self._server, response)
-        except (aiohttp.ClientError, OSError) as cause:
+        except OSError as cause:
             error = UpstreamUnavailable(self._server.id, f"{self._server.id} cannot be reached: {describe(cause)}.")
             self.end(error.message.rstrip("."))
         if error.details.get("status") == 404:

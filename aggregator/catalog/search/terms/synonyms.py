@@ -63,12 +63,13 @@ def wider_synonyms() -> Synonyms:
     """Return the table of meanings with the words that WordNet puts under its lines, read once."""
     table = synonyms()
     of, shares = dict(table.of), dict(table.shares)
-    by_head = dict(line_heads())
+    by_head, wider = dict(line_heads()), set[str]()
     for line in lines("related.txt"):
         head, _, stems = line.partition(": ")
         for term in stems.split():
             of[term] = (*of.get(term, ()), by_head[head])
-            shares[term] = _shares(of[term], _RELATED)
+            wider.add(term)
+    shares.update((term, _shares(of[term], _RELATED)) for term in wider)
     return Synonyms(of, shares, table.phrases)
 
 
@@ -82,4 +83,11 @@ def _lines() -> list[str]:
 
 
 def _shares(marks: tuple[str, ...], worth: float) -> tuple[tuple[str, float], ...]:
-    return tuple((mark, worth * len(marks) ** -_SPREAD) for mark in marks)
+    part = worth * len(marks) ** -_SPREAD
+    return tuple(_share(mark, part) for mark in marks)
+
+
+@cache
+def _share(mark: str, part: float) -> tuple[str, float]:
+    """Return the pair; there are few, and many words have them."""
+    return mark, part

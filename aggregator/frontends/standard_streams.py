@@ -1,0 +1,22 @@
+"""The stdin and stdout of this process, for the stdio frontend alone."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+
+@contextmanager
+def standard_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Reserve stdin and stdout for the protocol: meanwhile fd 0 is empty and fd 1 is stderr."""
+    sys.stdout.flush()
+    own_in, own_out = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        with os.fdopen(own_in, "rb", buffering=0) as stdin, os.fdopen(own_out, "wb", buffering=0) as stdout:
+            yield stdin, stdout
+    finally:
+        os.close(nothing)

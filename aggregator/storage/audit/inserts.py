@@ -1,0 +1,73 @@
+"""Insertion of audit rows: many in one statement where the database is a file, so that threads change rarely."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from sqlalchemy import Connection, Table, insert
+
+from aggregator.storage.audit.chain import CALL, ChainEntry, ChainKey, Head, link
+from aggregator.storage.tables import audit_events, mcp_tool_call_log
+
+# What rows have besides their own columns.
+PLACE: Final = ("seq", "bytes", "previous", "digest")
+# Databases whose driver takes statements with question marks, and pays for each statement and not for each row.
+TOGETHER: Final = frozenset({"sqlite"})
+# Every SQLite takes so many values in one statement.
+_VALUES: Final = 999
+# Rows have few sets of columns.
+_STATEMENTS: Final = 200
+# The rows of each set of columns, one after another: their values in the order of the columns.
+RowsByColumns = Mapping[tuple[str, ...], list[Any]]
+
+
+def placed(head: Head, entries: Sequence[ChainEntry], key: ChainKey | None) -> tuple[RowsByColumns, Head]:
+    """Return the rows in their places behind `head`, and the head after them.
+
+    Each has only the columns that are not empty: to bind a None takes `sqlite3` as long as to bind several texts.
+    """
+    rows: dict[tuple[str, ...], list[Any]] = {}
+    seq, previous = head
+    # Most rows have the columns of the row before them.
+    names: tuple[str, ...] = ()
+    flat: list[Any] = []
+    for kind, values, content, size in entries:
+        seq += 1
+        digest = link(previous, seq, content, key)
+        own = tuple(values) if kind == CALL else (*values, "kind")
+        if own != names:
+            names = own
+            flat = rows.setdefault((*own, *PLACE), [])
+        flat += values.values()
+        if kind != CALL:
+            flat.append(kind)
+        flat += (seq, size, previous, digest)
+        previous = digest
+    return rows, Head(seq, previous)
+
+
+def insert_rows(connection: Connection, rows: RowsByColumns) -> None:
+    """Insert rows that have their places."""
+    for names, flat in rows.items():
+        table, width = audit_events if "kind" in names else mcp_tool_call_log, len(names)
+        if connection.dialect.name not in TOGETHER:
+            columns = [dict(zip(names, flat[at : at + width], strict=True)) for at in range(0, len(flat), width)]
+            connection.execute(insert(table), columns)
+            continue
+        one, many, step = _statements(table, names)
+        together = len(flat) // step * step
+        if together:
+            connection.exec_driver_sql(many, [tuple(flat[at : at + step]) for at in range(0, together, step)])
+        if together < len(flat):
+            single = [tuple(flat[at : at + width]) for at in range(together, len(flat), width)]
+            connection.exec_driver_sql(one, single)
+
+
+@lru_cache(_STATEMENTS)
+def _statements(table: Table, names: tuple[str, ...]) -> tuple[str, str, int]:
+    """Return the statements that insert one row and many rows, and how many values the second takes."""
+    columns = ", ".join(table.c[name].name for name in names)
+    marks = f"({', '.join('?' * len(names))})"
+    one = f"INSERT INTO {table.name} ({columns}) VALUES {marks}"  # noqa: S608 - the names are those of our tables
+    count = max(1, _VALUES // len(names))
+    return one, one + f", {marks}" * (count - 1), count * len(names)

@@ -1,0 +1,70 @@
+"""Start a child process without a copy of the memory map of this one.
+
+uvloop forks: that takes longer the more memory the aggregator holds, and the event loop stands still until the child
+has had the processor. `subprocess`, and with it asyncio's own event loop, uses vfork.
+"""
+
+import asyncio
+import os
+import subprocess
+from asyncio.base_subprocess import BaseSubprocessTransport
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+P = TypeVar("P", bound=asyncio.SubprocessProtocol)
+
+
+async def spawn(make_protocol: Callable[[], P], *command: str, **options: Any) -> P:
+    """Start a program with pipes for stdin, stdout and stderr; `options` are those of `subprocess.Popen`.
+
+    Raises:
+        OSError, ValueError: as of `subprocess.Popen`.
+    """
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, asyncio.BaseEventLoop) or not _WATCHABLE:
+        return (await loop.subprocess_exec(make_protocol, *command, **options))[1]
+    protocol, connected = make_protocol(), loop.create_future()
+    pipe = subprocess.PIPE
+    transport = _Transport(loop, protocol, command, False, pipe, pipe, pipe, 0, connected, **options)
+    try:
+        await connected
+    except BaseException:
+        # As asyncio does: the child would be left running.
+        transport.close()
+        await transport.ended
+        raise
+    return protocol
+
+
+class _Transport(BaseSubprocessTransport):
+    """A transport of a child on any event loop, made of that of asyncio. `ended` is done when the child has exited."""
+
+    def _start(self, args: Any, shell: bool, *pipes: Any, **options: Any) -> None:
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self._proc = child = subprocess.Popen(args, **options)  # noqa: S603
+        try:
+            self._pidfd = os.pidfd_open(child.pid)
+        except OSError:
+            child.kill()
+            child.wait()
+            raise
+        self._loop.add_reader(self._pidfd, self._on_exit)
+
+    def _on_exit(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        assert self._proc is not None
+        self.ended.set_result(None)
+        self._process_exited(self._proc.wait())
+
+
+def _can_watch() -> bool:
+    """Return whether the end of a child can be seen without a signal handler, which is the event loop's."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):  # not Linux, an old kernel, or a sandbox
+        return False
+    return True
+
+
+_WATCHABLE: Final = _can_watch()

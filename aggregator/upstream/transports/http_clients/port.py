@@ -1,0 +1,141 @@
+"""The port between the HTTP transports and the clients that send their requests, with what can go wrong.
+
+Rule: no client follows a redirect, with any verb, since our headers and messages would go to a third party. None has
+cookies, and none looks at the environment for proxies.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+# Seconds: fewer than the five after which uvicorn and Node close an idle connection, which a call must not race with.
+KEEP_ALIVE: Final = 4.0
+# Messages without an answer that are on their way at one time: each takes a connection, and a server may ask for any
+# number of answers.
+_NOTICES: Final = 32
+
+
+class HttpFailure(OSError):
+    """A request without a response that can be read; its text is for an operator and holds no address."""
+
+
+class Unreachable(HttpFailure):
+    """A request for which no connection could be made; nothing was sent."""
+
+
+class BadAddress(HttpFailure):
+    """A request whose address is none."""
+
+
+class HttpResponse(Protocol):
+    """A response whose head has come. The names of headers are looked up in lower case."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def content_type(self) -> str:
+        """The media type in lower case, without its parameters."""
+        ...
+
+    def parts(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes, decoded; what is not read stays with the server.
+
+        Raises:
+            HttpFailure: the body has not come whole, or cannot be decoded.
+        """
+        ...
+
+
+class StartedResponse(HttpResponse, Protocol):
+    """The response to a request that was sent at once. As a context it waits for the head, and yields itself.
+
+    on_change: called each time that something of the response has come, or that it failed.
+    """
+
+    on_change: Callable[[], None] | None
+
+    def whole_json(self, most: int) -> bytes | None:
+        """Return the body where all of it has come: JSON with status 200, of at most so many bytes."""
+        ...
+
+    def may_be_small_json(self, most: int) -> bool:
+        """Return False once it is certain that `whole_json` will never return a body."""
+        ...
+
+    def release(self) -> None:
+        """Give up what has not come, and the connection with it."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """The part of a request that is the same each time it is sent; `head` is for the client that made it."""
+
+    verb: str
+    url: str
+    headers: Mapping[str, str]
+    head: bytes = b""
+
+
+class HttpRequests(ABC):
+    """The HTTP requests to one server, with the headers and proxy of its config. The transports send no others."""
+
+    def __init__(self) -> None:
+        self._notices = asyncio.Semaphore(_NOTICES)
+
+    @property
+    @abstractmethod
+    def closed(self) -> bool:
+        """True if nothing can be sent any more."""
+
+    def prepare(self, verb: str, url: str, headers: Mapping[str, str]) -> PreparedRequest:
+        """Return a request that can be sent any number of times.
+
+        Raises:
+            ValueError: a header cannot be sent.
+        """
+        return PreparedRequest(verb, url, headers)
+
+    @abstractmethod
+    def send_prepared(
+        self, request: PreparedRequest, data: bytes | None = None
+    ) -> AbstractAsyncContextManager[HttpResponse]:
+        """Return the context of one request, which yields its response; leaving it gives up what has not come.
+
+        Raises:
+            HttpFailure, OSError: there is no response.
+        """
+
+    def send(
+        self, verb: str, url: str, headers: Mapping[str, str], data: bytes | None = None
+    ) -> AbstractAsyncContextManager[HttpResponse]:
+        """Prepare a request, and return its context."""
+        return self.send_prepared(self.prepare(verb, url, headers), data)
+
+    @asynccontextmanager
+    async def notice(self, url: str, headers: Mapping[str, str], data: bytes) -> AsyncIterator[HttpResponse]:
+        """POST a message without an answer, when its turn comes, and yield the response."""
+        async with self._notices, self.send("POST", url, headers, data) as response:
+            yield response
+
+    def can_begin(self) -> bool:
+        """Return True if `begin` would probably send a request."""
+        return False
+
+    def begin(self, request: PreparedRequest, data: bytes) -> StartedResponse | None:
+        """Send a request at once, where a connection is idle; None, and nothing is sent, where none is."""
+        return None

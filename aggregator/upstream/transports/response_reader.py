@@ -1,0 +1,122 @@
+"""The response to one JSON-RPC request over Streamable HTTP: a body, or an event stream that may be resumed."""
+
+import asyncio
+import logging
+from typing import Any, Protocol
+
+from aggregator.config.model import ServerConfig
+from aggregator.domain.bounds.result_memory import hold
+from aggregator.domain.errors import UpstreamBadAnswer
+from aggregator.upstream.caller import RunningCall
+from aggregator.upstream.connection import AnswerTooDeep, too_many_values
+from aggregator.upstream.transports.http_body import object_in
+from aggregator.upstream.transports.http_clients.port import HttpResponse
+from aggregator.upstream.transports.rate_limit import InboundRateLimit
+from aggregator.upstream.transports.web import read_bounded, read_slices
+from aggregator.wire.codec import TooDeep
+from aggregator.wire.lines import WINDOW, answered_by
+from aggregator.wire.message import error_of, method_of
+from aggregator.wire.sent_request import OnProgress
+from aggregator.wire.sse import EventReader
+from aggregator.wire.values import TooManyValues
+
+log = logging.getLogger(__name__)
+
+
+class ReadingSession(Protocol):
+    """The connection that a request belongs to, as the reader of its response knows it."""
+
+    server: ServerConfig
+    rate_limit: InboundRateLimit
+
+    def keep_session(self, response: HttpResponse) -> None:
+        """Remember the session id in a response."""
+        ...
+
+    async def raise_for_status(self, response: HttpResponse, session: str | None, greeted: bool) -> dict[str, Any]:
+        """Raise the error of a response with another status than 200."""
+        ...
+
+    def on_message(self, message: dict[str, Any], origin: RunningCall | None = None) -> None:
+        """Take a request or notification of the server."""
+        ...
+
+
+class ResponseReader:
+    """The response to one request, over as many streams as it takes."""
+
+    def __init__(
+        self, connection: ReadingSession, request_id: int, on_progress: OnProgress | None, origin: RunningCall | None
+    ) -> None:
+        self._connection = connection
+        self.id = request_id
+        self._on_progress = on_progress
+        self._origin = origin
+        self.last_event: str | None = None
+        self.retry: int | None = None
+
+    async def read(
+        self, response: HttpResponse, session: str | None = None, *, opens: bool = False, greeted: bool = True
+    ) -> dict[str, Any] | None:
+        """Read a response, and return the result; None if a stream ended before it came."""
+        connection = self._connection
+        server = connection.server
+        if response.status != 200:
+            if response.status == 202:
+                raise UpstreamBadAnswer(server.id, f"{server.id} accepted the request (202) but will not answer it.")
+            return await connection.raise_for_status(response, session, greeted)
+        if opens:
+            connection.keep_session(response)
+        if response.content_type == "application/json":
+            body = await read_bounded(response, server)
+            message = self._message(body)
+            if not message:
+                raise UpstreamBadAnswer(server.id, f"{server.id} answered something that is not JSON-RPC.")
+            return self._result(message)
+        if response.content_type != "text/event-stream":
+            kind = response.content_type
+            raise UpstreamBadAnswer(server.id, f"{server.id} answered with {kind}, which is not MCP.")
+        reader = EventReader(server.max_message_bytes)
+        async for chunk in read_slices(response):
+            before = reader.lines
+            for event in reader.feed(chunk):
+                self.last_event = event.id or self.last_event
+                self.retry = event.retry if event.retry is not None else self.retry
+                message = self._message(event.data)
+                if "method" in message:
+                    self._on_message(message)
+                elif message and (result := self._result(message)) is not None:
+                    hold(len(event.data))
+                    return result
+                connection.rate_limit.charge(len(event.data))
+            if pause := connection.rate_limit.charge_lines(reader.lines - before):
+                await asyncio.sleep(pause)
+        return None
+
+    def _message(self, data: bytes) -> dict[str, Any]:
+        try:
+            return object_in(data, self._connection.server)
+        except TooManyValues:
+            raise too_many_values(self._connection.server) from None
+        except TooDeep:
+            if answered_by(data[:WINDOW], data[-WINDOW:]) in (self.id, str(self.id)):
+                raise AnswerTooDeep(self._connection.server.id, data) from None
+        except ValueError:
+            pass
+        return {}
+
+    def _result(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        if message.get("id") not in (self.id, str(self.id), None):
+            log.debug("dropped an answer nobody waits for")
+            return None
+        if isinstance(result := message.get("result"), dict):
+            return result
+        raise error_of(message)
+
+    def _on_message(self, message: dict[str, Any]) -> None:
+        params = message.get("params")
+        if method_of(message) == "notifications/progress" and isinstance(params, dict):
+            if self._on_progress is not None and params.get("progressToken") == self.id:
+                self._on_progress({key: value for key, value in params.items() if key != "progressToken"})
+        else:
+            self._connection.on_message(message, self._origin)
