@@ -41,7 +41,8 @@ def decode(data: bytes | bytearray | memoryview, most: float = VALUES_AT_MOST) -
         ValueError: the text is not JSON, or holds a number that cannot be passed on.
         TooDeep, TooManyValues: the text is JSON, but nests too deeply or is too large.
     """
-    check_count(data, most)
+    if len(data) > most:
+        check_count(data, most)
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):
@@ -58,7 +59,8 @@ def decode_received(data: bytes, server: str, most: float = VALUES_AT_MOST) -> A
         ValueError: the text is not JSON.
         TooDeep, TooManyValues: the text is JSON, but nests too deeply or is too large.
     """
-    check_count(data, most)
+    if len(data) > most:
+        check_count(data, most)
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):

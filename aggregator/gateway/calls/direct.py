@@ -28,7 +28,7 @@ from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.calls.known_host import PROGRESS, KnownHost, PlainTool, constant_part
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.provenance import attributed
-from aggregator.gateway.calls.rate_limits import RateLimits
+from aggregator.gateway.calls.rate_limits import FREE, RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.host import Host
@@ -76,6 +76,7 @@ class DirectCalls:
         self._call_log = call_log
         self._drain = drain
         self._resolver = resolver
+        self._current = resolver.current
         self._failover = failover
         self._pipeline = pipeline
         self._checker = pipeline.checker
@@ -173,8 +174,9 @@ class DirectCalls:
         on_progress = call.on_progress if meta is not None and meta.get(PROGRESS) is not None else None
         if not upstream.begin(CALL, sent, tool.timeout, call, known.caller, on_progress):
             return None
-        call.charge = self._rate_limits.charged(tool.name, limits, known.conversation)
-        call.charge.__enter__()
+        if limits.counted:
+            call.charge = self._rate_limits.charged(tool.name, limits, known.conversation)
+            call.charge.__enter__()
         self._drain.begin()
         self._new[call] = None
         if self._timer is None:
@@ -217,7 +219,8 @@ class DirectCalls:
         call.taken_over = True
         self.forget(call)
         call.plain.upstream.answered(call)
-        call.charge.__exit__(None, None, None)
+        if call.charge is not FREE:
+            call.charge.__exit__(None, None, None)
         self._drain.end()
         self._call_log.close(record)
         call.to_host.answered(eras.for_modern(made) if call.known.modern else eras.for_legacy(made))
@@ -246,7 +249,7 @@ class DirectCalls:
         """Return whether what was learnt of a tool is still so."""
         views, upstream = self._views, plain.upstream
         return (
-            plain.catalog is self._resolver.catalog
+            plain.catalog is self._current.tools
             and plain.view.rulebook is views.rulebook
             and plain.view.trusted is views.trusted
             and plain.others is self._failover.others

@@ -12,6 +12,7 @@ from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import ASKED_NAME_LENGTH, PLAIN_FRONTEND
 from aggregator.gateway.calls.known_host import KnownHost, PlainTool
 from aggregator.gateway.calls.progress import Progress
+from aggregator.gateway.calls.rate_limits import FREE
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.wire.peer import Channel
 
@@ -58,8 +59,6 @@ class DirectCall(DirectRequest):
         "trace",
     )
 
-    charge: AbstractContextManager[None]
-
     def __init__(
         self,
         owner: DirectCallOwner,
@@ -79,6 +78,7 @@ class DirectCall(DirectRequest):
         self.arguments = arguments
         self.to_host = to_host
         self.trace = trace
+        self.charge: AbstractContextManager[None] = FREE
         self.progress: Progress | None = None
         self.taken_over = False
         self.started = time.time()

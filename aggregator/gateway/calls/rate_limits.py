@@ -18,8 +18,8 @@ MINUTE: Final = 60.0
 # Conversations are remembered up to here; the one used longest ago is forgotten first.
 _CONVERSATIONS: Final = 100_000
 _NAME_LIMIT: Final = 64
-# What most calls pay.
-_FREE: Final = nullcontext()
+# The charge of a call without limits: it need not be entered.
+FREE: Final = nullcontext()
 
 Counter = tuple[str, ...]
 
@@ -43,7 +43,7 @@ class RateLimits:
             OverLimit: one limit is reached; then none is charged.
         """
         if not limits.counted:
-            return _FREE
+            return FREE
         if again:
             limits = limits._replace(counted=tuple(limit for limit in limits.counted if limit.kind == "concurrent"))
         now, conversation = asyncio.get_running_loop().time(), _short(conversation)
@@ -58,7 +58,7 @@ class RateLimits:
                 running.append(limit.counter)
             elif conversation is not None:
                 self._count(limit.counter, conversation)
-        return _Charge(self._running, running) if running else _FREE
+        return _Charge(self._running, running) if running else FREE
 
     def look(self, tool: str, limits: Limits, conversation: str | None) -> None:
         """Check whether a call could be charged now; nothing is.

@@ -10,24 +10,20 @@ class CurrentCatalog:
     """The snapshots of tools and of resources. Each is replaced as a whole, never changed."""
 
     def __init__(self) -> None:
-        self._tools = Catalog()
+        # The tools of all upstreams.
+        self.tools = Catalog()
         self.resources = ItemCatalog()
         self._replaced = asyncio.Event()
 
-    @property
-    def tools(self) -> Catalog:
-        """The tools of all upstreams."""
-        return self._tools
-
     def replace_tools(self, tools: Catalog) -> None:
         """Put another snapshot of the tools into force."""
-        self._tools = tools
+        self.tools = tools
         # A new event each time, so that each replacement resumes all tasks that wait for it, and no later one.
         self._replaced.set()
         self._replaced = asyncio.Event()
 
     async def tools_other_than(self, known: Catalog | None) -> Catalog:
         """Wait until the tools are not the `known` snapshot; return them."""
-        while self._tools is known:
+        while self.tools is known:
             await self._replaced.wait()
-        return self._tools
+        return self.tools
