@@ -193,7 +193,7 @@ class DirectHarness:
         loaded = load(self.path, dict(os.environ))
         assert not loaded.problems, loaded.problems
         self.config = loaded.config
-        self.app = build_app(self.config, policies)
+        self.app = build_app(self.config, policies, redactor=loaded.redactor)
         self.port = 0
         self.on = True
         self.ways: list[str] = []
