@@ -109,6 +109,12 @@ class Admission:
         self._take(kind, agent)
         return Slot(self, kind, agent)
 
+    def has_place(self, kind: Kind, principal: Principal) -> bool:
+        """Return whether `acquire` would take a place now. Counts no refusal."""
+        if self._taken[kind] >= self._most[kind]:
+            return False
+        return principal.key_id is None or self._of_agent.get((kind, principal.agent_id), 0) < self._share[kind]
+
     def _take(self, kind: Kind, agent: str | None) -> None:
         if self._taken[kind] >= self._most[kind]:
             self.refused[kind] += 1

@@ -99,8 +99,15 @@ def request(host: CallingHost, params: Json, request_id: Any = 7) -> Json:
 class StdioHost:
     """A host on two pipes."""
 
-    def __init__(self, write: asyncio.WriteTransport, reader: asyncio.StreamReader, version: str, able: Json) -> None:
-        self._write, self._reader = write, reader
+    def __init__(
+        self,
+        write: asyncio.WriteTransport,
+        reader: asyncio.StreamReader,
+        reading: asyncio.ReadTransport,
+        version: str,
+        able: Json,
+    ) -> None:
+        self._write, self._reader, self._reading = write, reader, reading
         self.modern, self.able = version == MODERN, able
 
     def envelope(self) -> Json:
@@ -126,6 +133,10 @@ class StdioHost:
 
     def close(self) -> None:
         self._write.close()
+
+    def pause(self) -> None:
+        """Read nothing any more."""
+        self._reading.pause_reading()
 
 
 class HttpHost:
@@ -182,7 +193,7 @@ class DirectHarness:
         loaded = load(self.path, dict(os.environ))
         assert not loaded.problems, loaded.problems
         self.config = loaded.config
-        self.app = build_app(self.config, policies)
+        self.app = build_app(self.config, policies, redactor=loaded.redactor)
         self.port = 0
         self.on = True
         self.ways: list[str] = []
@@ -228,6 +239,16 @@ class DirectHarness:
     def way(self) -> str:
         """The way of the last call."""
         return self.ways[-1]
+
+    @property
+    def way_or_none(self) -> str | None:
+        """The way of the last call, if there was one."""
+        return self.ways[-1] if self.ways else None
+
+    async def stdio_ended(self) -> None:
+        """Return once the frontend of the latest host over stdio has ended."""
+        async with asyncio.timeout(BOUND):
+            await asyncio.wait({self._serving})
 
     async def outcome(self, call: Callable[[], Awaitable[HostAnswer]]) -> "tuple[HostAnswer, list[CallRecord]]":
         """Return what comes back for a call, and its records without times; ids begin anew."""
@@ -296,7 +317,8 @@ class DirectHarness:
         behind = Host("stdio", self.config.stdio.names, Principal(agent), session="stdio")
         with os.fdopen(in_read, "rb", buffering=0) as stdin, os.fdopen(out_write, "wb", buffering=0) as stdout:
             serving = asyncio.create_task(serve_stdio(self.app.gateway, behind, stdin, stdout, self.config.stdio))
-            host = StdioHost(writer, reader, version, able)
+            self._serving = serving
+            host = StdioHost(writer, reader, transport, version, able)
             try:
                 if not host.modern:
                     host.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": _hello(version, able)})
@@ -323,6 +345,12 @@ class DirectHarness:
             assert (upstream.in_flight, upstream._idle.uses) == (0, 0), upstream
             session = upstream.shared.session
             assert session is None or not session.back_channel.busy, upstream
+
+
+def free(it: DirectHarness, server: str) -> None:
+    """Have a server answer the call that it holds."""
+    session: Any = it.app.upstreams[server].shared.session
+    session.connection.child.write(b'{"id":"k"}\n')
 
 
 def timeless(record: CallRecord) -> CallRecord:

@@ -3,13 +3,15 @@
 The arguments of a call are its script; without one, the params come back as text.
 
 writes: lines to write, with `$ID` for the id of the request and `$TOKEN` for its progress token.
-keep: write them once a call has that name as `free`. leave: end the process with this status afterwards.
+first: lines to write before these. keep: write `writes` once a call has that name as `free`, or a response has it as
+its id. leave: end the process with this status afterwards.
 heard: answer with the messages that were no requests, and forget them.
 """
 
 import json
 import os
 import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 Message = dict[str, Any]
@@ -46,6 +48,7 @@ class Child:
     def take(self, message: Message) -> None:
         if "id" not in message or "method" not in message:
             self._heard.append(message)
+            self.write(*self._kept.pop(message.get("id", ""), ()))
         elif message["method"] == "tools/call":
             self._call(message, message["params"], message["params"].get("arguments") or {})
         else:
@@ -85,13 +88,20 @@ class Child:
         if lines is None:
             result = {"content": [{"type": "text", "text": seen}]}
             lines = [json.dumps({"jsonrpc": "2.0", "id": "$ID", "result": result}).replace('"$ID"', "$ID", 1)]
-        lines = [line.replace("$ID", json.dumps(request["id"])).replace("$TOKEN", json.dumps(token)) for line in lines]
+        ids = {"$ID": json.dumps(request["id"]), "$TOKEN": json.dumps(token)}
+        first, lines = filled(script.get("first", ()), ids), filled(lines, ids)
+        self.write(*first)
         if "keep" in script:
             self._kept[script["keep"]] = lines
         else:
             self.write(*lines)
         if "leave" in script:
             os._exit(script["leave"])
+
+
+def filled(lines: Iterable[str], ids: Mapping[str, str]) -> list[str]:
+    """Return lines with the ids of a request in them."""
+    return [line.replace("$ID", ids["$ID"]).replace("$TOKEN", ids["$TOKEN"]) for line in lines]
 
 
 def main(era: str) -> None:

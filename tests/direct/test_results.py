@@ -25,9 +25,14 @@ class Case(NamedTuple):
     lines: list[str]
     way: str = DIRECT
     tool: str = "any"
+    meta: Json = {}  # noqa: RUF012 - never changed
 
 
 LINK: Final = {"type": "resource_link", "uri": "file:///a", "name": "a"}
+REPORT: Final = (
+    '{"jsonrpc":"2.0","method":"notifications/progress","params":'
+    '{"progressToken":$TOKEN,"progress":%d,"message":"m","x":[null]}}'
+)
 NOBODY: Final = ("-1", "true", "null", '"x"', "0")
 OTHER: Final = '{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}'
 RESULTS: Final = {
@@ -87,6 +92,12 @@ RESULTS: Final = {
     "does not fit its schema": Case([result(content=[], structuredContent={"n": "x"})], TAKEN_OVER, "typed"),
     "nothing where a schema is": Case([result(content=[])], TAKEN_OVER, "typed"),
     "an error where a schema is": Case([result(content=[], isError=True)], TAKEN_OVER, "typed"),
+    "progress": Case([REPORT % 1, REPORT % 2, text("a")], TAKEN_OVER, meta={"progressToken": "t"}),
+    "progress that does not rise": Case([REPORT % 2, REPORT % 1, text("a")], TAKEN_OVER, meta={"progressToken": 5}),
+    "progress of another": Case([REPORT.replace("$TOKEN", "-1") % 1, text("a")], meta={"progressToken": 5}),
+    "progress that was not asked for": Case([REPORT.replace("$TOKEN", "1") % 1, text("a")]),
+    "progress, then an error": Case([REPORT % 1, result(isError=True)], TAKEN_OVER, meta={"progressToken": 5}),
+    "a token, and no progress": Case([text("a")], meta={"progressToken": 5}),
     "a log message": Case(
         ['{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"d"}}', text("a")]
     ),
@@ -102,6 +113,7 @@ async def test_every_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kin
             for name, case in RESULTS.items():
                 plain = {"n": 1, "writes": [result(content=[], structuredContent={"n": 1})]}
                 params: Json = {"name": f"{server}.{case.tool}", "arguments": {"writes": case.lines}}
+                params |= {"_meta": case.meta} if case.meta else {}
                 way, reply = await it.compare(host, params, {**params, "arguments": plain})
                 expected = case.way
                 if name == "a log message" and kind[1] != "2026-07-28":

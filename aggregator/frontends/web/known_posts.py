@@ -20,7 +20,7 @@ from aggregator.frontends.web.host_guard import Receive, Send
 from aggregator.frontends.web.repeated_fields import FieldMemory
 from aggregator.frontends.web.sessions import HttpSession, Sessions
 from aggregator.gateway.access import Access, Authentication
-from aggregator.gateway.admission import Slot, TooMany
+from aggregator.gateway.admission import Slot
 from aggregator.gateway.calls.direct_call import DirectCall
 from aggregator.gateway.calls.known_host import KnownHost
 from aggregator.gateway.dispatcher import Dispatcher
@@ -206,10 +206,10 @@ class KnownPosts:
             return None
         if known.has_context:
             params = with_context(params, known.headers)
-        try:
-            slot = self._limits.admission.acquire("pending", principal)
-        except TooMany:
+        admission = self._limits.admission
+        if not admission.has_place("pending", principal):
             return None
+        slot = admission.acquire("pending", principal)
         post = DirectPost(connection, request_id, principal, slot, session, self._gateway)
         call = self._gateway.direct.begin(known.host, params, post)
         if call is None:
@@ -225,7 +225,7 @@ class KnownPosts:
     async def take_over(self, post: "DirectPost", receive: Receive, send: Send) -> None:
         """Answer a call that has been sent to its upstream without a task: ASGI."""
         session = post.session
-        async with Exchange(
+        exchange = Exchange(
             post.request_id,
             receive,
             send,
@@ -234,15 +234,17 @@ class KnownPosts:
             slow=self.slow,
             peer=session.peer if session is not None else None,
             unread=self._limits.unread,
-        ) as exchange:
-            try:
+        )
+        # Its place is held until the host has read the answer.
+        try:
+            async with exchange:
                 if session is not None:
                     session.running[post.request_id] = exchange
                 if post.cancelled:
                     exchange.cancel()
                 exchange.result = await self._gateway.direct.take_over(post.call, exchange)
-            finally:
-                post.release()
+        finally:
+            post.release()
 
 
 class DirectPost:

@@ -104,6 +104,9 @@ async def send(
                         raise
                     # Nothing was run in a session that the upstream does not know.
                     renewed, before = True, session
+                    if request.begun is not None and on_progress is not None:
+                        # The handler that it was sent with belongs to the request that is given up here.
+                        on_progress = progress_handler(on_progress, server, running, limit, redaction)
                     session = await renew(session, limit)
                     if session.back_channel is not before.back_channel:
                         await before.back_channel.leave(running)
