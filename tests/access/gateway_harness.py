@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from aggregator.app.build import build_app
 from aggregator.config.load import load
@@ -79,7 +79,10 @@ class FakeUpstream:
 
 
 class GatewayHarness:
-    """The gateway as a frontend sees it. Make it in a running loop."""
+    """The gateway as a frontend sees it. Make it in a running loop.
+
+    A test whose calls are checked in a worker process has to close it in the same loop, with `async with` or `close`.
+    """
 
     def __init__(
         self,
@@ -114,6 +117,16 @@ class GatewayHarness:
                     played, Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {}
                 )
         self.app.updates.rebuild()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the worker processes, as the application does at its end."""
+        await self.app.gateway._pipeline.checker.workers.close()
 
     def set_policies(self, policies: object) -> None:
         """Replace the rules at once."""

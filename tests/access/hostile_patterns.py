@@ -33,18 +33,17 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         config = make_config(Path(folder), {"crm": {"command": "x", "output_validation": "enforce"}})
     rule = {"properties": {"x": {"maxLength": 10**6, "pattern": "^(a|b|x|!| )*$"}}}
-    harness = GatewayHarness(
-        config, {"crm": hostile()}, {"agents": {"one": {"allow": ["*"], "arguments": {"crm.*": rule}}}}
-    )
+    policies = {"agents": {"one": {"allow": ["*"], "arguments": {"crm.*": rule}}}}
 
     async def echo(params: Json) -> Json:
         return {"content": [], "structuredContent": params["arguments"]}
 
-    harness.fake_upstreams["crm"].answer = echo
-    for text in TEXTS:
-        for one in hostile():
-            answer = await harness.call(harness.host("one"), f"crm.{one['name']}", {"x": text, text: 1})
-            assert "result" in answer, answer
+    async with GatewayHarness(config, {"crm": hostile()}, policies) as harness:
+        harness.fake_upstreams["crm"].answer = echo
+        for text in TEXTS:
+            for one in hostile():
+                answer = await harness.call(harness.host("one"), f"crm.{one['name']}", {"x": text, text: 1})
+                assert "result" in answer, answer
     print(f"{len(TEXTS) * (len(PATTERNS) + 1)} calls answered, {len(harness.sent)} sent")
 
 

@@ -145,13 +145,13 @@ def nested(levels: int) -> Json:
 async def test_deep_and_large_arguments(config: MakeConfig, confirm: bool) -> None:
     """C13, D6: are refused or passed on whole, in bounded time; never an error of ours."""
     body = {"allow": ["*"], **({"confirm": ["*"]} if confirm else {})}
-    harness = GatewayHarness(config("shop"), {"shop": SHOP}, {"agents": {"one": body}})
     wide = {f"k{at}": at for at in range(100_000)}
-    for arguments in (nested(150), nested(5_000), wide, {"x": "y" * 3_000_000}, {"x": list(range(300_000))}):
-        answer = await harness.call(harness.host("one"), "shop.get", arguments)
-        assert "result" in answer, answer["error"]
-        if "isError" not in answer["result"]:
-            assert harness.fake_upstreams["shop"].calls[-1]["arguments"] == arguments
+    async with GatewayHarness(config("shop"), {"shop": SHOP}, {"agents": {"one": body}}) as harness:
+        for arguments in (nested(150), nested(5_000), wide, {"x": "y" * 3_000_000}, {"x": list(range(300_000))}):
+            answer = await harness.call(harness.host("one"), "shop.get", arguments)
+            assert "result" in answer, answer["error"]
+            if "isError" not in answer["result"]:
+                assert harness.fake_upstreams["shop"].calls[-1]["arguments"] == arguments
 
 
 def test_patterns_stall_nothing() -> None:

@@ -40,10 +40,8 @@ async def harness(
         return SAID
 
     made.fake_upstreams["crm"].answer = report
-    try:
+    async with made:
         yield made
-    finally:
-        await made.app.gateway._pipeline.checker.workers.close()
 
 
 @pytest.mark.parametrize("name", ["crm.report", "crm.take"])
