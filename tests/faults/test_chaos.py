@@ -4,35 +4,16 @@
 `python -m benchmarks soak`, for minutes.
 """
 
-import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.chaos_run import FAULTS, WILD, ChaosRun, Outcome, descriptors
-from tests.peers.processes import is_alive
+from tests.chaos.chaos_run import FAULTS, WILD
+from tests.chaos.own_process import run_chaos
 
 SEED = int(os.environ.get("AGGREGATOR_CHAOS_SEED", "20260728"))
 ROUNDS, CALLS = 2, 7
-
-
-def children() -> set[str]:
-    path = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
-    return set(path.read_text().split()) if path.exists() else set()
-
-
-async def stormed(folder: Path) -> Outcome:
-    """The storm of this seed, which leaves nothing behind."""
-    tasks, offspring, open_files = len(asyncio.all_tasks()), children(), descriptors()
-    outcome = await ChaosRun(SEED, folder, CALLS).run(lambda done: done >= ROUNDS)
-    await asyncio.sleep(0)
-    assert len(asyncio.all_tasks()) == tasks
-    assert children() == offspring
-    assert descriptors() <= open_files
-    assert outcome.pids
-    assert not [pid for pid in outcome.pids if is_alive(pid)]
-    return outcome
 
 
 @pytest.fixture(autouse=True)
@@ -40,11 +21,11 @@ def _said(capsys: pytest.CaptureFixture[str]) -> None:
     print(f"AGGREGATOR_CHAOS_SEED={SEED}")
 
 
-async def test_every_call_has_one_end_and_nothing_is_left(tmp_path: Path) -> None:
+def test_every_call_has_one_end_and_nothing_is_left(tmp_path: Path) -> None:
     """Proves: C4, C11, D3, D7, D11, E4, A7, A8. One answer and one row for each call; no task, process, descriptor or
     memory is left; all upstreams are back; and those that nothing is wrong with are as quick as before the storm.
     """
-    outcome = await stormed(tmp_path)
+    outcome = run_chaos(SEED, tmp_path, CALLS, ROUNDS)
     ledger = outcome.ledger
     assert ledger.problems == []
     assert outcome.unrecorded() == []
