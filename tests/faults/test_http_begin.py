@@ -130,9 +130,9 @@ OTHERS: dict[str, tuple[bytes, Any]] = {
     "not json": (b"{oops", UpstreamBadAnswer),
     "nothing": (b"", UpstreamBadAnswer),
     "large": (b'{"jsonrpc":"2.0","id":$ID,"result":{"n":"' + b"x" * SMALL + b'"}}', {"n": "x" * SMALL}),
-    "too large": (b'{"jsonrpc":"2.0","id":$ID,"result":{"n":"' + b"x" * 300_000 + b'"}}', UpstreamBadAnswer),
-    "too many values": (b'{"jsonrpc":"2.0","id":$ID,"result":{"n":[' + b"1," * 5000 + b"1]}}", UpstreamBadAnswer),
-    "too deep": (b'{"jsonrpc":"2.0","id":$ID,"result":' + b'{"n":' * 1500 + b"1" + b"}" * 1501, AnswerTooDeep),
+    "too large": (b'{"jsonrpc":"2.0","id":$ID,"result":{"n":"' + b"x" * 3_000_000 + b'"}}', UpstreamBadAnswer),
+    "too many values": (b'{"jsonrpc":"2.0","id":$ID,"result":{"n":[' + b"1," * 250_000 + b"1]}}", UpstreamBadAnswer),
+    "too deep": (b'{"jsonrpc":"2.0","id":$ID,"result":' + b'{"n":' * 100_000 + b"1" + b"}" * 100_001, AnswerTooDeep),
     "NaN": (b'{"jsonrpc":"2.0","id":$ID,"result":{"n":NaN}}', "a number"),
 }
 
@@ -143,7 +143,7 @@ async def test_anything_else_is_what_request_makes_of_it(name: str) -> None:
     body, expected = OTHERS[name]
     async with raw_http() as raw:
         raw.on["tools/call"] = answering(body)
-        async with connected(raw, max_message_bytes=200_000, max_message_values=2000) as connection:
+        async with connected(raw, max_message_bytes=2_000_000, max_message_values=200_000) as connection:
             receiver = RecordingReceiver()
             sent = connection.begin("tools/call", PARAMS, receiver)
             assert sent is not None
