@@ -11,6 +11,7 @@ import pytest
 
 from aggregator.domain.call_record import CallRecord
 from aggregator.gateway.calls import direct
+from aggregator.identity.keys import new_key
 from tests.bounds.web_harness import RawConnection
 from tests.direct.direct_harness import (
     DIRECT,
@@ -220,6 +221,23 @@ async def test_the_drain_waits_for_it(tmp_path: Path, monkeypatch: pytest.Monkey
             assert await waiting
         await ended(it)
         assert sorted(record.status for record in it.records[-2:]) == ["ok", "unavailable"]
+
+
+@pytest.mark.parametrize("kind", HOST_KINDS[2:], ids="-".join)
+async def test_its_key_is_revoked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]) -> None:
+    """D4: the call ends, and its host is refused."""
+    monkeypatch.setattr("aggregator.gateway.revocation.REVIEW_EVERY", 0.02)
+    key = new_key("one", now=0.0)
+    async with direct_harness(tmp_path, monkeypatch) as it:
+        found = []
+        for on in (False, True):
+            it.app.access.keyring.use_policy_keys([key.record])
+            async with running(it, kind, "old.any", on=on, x_api_key=key.text) as host:
+                it.app.access.keyring.use_policy_keys([])
+                found.append(((await host.receive()).head, (await ended(it)).status))
+            free(it, "old")
+        assert found[0] == found[1]
+        assert found[0][1] == "cancelled"
 
 
 async def test_its_session_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
