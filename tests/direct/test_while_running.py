@@ -288,9 +288,10 @@ async def test_a_host_that_reads_no_answers(tmp_path: Path, monkeypatch: pytest.
         async with it.host("stdio", MODERN) as host:
             await ask(host, {"name": "old.any", "arguments": {"n": 1}})
             host.pause()
-            for number in range(40):
-                host.send(request(host, {"name": "old.any", "arguments": {"writes": [text("x" * 60_000)]}}, number))
-                host.send(request(host, {"name": "old.any", "arguments": HOLD}, 1000 + number))
+            # In one piece, so that all are begun before the first answer is written.
+            scripts = [HOLD, {"writes": [text("$FILL")], "fill": 60_000}] * 12
+            calls = [request(host, {"name": "old.any", "arguments": one}, at) for at, one in enumerate(scripts)]
+            host.send(b"\n".join(json.dumps(call).encode() for call in calls))
             await it.stdio_ended()
         await until(lambda: len(it.app.gateway.drain) == 0, "nothing runs")
         it.nothing_is_left()
