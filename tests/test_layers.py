@@ -79,6 +79,8 @@ TASKS_OF_THEIR_OWN: Final = {
     "aggregator.upstream.process.process": "a child is stopped to the end, even where the wait for it is cancelled",
 }
 
+# The methods of an upstream by which requests of hosts are sent, and the only module of the gateway that calls each.
+ONE_SENDER: Final = {"call": "aggregator.gateway.calls.relay", "begin": "aggregator.gateway.calls.direct"}
 # A type that proves a step was taken, and the one module that may say so.
 ONE_MAKER: Final = {"Permitted": "aggregator.gateway.calls.pipeline", "Checked": "aggregator.gateway.calls.pipeline"}
 
@@ -382,6 +384,18 @@ def _calls(*names: str) -> Iterator[tuple[str, str]]:
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
             if name in names:
                 yield module.name, module.place(call.lineno)
+
+
+@pytest.mark.parametrize(("method", "sender"), ONE_SENDER.items())
+def test_requests_of_hosts_leave_from_one_place(method: str, sender: str) -> None:
+    senders = {
+        module.name
+        for module in OURS
+        if module.name.startswith(f"{PACKAGE}.gateway.")
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(f"upstream.{method}")
+    }
+    assert senders == {sender}
 
 
 @pytest.mark.parametrize(("name", "maker"), ONE_MAKER.items())

@@ -181,6 +181,9 @@ class WebServer:
         task, answer = asyncio.current_task(), Answer(send, scope.pop(WRITE_WHOLE, None))
         assert task is not None, "a request is served in a task"
         going = self._gateway.revocation.add(principal, task.cancel)
+        if begun is not None and begun.going.revoked:
+            # Its key was refused before a task worked on it; what ends with the key, too, comes second.
+            going.revoked = task.cancel()
         try:
             await served(principal, scope, receive, answer)
         except asyncio.CancelledError:

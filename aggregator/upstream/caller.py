@@ -138,6 +138,10 @@ class RunningCall:
             self.latest += now
             self._clock.reschedule(now + self._left)
 
+    def forget_host(self) -> None:
+        """Let go of the host: a call that was given up is remembered for longer than its host may be there."""
+        self._caller = None
+
     def end(self) -> set["asyncio.Task[Any]"]:
         """End the call, and return the requests that still wait for the host."""
         left, self.questions = self.questions, set()

@@ -255,8 +255,6 @@ class Peer:
             return True
         return running is not None and (running.cancelling() > 0 or running.cancel())
 
-    # -- requests of the other end that no task works on
-
     def finish(self, request_id: str | int, result: Any) -> None:
         """Send the result of a request that was begun without a task."""
         self._running.pop(request_id, None)
@@ -284,7 +282,7 @@ class Peer:
         """
         if isinstance(message, dict):
             if "method" in message:
-                self._on_request_ornotification(message)
+                self._on_request_or_notification(message)
             else:
                 self._on_response(message, size)
         elif isinstance(message, list) and len(message) > BATCH:
@@ -294,6 +292,15 @@ class Peer:
                 self.feed(part, size)
         else:
             self._refuse(None, "A message must be a JSON object.")
+
+    def take_result(self, message: dict[str, Any], size: int) -> bool:
+        """Take a message that is a result which we wait for; return False, and do nothing, for any other."""
+        request_id, result = message.get("id"), message.get("result")
+        sent = self._waiting.get(request_id) if type(request_id) is int else None
+        if sent is None or sent.done or type(result) is not dict or "method" in message:
+            return False
+        sent.answer(result, size)
+        return True
 
     def _on_response(self, message: dict[str, Any], size: int) -> None:
         request_id = message.get("id")
@@ -311,7 +318,21 @@ class Peer:
     def _waiting_for(self, request_id: Any) -> "PeerRequest | None":
         return self._waiting.get(request_id if type(request_id) is int else _minted(request_id))
 
-    def _on_request_ornotification(self, message: dict[str, Any]) -> None:
+    def _begin_at_once(self, message: dict[str, Any]) -> bool:
+        """Begin to answer a request without a task, where that can be; return False, and do nothing, if not."""
+        request_id, method, params = sane_id(message.get("id")), message["method"], message.get("params")
+        if self._begin is None or request_id is None or type(method) is not str or type(params) is not dict:
+            return False
+        if request_id in self._running or len(self._running) >= self._most:
+            return False
+        begun = self._begin(request_id, method, params)
+        if begun is not None:
+            self._running[request_id] = begun
+        return begun is not None
+
+    def _on_request_or_notification(self, message: dict[str, Any]) -> None:
+        if self._begin_at_once(message):
+            return
         request_id, received = sane_id(message.get("id")), incoming(message)
         if "id" not in message:
             if received is not None:
@@ -325,11 +346,7 @@ class Peer:
         elif len(self._running) >= self._most:
             self._refuse(request_id, f"{self._most} requests are being worked on, as many as may be. Try again later.")
         else:
-            begun = self._begin(request_id, received.method, received.params) if self._begin is not None else None
-            if begun is not None:
-                self._running[request_id] = begun
-            else:
-                self.answer_in_task(request_id, partial(self._on_request, received.method, received.params))
+            self.answer_in_task(request_id, partial(self._on_request, received.method, received.params))
 
     def _take_notification(self, method: str, params: dict[str, Any]) -> None:
         if method == "notifications/progress":

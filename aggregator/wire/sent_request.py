@@ -136,8 +136,11 @@ class PeerRequest:
     def fail(self, error: Exception) -> None:
         """Note why there will be no result."""
         receiver, self.receiver = self.receiver, None
-        self._future().set_exception(error)
+        future = self._future()
+        future.set_exception(error)
         if receiver is not None:
+            # No task waits for it yet. If that is cancelled before it does, asyncio would log an error as not seen.
+            future.exception()
             receiver.take_over()
 
     async def wait(self) -> dict[str, Any]:

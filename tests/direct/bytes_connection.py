@@ -84,7 +84,7 @@ class BytesConnection:
     def timers(self) -> list[str]:
         """The reasons for which the connection may end by itself."""
         own = self.protocol
-        found = {"head": own._head, "body": own._body, "reader": own._reading}
+        found = {"head": own._head, "body": own._body or own._holding, "reader": own._reading}
         if own._idle_since is not None:
             found["idle"] = own.timeout_keep_alive_task
         return [why for why, timer in found.items() if timer is not None]

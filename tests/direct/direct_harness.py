@@ -197,6 +197,7 @@ class DirectHarness:
         self.port = 0
         self.on = True
         self.ways: list[str] = []
+        self._numbers: dict[Any, int] = {}
         self.records: list[CallRecord] = []
         self.app.telemetry.observers.sinks += (self.records.append,)
         patch.setattr(provenance, "_written", lambda second: "then")
@@ -206,7 +207,7 @@ class DirectHarness:
     def _watch(self, patch: pytest.MonkeyPatch) -> None:
         direct, pipeline, ways = self.app.gateway.direct, self.app.gateway._pipeline, self.ways
         begin, call_tool, take_over = direct.begin, pipeline.call_tool, pipeline.take_over
-        call_numbers: dict[Any, int] = {}
+        call_numbers = self._numbers
 
         def beginning(*given: Any) -> Any:
             call = begin(*given) if self.on else None
@@ -329,6 +330,12 @@ class DirectHarness:
                 transport.close()
                 async with asyncio.timeout(BOUND):
                     await serving
+
+    def forget(self) -> None:
+        """Forget the calls that were made."""
+        self.ways.clear()
+        self.records.clear()
+        self._numbers.clear()
 
     async def quiet(self) -> None:
         """Check that nothing is left, in the loop of the aggregator."""

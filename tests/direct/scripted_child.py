@@ -2,7 +2,8 @@
 
 The arguments of a call are its script; without one, the params come back as text.
 
-writes: lines to write, with `$ID` for the id of the request and `$TOKEN` for its progress token.
+writes: lines to write, with `$ID` for the id of the request `$TOKEN` for its progress token, and
+`$FILL` for as many characters as `fill` says.
 first: lines to write before these. keep: write `writes` once a call has that name as `free`, or a response has it as
 its id. leave: end the process with this status afterwards.
 heard: answer with the messages that were no requests, and forget them.
@@ -88,7 +89,7 @@ class Child:
         if lines is None:
             result = {"content": [{"type": "text", "text": seen}]}
             lines = [json.dumps({"jsonrpc": "2.0", "id": "$ID", "result": result}).replace('"$ID"', "$ID", 1)]
-        ids = {"$ID": json.dumps(request["id"]), "$TOKEN": json.dumps(token)}
+        ids = {"$ID": json.dumps(request["id"]), "$TOKEN": json.dumps(token), "$FILL": "x" * script.get("fill", 0)}
         first, lines = filled(script.get("first", ()), ids), filled(lines, ids)
         self.write(*first)
         if "keep" in script:
@@ -99,9 +100,12 @@ class Child:
             os._exit(script["leave"])
 
 
-def filled(lines: Iterable[str], ids: Mapping[str, str]) -> list[str]:
-    """Return lines with the ids of a request in them."""
-    return [line.replace("$ID", ids["$ID"]).replace("$TOKEN", ids["$TOKEN"]) for line in lines]
+def filled(lines: Iterable[str], values: Mapping[str, str]) -> list[str]:
+    """Return lines with these values for their placeholders."""
+    found = list(lines)
+    for name, value in values.items():
+        found = [line.replace(name, value) for line in found]
+    return found
 
 
 def main(era: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aggregator.frontends.server import WebServer
 from tests.bounds.web_harness import head
 from tests.direct.bytes_connection import BytesConnection
-from tests.direct.direct_harness import DIRECT, DirectHarness, direct_harness
+from tests.direct.direct_harness import DIRECT, PIPELINE, DirectHarness, direct_harness
 from tests.end_to_end.scripted_host import ENVELOPE, MODERN
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
@@ -33,6 +33,7 @@ def post(body: bytes = message(), length: object = None, **headers: str) -> byte
 
 KNOWN: Final = post()
 BODY: Final = message()
+HEAD: Final = KNOWN[: -len(BODY)]
 LENGTH: Final = b"content-length: %d\r\n" % len(BODY)
 
 
@@ -140,6 +141,27 @@ def _cut(draw: st.DrawFn) -> list[tuple[bytes, bool]]:
     return [*found, *((piece, draw(st.booleans())) for piece in rest if piece)]
 
 
+async def test_a_head_that_comes_before_its_body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D4: some clients write the two apart. A call of theirs is known too, once one has been answered."""
+    async with direct_harness(tmp_path, monkeypatch) as it:
+        web = WebServer(it.app.gateway, it.config, it.app.access, it.app.report)
+        connection = BytesConnection(it, web)
+        for _ in range(3):
+            connection.transport.feed(HEAD)
+            connection.transport.feed(BODY)
+            await connection.settle()
+        assert it.ways[-3:] == [PIPELINE, DIRECT, DIRECT]
+        assert connection.written.count(b"HTTP/1.1 200 OK") == 3
+        connection.transport.feed(HEAD)
+        connection.protocol.shutdown()
+        connection.transport.feed(BODY)
+        await connection.settle()
+        assert connection.written.count(b"HTTP/1.1 200 OK") == 4
+        connection.transport.feed(HEAD)
+        await connection.leave()
+        it.nothing_is_left()
+
+
 async def _answered(it: DirectHarness, web: WebServer, stream: list[tuple[bytes, bool]], *, knows: bool) -> Any:
     """Return all that a connection answers, whether it ended, and the calls that were made."""
     before = len(it.records)
@@ -168,6 +190,10 @@ def test_any_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for piece in PIECES.values():
             for waits in (True, False):
                 same([(KNOWN, True), (piece, waits), (KNOWN, waits), (KNOWN, True)])
+
+        for rest in ([BODY], [BODY[:9], BODY[9:]], [BODY + KNOWN], [KNOWN], [b"{" * len(BODY)], []):
+            for waits in (True, False):
+                same([(KNOWN, True), (HEAD, waits), *((piece, waits) for piece in rest), (KNOWN, True)])
 
         @settings(max_examples=int(os.environ.get("N", "100")), deadline=None, suppress_health_check=list(HealthCheck))
         @given(_cut())

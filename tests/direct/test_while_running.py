@@ -11,6 +11,7 @@ import pytest
 
 from aggregator.domain.call_record import CallRecord
 from aggregator.gateway.calls import direct
+from aggregator.identity.keys import new_key
 from tests.bounds.web_harness import RawConnection
 from tests.direct.direct_harness import (
     DIRECT,
@@ -222,6 +223,23 @@ async def test_the_drain_waits_for_it(tmp_path: Path, monkeypatch: pytest.Monkey
         assert sorted(record.status for record in it.records[-2:]) == ["ok", "unavailable"]
 
 
+@pytest.mark.parametrize("kind", HOST_KINDS[2:], ids="-".join)
+async def test_its_key_is_revoked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]) -> None:
+    """D4: the call ends, and its host is refused."""
+    monkeypatch.setattr("aggregator.gateway.revocation.REVIEW_EVERY", 0.02)
+    key = new_key("one", now=0.0)
+    async with direct_harness(tmp_path, monkeypatch) as it:
+        found = []
+        for on in (False, True):
+            it.app.access.keyring.use_policy_keys([key.record])
+            async with running(it, kind, "old.any", on=on, x_api_key=key.text) as host:
+                it.app.access.keyring.use_policy_keys([])
+                found.append(((await host.receive()).head, (await ended(it)).status))
+            free(it, "old")
+        assert found[0] == found[1]
+        assert found[0][1] == "cancelled"
+
+
 async def test_its_session_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: the call is cancelled, and its stream ends without an answer."""
     async with direct_harness(tmp_path, monkeypatch) as it:
@@ -270,9 +288,10 @@ async def test_a_host_that_reads_no_answers(tmp_path: Path, monkeypatch: pytest.
         async with it.host("stdio", MODERN) as host:
             await ask(host, {"name": "old.any", "arguments": {"n": 1}})
             host.pause()
-            for number in range(40):
-                host.send(request(host, {"name": "old.any", "arguments": {"writes": [text("x" * 60_000)]}}, number))
-                host.send(request(host, {"name": "old.any", "arguments": HOLD}, 1000 + number))
+            # In one piece, so that all are begun before the first answer is written.
+            scripts = [HOLD, {"writes": [text("$FILL")], "fill": 60_000}] * 12
+            calls = [request(host, {"name": "old.any", "arguments": one}, at) for at, one in enumerate(scripts)]
+            host.send(b"\n".join(json.dumps(call).encode() for call in calls))
             await it.stdio_ended()
         await until(lambda: len(it.app.gateway.drain) == 0, "nothing runs")
         it.nothing_is_left()

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, Protocol
 
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
 from aggregator.frontends.web.host_guard import Message, Send
 
 # How an answer begins; a part of a body that does too is only written a little later.
@@ -62,12 +64,14 @@ class AnswerWriter:
     of the host. A head that nothing follows leaves in the next turn of the event loop.
     """
 
-    __slots__ = ("_head", "_loop", "_transport")
+    __slots__ = ("_head", "_lines", "_loop", "_transport", "_written_lines")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
         self._loop = loop
         self._transport = transport
         self._head = b""
+        self._lines: list[tuple[bytes, bytes]] = []
+        self._written_lines = b""
 
     def write(self, data: bytes) -> None:
         """Write a head or a part of a body."""
@@ -79,11 +83,17 @@ class AnswerWriter:
             return
         self._transport.write(data)
 
-    def write_whole(self, data: bytes) -> None:
-        """Write a whole answer."""
+    def write_json(self, status: int, lines: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """Write a whole answer whose body is JSON; `lines` are the header fields of every answer, such as the date."""
         if self._head:
             self._flush()
-        self._transport.write(data)
+        if lines is not self._lines:
+            self._lines = lines
+            self._written_lines = b"".join([b"%b: %b\r\n" % line for line in lines])
+        self._transport.write(
+            b"%b%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n%b"
+            % (STATUS_LINE[status], self._written_lines, len(body), body)
+        )
 
     def close(self) -> None:
         """Close the connection, once all that was written has left."""

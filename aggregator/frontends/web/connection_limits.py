@@ -14,7 +14,7 @@ from collections import Counter
 from typing import Any, Final, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from aggregator.frontends.web.answer import AnswerWriter
 from aggregator.frontends.web.host_guard import WRITE_WHOLE
@@ -27,6 +27,9 @@ LEAST_RATE: Final = 1024
 LEAST_BODY_RATE: Final = 4096
 # Bytes that are read ahead of an answer; only by reading is the end of a connection noticed.
 READ_AHEAD: Final = 1024 * 1024
+
+# Seconds that a known head waits for its body before the parser reads it.
+_HELD_FOR: Final = 1.0
 
 # The authority of an absolute target (RFC 9112, section 3.2.2).
 _AUTHORITY: Final = re.compile(rb"[^/?#]*://([^/?#]*)")
@@ -59,6 +62,9 @@ class BoundedConnection(HttpToolsProtocol):
         # The bytes of a request that was begun without the server below, and the request, until it is answered.
         self._begun_bytes = b""
         self._begun: DirectPost | None = None
+        # A known head whose body has not come yet, and the timer for it.
+        self._held = b""
+        self._holding: asyncio.TimerHandle | None = None
         self._resumed: DirectPost | None = None
         self._stall_timeout = stall_timeout
         self._refused = refused
@@ -74,9 +80,6 @@ class BoundedConnection(HttpToolsProtocol):
         self._idle_since: float | None = None
         self._writer: AnswerWriter | None = None
         self._memory = FieldMemory()
-        # Lines that every answer has, such as the date, as they came and as they are written.
-        self._default_lines: list[tuple[bytes, bytes]] = []
-        self._default_head = b""
 
     # -- what comes
 
@@ -86,6 +89,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._release()
         if self._begun is not None:
             self._begun.call.take_over()
         # Waiting requests are never begun; `cycle` is the request that came last, not the one being answered.
@@ -102,8 +106,14 @@ class BoundedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._begun is not None:
             self._begun.call.take_over()
-        elif self._heads and self._resumed is None and self._begin(data):
-            return
+        elif self._heads and self._resumed is None:
+            data = self._release() + data
+            if self._begin(data):
+                return
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        """Have the parser read bytes."""
         self._heads.begin(data, whole=self._posts is not None and self._between and self._resumed is None)
         self._blind += len(data)
         self._unset_keepalive_if_required()
@@ -137,19 +147,38 @@ class BoundedConnection(HttpToolsProtocol):
         if self.cycle is None or not self.cycle.response_complete:
             return False
         found = self._heads.find(data)
-        begun = self._posts.begin(*found, self) if found is not None else None
+        if found is None:
+            return False
+        post, body = found
+        if not body:
+            self._held = data
+            self._holding = self.loop.call_later(_HELD_FOR, self._read_held)
+            self._idle_since = None
+            return True
+        begun = self._posts.begin(post, body, self)
         if begun is None:
             return False
         self._begun, self._begun_bytes = begun, data
         self._idle_since = None
         return True
 
+    def _release(self) -> bytes:
+        """Return the known head whose body has not come yet, if there is one, and hold it no longer."""
+        held, self._held = self._held, b""
+        if self._holding is not None:
+            self._holding.cancel()
+            self._holding = None
+        return held
+
+    def _read_held(self) -> None:
+        self._take(self._release())
+
     def write_answer(self, status: int, body: bytes) -> None:
         """See `AnsweringConnection`."""
         self._begun, self._begun_bytes = None, b""
         if self._writer is None or self.transport.is_closing():
             return
-        self._writer.write_whole(self._whole_answer(self.server_state.default_headers, status, body))
+        self._writer.write_json(status, self.server_state.default_headers, body)
         self.server_state.total_requests += 1
         self._idle_since = self.loop.time()
         if self.timeout_keep_alive_task is None:
@@ -165,6 +194,8 @@ class BoundedConnection(HttpToolsProtocol):
             self._resumed = None
 
     def shutdown(self) -> None:
+        if self._held:
+            self._read_held()
         if self._begun is not None:
             self._begun.call.take_over()
         super().shutdown()
@@ -293,24 +324,13 @@ class BoundedConnection(HttpToolsProtocol):
             return False
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
-        self._writer.write_whole(self._whole_answer(cycle.default_headers, status, body))
+        self._writer.write_json(status, cycle.default_headers, body)
         post, self._memory.post = self._memory.post, None
         if post is not None:
             self._heads.remember(cast(dict[str, Any], cycle.scope).get(_HEAD), post)
         cycle.message_event.set()
         cycle.on_response()
         return True
-
-    def _whole_answer(self, lines: list[tuple[bytes, bytes]], status: int, body: bytes) -> bytes:
-        if lines is not self._default_lines:
-            self._default_lines = lines
-            self._default_head = b"".join([b"%b: %b\r\n" % line for line in lines])
-        return b"%b%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n%b" % (
-            STATUS_LINE[status],
-            self._default_head,
-            len(body),
-            body,
-        )
 
     def _wait_for_head(self) -> None:
         self._head = self.loop.call_later(self._stall_timeout, self._no_head)

@@ -1,7 +1,7 @@
 """Calls that a connection repeats: the same head as before, and a call that needs no task (`gateway/calls/direct.py`).
 
 Rule 1: a head is known by its bytes. One of its bytes differs, but for the digits of `Content-Length`, and the HTTP
-server below reads it, as it does all that is not one whole message.
+server below reads it, as it does all that is not one whole message, in one piece or as its head and its body.
 Rule 2: what followed from the head of a request that was answered follows from these bytes again. The key, the session,
 the number of requests and the message are looked at each time.
 Rule 3: what is not answered at once is answered as any other request: the HTTP server is given the same bytes.
@@ -108,7 +108,9 @@ class KnownHead:
         return (self._before, self._after) == (other._before, other._after)
 
     def body(self, data: bytes) -> bytes | None:
-        """Return the body of a message that has this head and is whole; None for any other."""
+        """Return the body of a message that has this head and is whole; empty if only the head has come, None for any
+        other.
+        """
         if not data.startswith(self._before):
             return None
         start = self._start
@@ -117,7 +119,7 @@ class KnownHead:
         if end < 0 or not length.isdigit() or not data.startswith(self._after, end):
             return None
         body = data[end + len(self._after) :]
-        return body if len(body) == int(length) else None
+        return body if int(length) and len(body) in (0, int(length)) else None
 
 
 class CallHeads:
@@ -134,7 +136,9 @@ class CallHeads:
         return bool(self._known)
 
     def find(self, data: bytes) -> tuple[KnownPost, bytes] | None:
-        """Return the call whose head a message has, and the body of the message; None where there is none."""
+        """Return the call whose head a message has, and the body of the message, empty if only the head has come; None
+        where there is none.
+        """
         for head in self._known:
             body = head.body(data)
             if body is not None:
@@ -143,6 +147,10 @@ class CallHeads:
 
     def begin(self, data: bytes, *, whole: bool) -> None:
         """Look at bytes that the parser is about to get; `whole`: a message begins with them."""
+        if not whole and self._head:
+            # More of the body: the head has come apart from it.
+            self._read += len(data)
+            return
         self._head, self._read = b"", len(data)
         if whole:
             end = data.find(_HEAD_END, 0, HEAD_KEPT)
@@ -150,7 +158,7 @@ class CallHeads:
                 self._head = data[: end + len(_HEAD_END)]
 
     def end(self, body_size: int) -> bytes | None:
-        """Return the head of a message that ends, with a body of that size; None unless it came in one piece."""
+        """Return the head of a message that ends, with a body of that size; None unless no other bytes came with it."""
         head, self._head = self._head, b""
         return head if head and len(head) + body_size == self._read else None
 

@@ -189,12 +189,14 @@ class DirectCalls:
         Raises:
             RpcError: the error to answer with.
         """
+        modern = call.known.modern
         try:
             result = await self._pipeline.take_over(call, channel)
         finally:
             # It has been counted since it was begun.
             self._drain.end()
-        return eras.for_modern(result) if call.known.modern else eras.for_legacy(result)
+            call.drop()
+        return eras.for_modern(result) if modern else eras.for_legacy(result)
 
     def answer(self, call: DirectCall, result: dict[str, Any]) -> bool:
         """Answer the host with a result, if that is plain; return False, and do nothing, if not."""

@@ -153,6 +153,11 @@ class DirectCall(DirectRequest):
         if isinstance(late, LateChannel):
             late.arrive(channel)
 
+    def drop(self) -> None:
+        """Let go of all that was asked and of who asked, once the call is over: see `forget_host`."""
+        self.params, self.arguments, self.result, self.progress = {}, {}, None, None
+        del self.known, self.plain, self.to_host
+
     def as_call(self) -> ToolCall:
         """Return the call as the pipeline has it."""
         known = self.known

@@ -1,7 +1,7 @@
 """The relay: everything that goes to an upstream for a host leaves from here, calls, reads, gets and completions alike.
 
 Law: a call of a tool is sent for a `Checked` only, and is charged to its limits here, once for all its requests. No
-other module of the gateway calls `Upstream.call`.
+other module of the gateway calls `Upstream.call`; only `gateway/calls/direct.py` calls `Upstream.begin`.
 """
 
 import asyncio

@@ -40,6 +40,7 @@ class IdleStop:
         self.needed = False
         self._use = _Use(self)
         self._used = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._alive_until = 0.0
         self._once_listed = False
         self._reconfigured = asyncio.Event()
@@ -62,9 +63,14 @@ class IdleStop:
     def end_use(self) -> None:
         """Count one user less."""
         self.uses -= 1
-        self._used = _now()
+        self._used = self._now()
         if not self.uses:
             self._unused.set()
+
+    def _now(self) -> float:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop.time()
 
     async def wait_unused(self, limit: float) -> bool:
         """Wait until there is no user, at most `limit` seconds; return True if there is none."""
@@ -81,15 +87,15 @@ class IdleStop:
         """Take note that the upstream is about to be used."""
         self.needed = True
         self._once_listed = False
-        self._used = _now()
+        self._used = self._now()
 
     def keep_alive(self, seconds: float) -> None:
         """Let the upstream run for so long, with or without a user."""
-        self._alive_until = max(self._alive_until, _now() + seconds)
+        self._alive_until = max(self._alive_until, self._now() + seconds)
 
     def begin(self) -> None:
         """Restart the time without use: the upstream has just been connected."""
-        self._used = _now()
+        self._used = self._now()
 
     def reconfigured(self) -> None:
         """Look at the configuration again: it may have another `idle_timeout`."""
@@ -114,7 +120,7 @@ class IdleStop:
         limit = 0.0 if self._once_listed else self._timeout
         if limit is not None and (self.uses or in_use):
             return limit or _AGAIN
-        return max(0.0, max(self._used + limit, self._alive_until) - _now()) if limit is not None else None
+        return max(0.0, max(self._used + limit, self._alive_until) - self._now()) if limit is not None else None
 
     def reason(self) -> str:
         """Return why the upstream is stopped, and when it is started again."""
@@ -152,10 +158,6 @@ class _Use:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._idle.end_use()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def lazy_delay(chance: float) -> float:

@@ -145,8 +145,10 @@ async def send(
     except TooDeep:
         raise HostError(INVALID_PARAMS, "The arguments are nested too deeply to be passed on.") from None
     finally:
-        if running is not None and not session.back_channel.leave_at_once(running):
-            await session.back_channel.leave(running)
+        if running is not None:
+            if not session.back_channel.leave_at_once(running):
+                await session.back_channel.leave(running)
+            running.forget_host()
 
 
 def _left(begun: DirectRequest) -> float:

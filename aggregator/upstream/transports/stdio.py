@@ -107,6 +107,9 @@ class StdioConnection(DuplexConnection, LineReader):
             return
         except ValueError:
             message = None
+        if type(message) is dict and message.get("jsonrpc") == "2.0" and self.peer.take_result(message, len(line)):
+            self._noise = 0
+            return
         if isinstance(message, list):
             message = [part for part in message if _is_message(part)] or None
         elif not _is_message(message):
