@@ -87,6 +87,12 @@ class DirectCalls:
         self._older: dict[DirectCall, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        # The snapshots that `_same_terms` stands for.
+        self._of_catalog: object = None
+        self._of_rulebook: object = None
+        self._of_trusted: object = None
+        self._of_others: object = None
+        self._same_terms = object()
 
     def __len__(self) -> int:
         return len(self._new) + len(self._older)
@@ -249,16 +255,29 @@ class DirectCalls:
 
     def _holds(self, plain: PlainTool) -> bool:
         """Return whether what was learnt of a tool is still so."""
-        views, upstream = self._views, plain.upstream
+        upstream = plain.upstream
         return (
-            plain.catalog is self._current.tools
-            and plain.view.rulebook is views.rulebook
-            and plain.view.trusted is views.trusted
-            and plain.others is self._failover.others
+            plain.terms is self._terms()
             and plain.check.config is upstream.config
             and self._supervisor.upstreams.get(plain.tool.server) is upstream
             and not self._resolver.is_only_remembered(plain.tool)
         )
+
+    def _terms(self) -> object:
+        """Return an object that stands for the catalog, the policies and what stands in for what: another one once they
+        are others.
+        """
+        catalog, rulebook, trusted = self._current.tools, self._views.rulebook, self._views.trusted
+        others = self._failover.others
+        if (
+            catalog is not self._of_catalog
+            or rulebook is not self._of_rulebook
+            or trusted is not self._of_trusted
+            or others is not self._of_others
+        ):
+            self._of_catalog, self._of_rulebook, self._of_trusted, self._of_others = catalog, rulebook, trusted, others
+            self._same_terms = object()
+        return self._same_terms
 
     def _learn(self, known: KnownHost, name: str) -> PlainTool | None:
         """Return a tool that the agent may call, in the plain case; None in any other."""
@@ -283,7 +302,7 @@ class DirectCalls:
             return None
         if len(known.tools) >= _TOOLS:
             known.tools.clear()
-        plain = PlainTool(tool, view, upstream, check, self._resolver.catalog, self._failover.others)
+        plain = PlainTool(tool, ruling, upstream, check, self._terms())
         known.tools[name] = plain
         return plain
 

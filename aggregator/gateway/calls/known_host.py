@@ -13,7 +13,6 @@ from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.validate import PlainCheck
 from aggregator.gateway.host import Host
-from aggregator.gateway.views.views import View
 from aggregator.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -25,20 +24,21 @@ _VARIABLE: Final = frozenset({PROGRESS, TRACEPARENT, TRACESTATE})
 
 
 class PlainTool:
-    """A tool as one agent may call it without being asked, and the snapshots that this depends on."""
+    """A tool as one agent may call it without being asked.
 
-    __slots__ = ("catalog", "check", "others", "ruling", "tool", "upstream", "view")
+    `terms` stands for the snapshots that this depends on, so that a host that is idle keeps none of them alive.
+    """
+
+    __slots__ = ("check", "ruling", "terms", "tool", "upstream")
 
     def __init__(
-        self, tool: ToolRecord, view: View, upstream: Upstream, check: PlainCheck, catalog: object, others: object
+        self, tool: ToolRecord, ruling: "Ruling", upstream: Upstream, check: PlainCheck, terms: object
     ) -> None:
         self.tool = tool
-        self.view = view
-        self.ruling: Ruling = view.ruling(tool)
+        self.ruling = ruling
         self.upstream = upstream
         self.check = check
-        self.catalog = catalog
-        self.others = others
+        self.terms = terms
 
 
 class KnownHost:
