@@ -30,7 +30,7 @@ PATIENCE: Final = 15.0
 _HURRY: Final = 1000
 # Made in one run of a thread, and written together, with a pause for the event loop after each few.
 _CHUNK: Final = 1000
-_FEW: Final = 128
+_FEW: Final = 32
 _PAUSE: Final = 50e-6
 _What = CallRecord | BegunCall | AuditEvent
 
