@@ -87,7 +87,7 @@ RESULTS: Final = {
     "large": Case([text("x" * 70_000)], TAKEN_OVER),
     "many blocks": Case([result(content=[{"type": "text", "text": "a"}] * 501)], TAKEN_OVER),
     "deep": Case([result(content=[], deep=json.loads("[" * 300 + "]" * 300))]),
-    "too deep": Case([f'{{"jsonrpc":"2.0","id":$ID,"result":{{"deep":{"[" * 2000}{"]" * 2000}}}}}'], TAKEN_OVER),
+    "too deep": Case([f'{{"jsonrpc":"2.0","id":$ID,"result":{{"deep":{"[" * 30_000}{"]" * 30_000}}}}}'], TAKEN_OVER),
     "fits its schema": Case([result(content=[], structuredContent={"n": 1})], tool="typed"),
     "does not fit its schema": Case([result(content=[], structuredContent={"n": "x"})], TAKEN_OVER, "typed"),
     "nothing where a schema is": Case([result(content=[])], TAKEN_OVER, "typed"),

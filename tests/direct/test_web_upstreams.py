@@ -33,7 +33,7 @@ CASES: Final[dict[str, tuple[Json, str]]] = {
     "nothing": ({"body": ""}, TAKEN_OVER),
     "NaN": ({"body": '{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"a":NaN}}'}, DIRECT),
     "too deep": (
-        {"body": '{"jsonrpc":"2.0","id":$ID,"result":{"a":' + "[" * 2000 + "]" * 2000 + "}}"},
+        {"body": '{"jsonrpc":"2.0","id":$ID,"result":{"a":' + "[" * 30_000 + "]" * 30_000 + "}}"},
         TAKEN_OVER,
     ),
     "another type": ({"body": text("a"), "kind": "text/html"}, TAKEN_OVER),
