@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("app",),
     ("frontends",),
     ("gateway",),
-    ("identity", "policy", "catalog", "schemas", "upstream", "audit", "telemetry"),
+    ("identity", "policy", "catalog", "schemas", "upstream", "audit", "telemetry", "notify"),
     ("config", "storage", "wire"),
     ("redaction",),
     ("domain",),
@@ -32,10 +32,13 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 # The same inside each package that has subpackages: rows of its subpackages and modules, top to bottom. "." stands for
 # the modules that are not named, which may import each other.
 INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "cli": (("commands",), ("policy",), (".", "audit"), ("runtime",)),
-    "frontends": (("server",), ("v1", "."), ("web", "stdout")),
+    "cli": (("commands",), ("policy",), (".", "audit", "notify"), ("runtime",)),
+    "frontends": (("server",), ("v1", "console", "."), ("web", "stdout")),
+    "frontends.console": (("entry",), ("console",), ("pages",), ("calls",), (".",), ("parts", "view")),
+    "app": (("build", "app", "console"), ("status",), ("reload",), (".",), ("notices",)),
     "gateway": (
-        ("dispatcher",),
+        ("dispatcher", "browse"),
+        ("playground",),
         ("host_lists",),
         ("meta", "reads"),
         ("calls",),
@@ -44,8 +47,9 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("ask", "access", "handshake"),
         ("views", "call_log", "eras"),
         (".",),
+        ("recording",),
     ),
-    "policy": (("live",), ("files",), (".",)),
+    "policy": (("live",), ("compare",), ("files",), (".",)),
     "catalog": (("catalog", "resources"), ("intent", "."), ("describe", "search", "templates", "pages")),
     "catalog.search": ((".",), ("terms",)),
     "schemas": (
@@ -82,6 +86,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "config": (
         ("load",),
         ("sections",),
+        ("receivers",),
         ("servers", "difference"),
         (".",),
         ("files",),

@@ -1,6 +1,6 @@
 """`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`; a FILE:
-`retrieval`. `soak`, `dead`, `large` and `pinned` take long, and are run by name. `calls`, `pinned`, `steps`, `start`
-and `memory` take the folder of another checkout, with its own `.venv`, to be measured beside this one."""
+`retrieval`. `soak`, `dead`, `large`, `pinned` and `console` take long, and are run by name. `calls`, `pinned`, `steps`,
+`start` and `memory` take the folder of another checkout, with its own `.venv`, to be measured beside this one."""
 
 import argparse
 import os
@@ -12,6 +12,7 @@ from benchmarks import (
     calls,
     catalog_starts,
     catalogs,
+    console,
     dead,
     large,
     memory,
@@ -26,7 +27,7 @@ from benchmarks import (
 )
 from benchmarks.systems import Rivals
 
-_LONG = ("pinned", "soak", "dead", "large")
+_LONG = ("pinned", "soak", "dead", "large", "console")
 # What can be measured of another checkout too.
 _BESIDE = ("calls", "pinned", "steps", "start", "memory")
 _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
@@ -52,6 +53,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=3.0, help="length of the soak (default: 3)")
     parser.add_argument("--seed", type=int, default=1, help="what goes wrong in the soak, and when (default: 1)")
     parser.add_argument("--servers", type=int, default=93, help="servers that catalogs starts (default: 93)")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the audit for console (default: 1000000)")
+    parser.add_argument("--tools", type=int, default=3_000, help="tools for console (default: 3000)")
     given = parser.parse_args()
     what = (given.what,) if given.what else _ALL
     if given.folder is None and not set(what) <= {*_ALL, *_LONG}:
@@ -87,6 +90,9 @@ def main() -> None:
                 print(table, flush=True)
         if "large" in what:
             for table in large.measure(Path(folder)):
+                print(table, flush=True)
+        if "console" in what:
+            for table in console.measure(Path(folder), given.rows, given.tools, given.rounds, given.seconds):
                 print(table, flush=True)
         if "catalogs" in what:
             for table in catalog_starts.measure(Path(folder), given.folder, given.servers, given.rounds):

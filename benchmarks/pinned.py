@@ -119,16 +119,16 @@ class Wrk:
 
 def measure(folder: Path, rivals: Rivals, rounds: int, seconds: float) -> Table:
     """Of both kinds of upstream: the figures of each system, and their ratios to those of relay A."""
-    here, there = _two_cores()
+    here, there = two_cores()
     load = "wrk" if shutil.which("wrk") else "benchmarks/load.py"
     rows = []
     for transports, upstream in ((STDIO, _stdio()), (HTTP, _http(there))):
         place = folder / transports.replace(" ", "-")
         place.mkdir()
         with upstream as servers, ExitStack() as stack:
-            with _on(here):
+            with on_core(here):
                 gateways = list(_gateways(stack, place, rivals, servers))
-            with _on(there):
+            with on_core(there):
                 running = [Running(system, pid, _load(system)) for system, pid in gateways]
                 taken = _in_turns(running, rounds, seconds)
         rows += [[transports, *row] for row in _rows([one.system for one in running], taken)]
@@ -136,8 +136,12 @@ def measure(folder: Path, rivals: Rivals, rounds: int, seconds: float) -> Table:
     return Table(title, HEADS, rows)
 
 
-def _two_cores() -> tuple[int, int]:
-    """Return the core of the gateways, and that of all else."""
+def two_cores() -> tuple[int, int]:
+    """Return the core of the gateways, and that of all else.
+
+    Raises:
+        RuntimeError: there is only one.
+    """
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         raise RuntimeError("two cores are needed: one for the gateway, one for the load")
@@ -145,7 +149,7 @@ def _two_cores() -> tuple[int, int]:
 
 
 @contextmanager
-def _on(core: int) -> Iterator[None]:
+def on_core(core: int) -> Iterator[None]:
     """Let the programs that are started here run on one core, with all that they start."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
@@ -163,7 +167,7 @@ def _stdio() -> Iterator[Mapping[str, Any]]:
 @contextmanager
 def _http(core: int) -> Iterator[Mapping[str, Any]]:
     with ExitStack() as stack:
-        with _on(core):
+        with on_core(core):
             url = stack.enter_context(echo_over_http())
         yield {"echo": {"type": "http", "url": url}}
 

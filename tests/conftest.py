@@ -1,13 +1,19 @@
 """Fixtures of every test: the loggers restored afterwards, no worker process left, and empty folders for data and
-configuration.
+configuration. At the end of a run without a browser, what was not tried is told.
 """
 
 import logging
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
+from tests.console.browser.chromium import NOT_RUN
 from tests.peers.processes import child_commands
+
+# How long an example takes depends on what else the machine does; a test that hangs has the time limit of pytest.
+settings.register_profile("aggregator", deadline=None)
+settings.load_profile("aggregator")
 
 
 @pytest.fixture(autouse=True)
@@ -36,3 +42,10 @@ def _data_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly that the tests in a browser did not run: a line among other skipped tests would be missed."""
+    if any(NOT_RUN in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())):
+        terminalreporter.write_sep("=", "NOT RUN", red=True, bold=True)
+        terminalreporter.write_line(NOT_RUN, red=True)

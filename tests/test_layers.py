@@ -52,6 +52,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.catalog.search.semantic", "tokenizers"): "an optional dependency",
     ("aggregator.config.files.report", "difflib"): "only when something is wrong: every start would pay for it",
     ("aggregator.frontends.v1.routes", "aggregator.frontends.v1.list_tools"): "45 ms; in a thread",
+    ("aggregator.frontends.console.entry", "aggregator.frontends.console.console"): "templates; in a thread",
     **{
         ("aggregator.gateway.meta.registry", f"aggregator.gateway.meta.{name}"): "50 ms together; in a thread"
         for name in ("call_tool", "describe_tools", "list_servers", "match_intent", "search_tools")
@@ -60,6 +61,8 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.schemas.checks", "aggregator.schemas.check"): "5 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.intent.intent"): "37 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.index"): "13 ms; in a thread",
+    ("aggregator.gateway.views.finder", "aggregator.catalog.search.explain"): "13 ms with the index; on demand",
+    ("aggregator.gateway.browse.tools", "aggregator.gateway.meta.rendering"): "10 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.semantic"): "only where `search.semantic` is set",
     ("aggregator.policy.live", "aggregator.policy.files.checking"): "14 ms; only where there are policy files",
     ("aggregator.storage.database", "aggregator.storage.opening"): "SQLAlchemy, 180 ms; in a thread",
@@ -67,7 +70,12 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.telemetry.spans", "aggregator.telemetry.otlp"): "an optional dependency: the OpenTelemetry SDK",
 }
 # Modules whose functions are commands: each imports what it runs, so that `--help` imports none of it.
-COMMANDS: Final = ("aggregator.cli.commands", "aggregator.cli.audit.commands")
+COMMANDS: Final = (
+    "aggregator.cli.commands",
+    "aggregator.cli.audit.commands",
+    "aggregator.cli.notify.commands",
+    "aggregator.cli.policy.commands",
+)
 # What `--help` and the stdio handshake must not wait for.
 HEAVY: Final = ("mcp", "uvicorn", "starlette", "aiohttp")
 

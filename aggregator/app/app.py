@@ -9,16 +9,19 @@ from typing import Any, Final
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.catalog_updates import CatalogUpdates
-from aggregator.app.config_reload import ConfigReload
 from aggregator.app.database import LazyDatabase
 from aggregator.app.key_sync import KeySync
-from aggregator.app.policy_reload import PolicyReload
-from aggregator.app.reconfiguration import Reconfiguration
+from aggregator.app.notices.events import NoticeEvents
+from aggregator.app.reload.config_reload import ConfigReload
+from aggregator.app.reload.policy_reload import PolicyReload
+from aggregator.app.reload.reconfiguration import Reconfiguration
 from aggregator.app.status import Status
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.config.model import Config
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.gateway.access import Access
+from aggregator.gateway.ask.answer_watch import AnswerWatch
+from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.policy.live import LivePolicies
@@ -35,8 +38,9 @@ LAST_WORDS: Final = 1.0
 class App:
     """All parts of one process except the frontends; `build_app` makes it.
 
-    `supervisor` runs the upstreams, `gateway` answers requests, `access` authenticates them, `live` holds the policies,
-    `telemetry` the audit, spans and metrics, `database` what is stored, `status` the health of it all.
+    `supervisor` runs the upstreams, `gateway` answers requests, `browser` shows people the tools, `access`
+    authenticates requests, `live` holds the policies, `telemetry` the audit, spans and metrics, `database` what is
+    stored, `status` the health of it all, `notices` who is told what needs a person.
     """
 
     def __init__(
@@ -44,6 +48,8 @@ class App:
         *,
         supervisor: Supervisor,
         gateway: Dispatcher,
+        answers: AnswerWatch,
+        browser: ToolBrowser,
         access: Access,
         failover: Failover,
         updates: CatalogUpdates,
@@ -53,6 +59,7 @@ class App:
         status: Status,
         reconfiguration: Reconfiguration,
         events: AuditEvents,
+        notices: NoticeEvents,
         key_sync: KeySync,
         catalog_sync: CatalogSync | None,
         policy_reload: PolicyReload | None,
@@ -60,6 +67,8 @@ class App:
     ) -> None:
         self.supervisor = supervisor
         self.gateway = gateway
+        self.answers = answers
+        self.browser = browser
         self.access = access
         self.failover = failover
         self.updates = updates
@@ -72,12 +81,18 @@ class App:
         self.policy_reload = policy_reload
         self._reconfiguration = reconfiguration
         self._events = events
+        self.notices = notices
         self._config_reload = config_reload
 
     @property
     def config(self) -> Config:
         """The configuration in force."""
         return self._reconfiguration.config
+
+    @property
+    def servers(self) -> Reconfiguration:
+        """The actions on one server: restart, switch off, switch on."""
+        return self._reconfiguration
 
     @property
     def upstreams(self) -> Mapping[str, Upstream]:
@@ -98,6 +113,7 @@ class App:
     async def running(self) -> AsyncIterator[None]:
         """Connect the upstreams and watch the files inside; end everything on the way out."""
         async with self.database, self.telemetry.running(self._started), Tasks("the app") as tasks:
+            self._events.policies_loaded(self.live)
             if self.policy_reload is not None:
                 tasks.start(self.policy_reload.run())
             if self._config_reload is not None:
@@ -109,9 +125,14 @@ class App:
             async with (
                 self.supervisor.running(),
                 self.catalog_sync.running() if self.catalog_sync is not None else nullcontext(),
+                # Before the upstreams end, since their end also ends the programs of notices.
+                self.notices.running(self.hurry),
             ):
                 with closing(self._events):
-                    yield
+                    try:
+                        yield
+                    finally:
+                        await self.answers.end()
 
     async def _started(self) -> None:
         await self.supervisor.wait_all_tried(SETTLE)
@@ -125,6 +146,7 @@ class App:
         drain, limit = self.gateway.drain, self.config.shutdown_timeout
         drain.start(limit)
         self.gateway.list_changes.close()
+        self.answers.close()
         async with Tasks("the end") as tasks:
             ends = {tasks.start(event.wait()) for event in (self.hurry, enough) if event is not None}
             ends.add(tasks.start(drain.wait_idle(limit)))

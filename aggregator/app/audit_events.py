@@ -1,10 +1,14 @@
-"""Audit events besides calls: refused logins, policies, configurations, upstream states, changed tools."""
+"""Audit events besides calls: refused logins, policies, configurations, upstream states, changed tools.
+
+What people outside are told of, passes here too.
+"""
 
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aggregator.app.notices.events import NoticeEvents
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.catalog.difference import ToolChanges as OtherTools
 from aggregator.config.difference import ConfigChanges
@@ -35,8 +39,9 @@ class _RefusedLogins:
 class AuditEvents:
     """The audit events besides calls. Each is written once, when something differs from before."""
 
-    def __init__(self, telemetry: CallTelemetry, upstreams: Mapping[str, Upstream]) -> None:
+    def __init__(self, telemetry: CallTelemetry, upstreams: Mapping[str, Upstream], notices: NoticeEvents) -> None:
         self._telemetry = telemetry
+        self._notices = notices
         self._upstreams = upstreams
         self._states: dict[str, str] = {name: _state(upstream) for name, upstream in upstreams.items()}
         self._refusals: dict[tuple[str, str], _RefusedLogins] = {}
@@ -71,6 +76,13 @@ class AuditEvents:
             details = {**refusals.details, "address": key[0], "more": refusals.more}
             self._telemetry.record_event("login_refused", said, details=details)
 
+    def policies_loaded(self, live: LivePolicies | None) -> None:
+        """Record which policies are in force at the start, if there are any."""
+        if live is not None and live.rulebook is not None:
+            details = {"revision": live.rulebook.revision, "broken": live.broken}
+            said = f"policies: {live.rulebook.revision} is in force"
+            self._telemetry.record_event("policy_loaded", said, details=details)
+
     def policies_read(self, live: LivePolicies, reloaded: Reloaded) -> None:
         """Record that the policy files were read again."""
         if reloaded.changed and live.rulebook is not None:
@@ -92,8 +104,10 @@ class AuditEvents:
             "tool": approval.tool,
             "answer": approval.status,
             "arguments_digest": approval.digest,
+            **({"needed": approval.needed} if approval.needed > 1 else {}),
         }
         self._telemetry.record_event("approval", said, agent=approval.agent_id, details=details)
+        self._notices.approval_waiting(approval)
 
     def upstreams_changed(self) -> None:
         """Record the upstreams that have another state than before."""
@@ -105,6 +119,13 @@ class AuditEvents:
                 why = upstream.reason or ("" if upstream.health.answers else upstream.health.problem())
                 said = f"{name} is {now}" + (f": {why}" if why else "")
                 self._telemetry.record_event("upstream_state", said, server=name, details={"from": before, "to": now})
+                # Without the time of the next attempt, which is over when a notice is read.
+                self._notices.server_state(name, now, upstream.lifecycle.current.reason or why)
+
+    def server_action(self, server: str, done: str, by: str) -> None:
+        """Record what a person did to a server in the console."""
+        said = f"{server} was {done} by {by}"
+        self._telemetry.record_event("console", said, server=server, details={"action": done, "by": by})
 
     def config_read(self, taken: ConfigChanges | None, refused: tuple[str, ...]) -> None:
         """Record a new configuration, or the reasons why it is not used."""
@@ -114,6 +135,7 @@ class AuditEvents:
             return
         for name in taken.removed:
             self._states.pop(name, None)
+            self._notices.server_removed(name)
         said = f"configuration: {'; '.join(taken.lines())}"
         self._telemetry.record_event("config_reloaded", said, details=taken.details())
 
@@ -123,6 +145,7 @@ class AuditEvents:
         self._telemetry.record_event(
             "tools_changed", f"{server} has other tools: {changes}", server=server, details=details
         )
+        self._notices.tools_changed(server, changes)
 
 
 def _state(upstream: Upstream) -> str:

@@ -12,14 +12,15 @@ from aggregator.app.app import App
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.catalog_updates import CatalogUpdates
-from aggregator.app.config_reload import ConfigReload, ConfigSource
 from aggregator.app.database import LazyDatabase
 from aggregator.app.host_cleanup import HostCleanup
 from aggregator.app.key_sync import KeySync
+from aggregator.app.notices.events import NoticeEvents
 from aggregator.app.policies import read_policies, trusted_servers
-from aggregator.app.policy_changes import PolicyChanges
-from aggregator.app.policy_reload import PolicyReload
-from aggregator.app.reconfiguration import Reconfiguration
+from aggregator.app.reload.config_reload import ConfigReload, ConfigSource
+from aggregator.app.reload.policy_changes import PolicyChanges
+from aggregator.app.reload.policy_reload import PolicyReload
+from aggregator.app.reload.reconfiguration import Reconfiguration
 from aggregator.app.status import Status
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.app.upstream_changes import UpstreamChanges
@@ -30,6 +31,7 @@ from aggregator.gateway.admission import Admission
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.input_required import InputRequests
+from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.direct import DirectCalls
 from aggregator.gateway.calls.failover import Failover
@@ -42,6 +44,7 @@ from aggregator.gateway.drain import Drain
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
+from aggregator.gateway.playground.playground import Playground
 from aggregator.gateway.reads.completion import Completion
 from aggregator.gateway.reads.listen import ListenStreams
 from aggregator.gateway.reads.permission import ItemPermission
@@ -60,6 +63,7 @@ from aggregator.gateway.views.views import Views
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.locate import FILE, data_folder, full_url, sqlite_path
+from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.supervisor import Supervisor, Upstreams
 
 
@@ -76,8 +80,8 @@ def build_app(
 
     `policies` is the folder of the policy files, or what was read of it; without it everything is allowed. `storage` is
     the URL of the database; without it no approval can be queued. With `keeps_records` the database also gets the
-    definitions of upstreams, for the next start, and a row of every call. `redactor` takes secrets out of what is
-    written. `source` is the origin of `config`, watched for changes.
+    definitions of upstreams, for the next start, and a row of every call; and notices are sent. `redactor` takes
+    secrets out of what is written. `source` is the origin of `config`, watched for changes.
     """
     redactor = redactor or Redactor()
     kept_at = storage if keeps_records else None
@@ -89,20 +93,22 @@ def build_app(
     )
     call_log = CallLog(telemetry.observers)
     upstreams = Upstreams()
-    events = AuditEvents(telemetry, upstreams)
+    reaper = Reaper()
+    notices = NoticeEvents(config, redactor, reaper, telemetry.observers, tells=keeps_records)
+    events = AuditEvents(telemetry, upstreams, notices)
     access = Access(views, events)
     approval = ApprovalStep(database, redactor, events)
     key_sync = KeySync(access, views, database)
     lists = _build_lists(config, upstreams, views)
     changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events)
     restores = kept_at is not None
-    supervisor = Supervisor(config.servers, upstreams, changes, lists.slices, redactor, restores=restores)
+    supervisor = Supervisor(config.servers, upstreams, changes, lists.slices, redactor, reaper, restores=restores)
     catalog_sync = (
         CatalogSync(supervisor, kept_at, database, changes.catalog_changed, events) if kept_at is not None else None
     )
-    gateway = _build_gateway(config, lists, supervisor, views, call_log, approval)
+    gateway = _build_gateway(config, lists, supervisor, views, call_log, approval, live)
     reconfiguration = Reconfiguration(
-        config, supervisor, gateway, lists.updates, views, telemetry, events, catalog_sync
+        config, supervisor, gateway, lists.updates, views, telemetry, events, notices, catalog_sync
     )
     config_reload = ConfigReload(source, redactor, reconfiguration, events) if source is not None else None
     policy_reload = None
@@ -117,6 +123,7 @@ def build_app(
         lists.failover,
         access,
         telemetry,
+        notices,
         live=live,
         catalog_sync=catalog_sync,
         config_reload=config_reload,
@@ -124,6 +131,8 @@ def build_app(
     return App(
         supervisor=supervisor,
         gateway=gateway,
+        answers=approval.watch,
+        browser=ToolBrowser(views, lists.current, lists.finder, lists.host_lists, lists.meta_tools, lists.slices),
         access=access,
         failover=lists.failover,
         updates=lists.updates,
@@ -133,6 +142,7 @@ def build_app(
         status=status,
         reconfiguration=reconfiguration,
         events=events,
+        notices=notices,
         key_sync=key_sync,
         catalog_sync=catalog_sync,
         policy_reload=policy_reload,
@@ -197,7 +207,13 @@ def _build_lists(config: Config, upstreams: Upstreams, views: Views) -> _Lists:
 
 
 def _build_gateway(
-    config: Config, lists: _Lists, supervisor: Supervisor, views: Views, call_log: CallLog, approval: ApprovalStep
+    config: Config,
+    lists: _Lists,
+    supervisor: Supervisor,
+    views: Views,
+    call_log: CallLog,
+    approval: ApprovalStep,
+    live: LivePolicies | None,
 ) -> Dispatcher:
     """Return the gateway, with the parts that wait for upstreams or call them."""
     agent_items, failover = lists.agent_items, lists.failover
@@ -232,6 +248,17 @@ def _build_gateway(
     permission = ItemPermission(approval)
     resources = Resources(lists.resource_lookup, startup, agent_items, permission, relay)
     prompts = Prompts(supervisor, startup, agent_items, permission, relay)
+    playground = Playground(
+        live,
+        supervisor.upstreams,
+        views,
+        lists.current,
+        lists.host_lists,
+        lists.exposure,
+        pipeline.checker,
+        rate_limits,
+        lists.slices,
+    )
     return Dispatcher(
         supervisor=supervisor,
         startup=startup,
@@ -256,6 +283,7 @@ def _build_gateway(
         prompts=prompts,
         completion=Completion(agent_items, resources, prompts, permission, relay),
         subscriptions=lists.subscriptions,
+        playground=playground,
         listening=ListenStreams(lists.list_changed, lists.subscriptions, agent_items, lists.resource_lookup),
     )
 

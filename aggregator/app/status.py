@@ -4,9 +4,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from aggregator.app import policy_reload
 from aggregator.app.catalog_sync import CatalogSync
-from aggregator.app.config_reload import ConfigReload
+from aggregator.app.notices.events import NoticeEvents
+from aggregator.app.reload import policy_reload
+from aggregator.app.reload.config_reload import ConfigReload
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.gateway.access import Access
 from aggregator.gateway.calls.failover import Failover
@@ -28,6 +29,7 @@ class Status:
         failover: Failover,
         access: Access,
         telemetry: CallTelemetry,
+        notices: NoticeEvents,
         *,
         live: LivePolicies | None,
         catalog_sync: CatalogSync | None,
@@ -39,6 +41,7 @@ class Status:
         self._failover = failover
         self._access = access
         self._telemetry = telemetry
+        self._notices = notices
         self._live = live
         self._catalog_sync = catalog_sync
         self._config_reload = config_reload
@@ -63,6 +66,9 @@ class Status:
             details["keys"] = keys
         if self._catalog_sync is not None and self._catalog_sync.problem is not None:
             details["catalogs"] = self._catalog_sync.problem
+        receivers = self._notices.report()
+        if receivers:
+            details["notify"] = receivers
         return ready, details | self._telemetry.report()
 
     def snapshot(self) -> Snapshot:
@@ -78,6 +84,7 @@ class Status:
             lost=lost,
             lists={agent: ListTokens(*costs) for agent, costs in self._gateway.list_costs().items()},
             spans=spans.counts() if spans is not None else None,
+            receivers=self._notices.counts(),
         )
 
     def _tools(self, upstream: Upstream) -> int:

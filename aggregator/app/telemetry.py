@@ -18,6 +18,7 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent, EventKind
 from aggregator.gateway.call_log import CallObservers
 from aggregator.redaction.redactor import Redactor
+from aggregator.telemetry.last_hour import LastHour
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.snapshot import TakeSnapshot
 from aggregator.telemetry.spans import Spans, open_spans
@@ -39,7 +40,7 @@ class WaitForStart(Protocol):
 class CallTelemetry:
     """The telemetry of one process: it is what the call log observes through `observers`. No audit without `rows`.
 
-    `base` is the path of the database, or where it would be.
+    `base` is the path of the database, or where it would be. `last_hour` is there once calls are counted.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class CallTelemetry:
     ) -> None:
         self._capture = Capture(config.capture, redactor.value, config.max_captured_bytes)
         self._spans: Spans | None = None
+        self.last_hour: LastHour | None = None
         self.audit: AuditLog | None = None
         if rows is not None and config.enabled:
             self.audit = AuditLog(
@@ -78,6 +80,8 @@ class CallTelemetry:
         async with Tasks("the audit") as tasks:
             if self.audit is not None:
                 tasks.start(self.audit.run(quiet))
+            if self.last_hour is not None:
+                tasks.start(self.last_hour.run())
             try:
                 yield
             finally:
@@ -88,9 +92,10 @@ class CallTelemetry:
                     await self._spans.close(LAST_MOMENT)
 
     def enable_metrics(self, snapshot: TakeSnapshot) -> Metrics:
-        """Count calls from now on, and return the metrics."""
+        """Count calls from now on, and return the metrics; before the program runs, the last hour is kept, too."""
         metrics = Metrics(snapshot)
         self.observers.sinks += (metrics,)
+        self.last_hour = LastHour(metrics)
         return metrics
 
     def reconfigure(self, config: AuditConfig) -> None:

@@ -11,6 +11,7 @@ from aggregator.audit.sizes import measure
 from aggregator.domain.call_record import TOOL_CALL, AuditEvent, BegunCall, CallRecord
 from aggregator.storage.audit.chain import BEGUN, CALL, MICRO, ChainEntry, call_entry, entry
 from aggregator.storage.digest import canonical_json
+from aggregator.wire.codec import encode
 
 log = logging.getLogger(__name__)
 
@@ -18,6 +19,11 @@ log = logging.getLogger(__name__)
 _NAME: Final = 200
 _MESSAGE: Final = 1000
 _NOTHING: Final = (None, None)
+# Seconds: a call of which the aggregator itself took longer than the first, or which took longer than the second, has
+# its steps told. What can be told of any other stands in its times.
+_LONG_OWN: Final = 0.001
+_LONG: Final = 1.0
+_STEPS: Final = 100
 # So many kinds of calls are remembered.
 _COMMON: Final = 1024
 
@@ -96,13 +102,39 @@ class RowMaker:
         for name, _, seconds in call.steps:
             if name == "upstream":
                 upstream += seconds
+        duration = float(call.duration)
+        if (
+            duration - upstream > _LONG_OWN
+            or duration > _LONG
+            or len(call.attempts) > 1
+            or call.approved_by is not None
+        ):
+            values["steps"] = self._steps(call)
+        if call.approval_id is not None:
+            values["approval_id"] = call.approval_id
         return call_entry(
             values,
             round(float(call.started) * MICRO),
-            round(float(call.duration) * MICRO),
+            round(duration * MICRO),
             round(float(call.queued) * MICRO) if call.queued else 0,
             round(upstream * MICRO),
         )
+
+    def _steps(self, call: CallRecord) -> str:
+        """Return the steps of a call as JSON: `[name, began, took, server, failure]`, in microseconds.
+
+        The last two are there for an attempt that is told of.
+        """
+        attempts = {one.step: one for one in call.attempts}
+        steps: list[list[str | int | None]] = []
+        for number, (name, began, seconds) in enumerate(call.steps[:_STEPS]):
+            step: list[str | int | None] = [name, round(began * MICRO), round(seconds * MICRO)]
+            if (attempt := attempts.get(number)) is not None:
+                step.append(_text(attempt.server))
+                if attempt.failure is not None:
+                    step.append(_redacted(attempt.failure, self._capture))
+            steps.append(step)
+        return encode(steps).decode()
 
     def _made_common(self, key: tuple[str | None, ...], call: CallRecord) -> dict[str, Any]:
         """Make and remember the columns that follow from what is in `key`, among those that calls have of their own.

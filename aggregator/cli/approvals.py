@@ -4,19 +4,21 @@ import json
 import os
 import time
 from dataclasses import asdict
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, cast, get_args
 
+from aggregator.audit.approval_event import answer_event
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
 from aggregator.cli.runtime.tables import minute, one_line, print_rows
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.text.invisible import escaped
+from aggregator.storage.approvals import NOTE_AT_MOST, ApprovalAnswer, give_answer, people_of
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import default_url
 from aggregator.storage.records import Approval, ApprovalStatus
+from aggregator.storage.validity import Validity
 
 _SUMMARY: Final = 60
-Answer = Literal["grant", "deny"]
 
 
 def listed(storage: str | None, status: str | None = "pending", as_json: bool = False) -> int:
@@ -59,17 +61,33 @@ def show(storage: str | None, id: str, as_json: bool = False) -> int:
     if as_json:
         print(json.dumps(_plain(approval), ensure_ascii=False, indent=2))
         return 0
+    people = ", ".join(map(one_line, people_of(approval)))
+    agreed = (
+        f" ({len(people_of(approval))} of {approval.needed}: {people or 'none so far'})" if approval.needed > 1 else ""
+    )
     answered = f"{minute(approval.decided)} by {one_line(approval.decided_by or '')}" if approval.decided else "-"
+    valid = (
+        "this call only"
+        if approval.valid_until is None
+        else f"these exact arguments until {minute(approval.valid_until)}"
+    )
     for name, value in (
         ("id", approval.id),
-        ("status", approval.status),
+        ("status", approval.status + agreed),
         ("agent", one_line(approval.agent_id)),
         ("tool", one_line(approval.tool)),
+        ("server", _known(approval.server)),
+        ("version", _known(approval.schema_version)),
+        ("because", _known(approval.rule) + (f" ({one_line(approval.rule_source)})" if approval.rule_source else "")),
         ("asked", minute(approval.created)),
         ("expires", minute(approval.expires)),
         ("answered", answered),
+        ("valid", valid if approval.agreed is not None else "-"),
         ("note", escaped(approval.note) if approval.note else "-"),
-        ("used", minute(approval.used)),
+        ("used", f"{minute(approval.used)}, {approval.uses} times" if approval.uses > 1 else minute(approval.used)),
+        ("refused", f"{approval.asked_again} times since then" if approval.asked_again else "-"),
+        ("trace", _known(approval.trace_id)),
+        ("conversation", _known(approval.conversation_id)),
         ("arguments", f"sha256 {approval.digest}"),
     ):
         print(f"{name:<10} {value}")
@@ -83,15 +101,27 @@ def show(storage: str | None, id: str, as_json: bool = False) -> int:
     return 0
 
 
-def grant(
-    storage: str | None, id: str, by: str | None = None, *, audited: bool = True, chain_key: str | None = None
+def approve(
+    storage: str | None,
+    id: str,
+    by: str | None = None,
+    *,
+    note: str | None = None,
+    validity: Validity = "once",
+    audited: bool = True,
+    chain_key: str | None = None,
 ) -> int:
-    """Allow one call with these arguments.
+    """Allow one call with these arguments, or all of them for a time.
 
     Raises:
-        OperatorError: there is none such, or it is answered or expired.
+        OperatorError: there is none such, it is answered or expired, or this person has agreed already.
     """
-    return _answer(storage, id, by, "grant", audited, chain_key)
+    approval = _answer(storage, id, ApprovalAnswer("approve", by or operator(), note, validity), audited, chain_key)
+    if approval.status == "pending":
+        print(f"{len(people_of(approval))} of {approval.needed} people have agreed; it waits for the others.")
+    elif approval.valid_until is not None:
+        print(f"Every call with these arguments is let through until {minute(approval.valid_until)}.")
+    return 0
 
 
 def deny(
@@ -103,28 +133,27 @@ def deny(
     audited: bool = True,
     chain_key: str | None = None,
 ) -> int:
-    """Refuse the call, or revoke a grant that was not used yet; the agent is shown `note`.
+    """Refuse the call, or take back a yes that is not used up; the agent is shown `note`.
 
     Raises:
         OperatorError: there is none such, or it is used, denied or expired.
     """
-    return _answer(storage, id, by, "deny", audited, chain_key, note)
-
-
-def _answer(
-    storage: str | None,
-    id: str,
-    by: str | None,
-    answer: Answer,
-    audited: bool,
-    chain_key: str | None,
-    note: str | None = None,
-) -> int:
-    approval = run_loop(_answered(_url(storage), id, by or operator(), answer, audited, note, chain_key))
-    print(f"{approval.id} is {approval.status}: {one_line(approval.agent_id)}, {one_line(approval.tool)}.")
-    if answer == "deny":
-        print(f"The same call is refused until {minute(approval.expires)}.")
+    approval = _answer(storage, id, ApprovalAnswer("deny", by or operator(), note), audited, chain_key)
+    print(f"The same call is refused until {minute(approval.expires)}.")
     return 0
+
+
+def _answer(storage: str | None, id: str, answer: ApprovalAnswer, audited: bool, chain_key: str | None) -> Approval:
+    """Have the queue take an answer, and say what has become of the approval.
+
+    Raises:
+        OperatorError: the note is too long, or the queue does not take the answer.
+    """
+    if answer.note is not None and len(answer.note) > NOTE_AT_MOST:
+        raise OperatorError(f"The note has {len(answer.note)} characters; at most {NOTE_AT_MOST} are kept and told.")
+    approval = run_loop(_answered(_url(storage), id, answer, audited, chain_key))
+    print(f"{approval.id} is {approval.status}: {one_line(approval.agent_id)}, {one_line(approval.tool)}.")
+    return approval
 
 
 async def _list(url: str, status: ApprovalStatus | None) -> list[Approval]:
@@ -138,29 +167,24 @@ async def _get(url: str, id: str) -> Approval:
 
 
 async def _answered(
-    url: str,
-    id: str,
-    by: str,
-    answer: Answer,
-    audited: bool = True,
-    note: str | None = None,
-    chain_key: str | None = None,
+    url: str, id: str, answer: ApprovalAnswer, audited: bool = True, chain_key: str | None = None
 ) -> Approval:
     async with open_database(url, chain_key) as database:
-        queue, now = database.approvals, time.time()
-        approval = await (queue.grant(id, by, now=now) if answer == "grant" else queue.deny(id, by, note=note, now=now))
+        approval = await give_answer(database.approvals, id, answer, time.time())
         if audited:
-            said = f"The call of {approval.tool} by {approval.agent_id} is {approval.status}."
-            known = {"approval": id, "tool": approval.tool, "answer": approval.status}
-            # The row of the call has the digest of its arguments, too.
-            await noted(database, "approval", said, approval.agent_id, by=by, arguments_digest=approval.digest, **known)
+            said, details = answer_event(approval, answer.by)
+            await noted(database, "approval", said, approval.agent_id, **details)
         return approval
 
 
 def _plain(approval: Approval) -> dict[str, Any]:
     """Return an approval as a JSON object."""
     arguments = json.loads(approval.arguments) if approval.arguments is not None else None
-    return {**asdict(approval), "arguments": arguments}
+    return {**asdict(approval), "arguments": arguments, "agreed": list(people_of(approval))}
+
+
+def _known(text: str | None) -> str:
+    return one_line(text) if text else "-"
 
 
 def _url(storage: str | None) -> str:

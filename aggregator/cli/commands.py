@@ -7,12 +7,14 @@ pay for the gateway.
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from aggregator import __version__
 from aggregator.cli.audit.commands import audit_app
+from aggregator.cli.notify.commands import notify_app
+from aggregator.cli.policy.commands import policy_app
 from aggregator.cli.runtime.run_command import AsJson, Config, database_settings, run
 
 app = typer.Typer(
@@ -118,6 +120,25 @@ def status(
 
 
 @app.command()
+def console(
+    config: Config = None,
+    url: Annotated[
+        str | None,
+        typer.Option(help="Where it listens. Default: the address in the configuration.", show_default=False),
+    ] = None,
+    role: Annotated[str, typer.Option(help="viewer, approver or operator.")] = "operator",
+    person: Annotated[
+        str | None, typer.Option("--as", help="The name to go by. Default: that of this user.", show_default=False)
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the link in a browser.")] = True,
+) -> None:
+    """Sign in at the console of a running `aggregator serve`: print a link, and open it in the browser."""
+    from aggregator.cli.console import run as run_console
+
+    run(run_console, config, url, role, person, browser)
+
+
+@app.command()
 def check(config: Config = None, as_json: AsJson = False) -> None:
     """Connect to every server and say how each is, what is wrong and how to mend it. Exit 1 if anything is."""
     from aggregator.cli.check import run as run_check
@@ -180,12 +201,15 @@ def trust(
 
 
 keys_app = typer.Typer(help="API keys of agents: made, listed, ended.", no_args_is_help=True)
-policy_app = typer.Typer(help="Policy files: checked, explained, tried out.", no_args_is_help=True)
 approvals_app = typer.Typer(help="Calls that wait for a person.", no_args_is_help=True)
-for name, group in (("keys", keys_app), ("policy", policy_app), ("approvals", approvals_app), ("audit", audit_app)):
+for name, group in (
+    ("keys", keys_app),
+    ("policy", policy_app),
+    ("approvals", approvals_app),
+    ("audit", audit_app),
+    ("notify", notify_app),
+):
     app.add_typer(group, name=name)
-
-Connect = Annotated[bool, typer.Option("--connect", help="Compare with the tools the servers have now.")]
 
 
 @keys_app.command("new")
@@ -198,13 +222,18 @@ def keys_new(
     print_hash: Annotated[
         bool, typer.Option("--print-hash", help="Keep nothing; print a line for a policy file too.")
     ] = False,
+    console: Annotated[
+        str | None,
+        typer.Option(help="What its holder may do at the console: viewer, approver, operator.", show_default=False),
+    ] = None,
     config: Config = None,
 ) -> None:
     """Make a key. It is shown once."""
     from aggregator.cli.keys import new
 
     database = database_settings(config)
-    run(new, database.url, agent, label, expires, print_hash, audited=database.audited, chain_key=database.chain_key)
+    shown = (agent, label, expires, print_hash, console)
+    run(new, database.url, *shown, audited=database.audited, chain_key=database.chain_key)
 
 
 @keys_app.command("list")
@@ -233,54 +262,9 @@ def keys_expire(key_id: str, when: str, config: Config = None) -> None:
     run(expire, database.url, key_id, when, audited=database.audited, chain_key=database.chain_key)
 
 
-@policy_app.command("check")
-def policy_check(config: Config = None, connect: Connect = False, as_json: AsJson = False) -> None:
-    """Say what is wrong with the policy files. Exit 1 if one has an error."""
-    from aggregator.cli.policy.policy import check
-
-    run(check, config, connect, as_json)
-
-
-@policy_app.command("explain")
-def policy_explain(
-    agent: Annotated[str | None, typer.Argument(show_default=False)] = None,
-    tool: Annotated[str | None, typer.Argument(show_default=False)] = None,
-    config: Config = None,
-    connect: Connect = False,
-) -> None:
-    """Say why AGENT may or may not call TOOL; without TOOL, all it may."""
-    from aggregator.cli.policy.policy import explain
-
-    run(explain, config, agent, tool, connect)
-
-
-@policy_app.command("test")
-def policy_test(config: Config = None, connect: Connect = False) -> None:
-    """Run the cases in policies/cases."""
-    from aggregator.cli.policy.policy import run_cases
-
-    run(run_cases, config, connect)
-
-
-@policy_app.command("init")
-def policy_init(config: Config = None) -> None:
-    """Write a first policy file that allows what works today."""
-    from aggregator.cli.policy.policy import init
-
-    run(init, config)
-
-
-@policy_app.command("schema")
-def policy_schema(cases: Annotated[bool, typer.Option("--cases", help="That of case files.")] = False) -> None:
-    """Print the JSON Schema of policy files, for editors."""
-    from aggregator.cli.policy.policy import print_schema
-
-    run(print_schema, cases)
-
-
 @approvals_app.command("list")
 def approvals_list(
-    status: Annotated[str, typer.Option(help="pending, granted, denied, used, expired, or all.")] = "pending",
+    status: Annotated[str, typer.Option(help="pending, approved, denied, used, expired, or all.")] = "pending",
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -298,13 +282,31 @@ def approvals_show(approval: str, config: Config = None, as_json: AsJson = False
     run(show, database_settings(config).url, approval, as_json)
 
 
-@approvals_app.command("grant")
-def approvals_grant(approval: str, config: Config = None) -> None:
-    """Let a call through, once."""
-    from aggregator.cli.approvals import grant
+class HowLong(StrEnum):
+    """The times that a yes to these exact arguments may count."""
+
+    hour = "1h"
+    today = "today"
+    week = "7d"
+
+
+@approvals_app.command("approve")
+def approvals_approve(
+    approval: str,
+    note: Annotated[str | None, typer.Option(help="Why, kept with the answer.", show_default=False)] = None,
+    how_long: Annotated[
+        HowLong | None,
+        typer.Option("--for", help="Let every call with these arguments through so long.", show_default=False),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Let a call through: once, or for a time."""
+    from aggregator.cli.approvals import approve
 
     database = database_settings(config)
-    run(grant, database.url, approval, audited=database.audited, chain_key=database.chain_key)
+    validity: Any = how_long.value if how_long is not None else "once"
+    audited, key = database.audited, database.chain_key
+    run(approve, database.url, approval, note=note, validity=validity, audited=audited, chain_key=key)
 
 
 @approvals_app.command("deny")
@@ -313,7 +315,7 @@ def approvals_deny(
     note: Annotated[str | None, typer.Option(help="Why, told to the agent.", show_default=False)] = None,
     config: Config = None,
 ) -> None:
-    """Refuse a call, and the same call for an hour."""
+    """Refuse a call, and the same call for a day; or take a yes back."""
     from aggregator.cli.approvals import deny
 
     database = database_settings(config)

@@ -8,8 +8,9 @@ import os
 import re
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast, get_args
 
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
@@ -18,7 +19,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.identity.keys import NewKey, new_key, policy_line
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import default_url
-from aggregator.storage.records import KeyRecord
+from aggregator.storage.records import ConsoleRole, KeyRecord
 
 if TYPE_CHECKING:
     from aggregator.storage.opening import Database
@@ -35,6 +36,7 @@ def new(
     label: str = "",
     expires: str | None = None,
     print_hash: bool = False,
+    console: str | None = None,
     *,
     audited: bool = True,
     chain_key: str | None = None,
@@ -45,8 +47,13 @@ def new(
         OperatorError: the name or the time cannot be used, or the database cannot.
     """
     now = time.time()
+    if console is not None and console not in get_args(ConsoleRole):
+        raise OperatorError(f"There is no role {console!r:.20}; there are {', '.join(get_args(ConsoleRole))}.")
+    if console is not None and print_hash:
+        raise OperatorError("A hash in a policy file cannot carry a role: leave --console or --print-hash out.")
     try:
         made = new_key(agent, now=now, label=one_line(label)[:200], expires=parse_when(expires, now))
+        made = replace(made, record=replace(made.record, console_role=cast("ConsoleRole | None", console)))
     except ValueError as error:
         raise OperatorError(str(error)) from error
     if made.record.expires is not None and made.record.expires <= now:
@@ -70,11 +77,12 @@ def listed(storage: str | None, as_json: bool = False) -> int:
     if as_json:
         print(json.dumps([_object(key, now) for key in keys], ensure_ascii=False, indent=2))
         return 0
-    rows = [("KEY ID", "AGENT", "STATE", "EXPIRES", "CREATED", "LAST USED", "LABEL")]
+    rows = [("KEY ID", "AGENT", "CONSOLE", "STATE", "EXPIRES", "CREATED", "LAST USED", "LABEL")]
     rows += [
         (
             key.key_id,
             key.agent_id,
+            key.console_role or "-",
             state(key, now),
             minute(key.expires, "never"),
             minute(key.created),
@@ -189,6 +197,7 @@ def _object(key: KeyRecord, now: float) -> dict[str, object]:
     return {
         "key_id": key.key_id,
         "agent_id": key.agent_id,
+        "console_role": key.console_role,
         "state": state(key, now),
         "label": key.label,
         "created": key.created,

@@ -3,9 +3,11 @@
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from aggregator.app.build import build_app
-from aggregator.app.config_reload import ConfigReader, ConfigSource
+from aggregator.app.console import console_parts
+from aggregator.app.reload.config_reload import ConfigReader, ConfigSource
 from aggregator.cli.runtime.collector import spare_catalogs, spare_start
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import FileReader, environment, load_to_serve, log_as, storage_url, with_log
@@ -15,12 +17,16 @@ from aggregator.config.model import Config
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.uris.addresses import is_loopback
+from aggregator.frontends.console.entry import Console
+from aggregator.frontends.console.parts import CONSOLE_PATH
 from aggregator.frontends.server import SSE_PATH, WebServer, listening_socket, serve_web
 from aggregator.frontends.v1.routes import V1_PATH
 from aggregator.frontends.web.host_guard import refuse_public
 from aggregator.redaction.redactor import Redactor
 
 log = logging.getLogger(__name__)
+
+_ANY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104
 
 
 def run(
@@ -64,11 +70,16 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader) -> None
         refuse_public(http.host)
     level = logging.WARNING if app.access.open else logging.INFO
     log.log(level, "%s", app.access.keyless_text())
-    web = WebServer(app.gateway, config, app.access, app.report, app.telemetry.enable_metrics(app.snapshot).page)
+    metrics = app.telemetry.enable_metrics(app.snapshot)
+    console = Console(console_parts(app, redactor)) if config.console.enabled else None
+    web = WebServer(app.gateway, config, app.access, app.report, metrics.page, console)
     stopping = stop_on_signals(app.hurry.set, app.reload)
     with listening_socket(http.host, http.port) as bound:
         address, port = bound.getsockname()[:2]
-        _log_addresses(config, web, f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}")
+        base = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+        _log_addresses(config, web, base)
+        if console is not None:
+            app.notices.served_at(f"http://localhost:{port}" if address in _ANY_ADDRESS else base)
         spare_start()
         async with app.running(), Tasks("the serve command") as tasks:
             tasks.start(spare_catalogs(app.updates))
@@ -91,3 +102,5 @@ def _log_addresses(config: Config, web: WebServer, base: str) -> None:
         log.info("SSE at %s%s", base, SSE_PATH)
     if config.v1.enabled:
         log.info("/v1, for applications without MCP, at %s%s", base, V1_PATH)
+    if config.console.enabled:
+        log.info("the console, for people, at %s%s; `aggregator console` signs you in", base, CONSOLE_PATH)

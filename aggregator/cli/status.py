@@ -35,7 +35,7 @@ def run(path: Path | None, url: str | None, as_json: bool) -> int:
     Raises:
         OperatorError: the address is not known, or is no address.
     """
-    base = _address(path) if url is None else _given(url)
+    base = address_of(path, url)
     try:
         found = asked(base)
     except (OSError, HTTPException, ValueError) as error:
@@ -49,6 +49,15 @@ def run(path: Path | None, url: str | None, as_json: bool) -> int:
     else:
         _print(base, found, troubles)
     return 1 if troubles else 0
+
+
+def address_of(path: Path | None, url: str | None) -> str:
+    """Return the address of a running aggregator: `url`, else the one in the configuration.
+
+    Raises:
+        OperatorError: the address is not known, or is no address.
+    """
+    return _address(path) if url is None else _given(url)
 
 
 def _address(path: Path | None) -> str:
@@ -124,6 +133,9 @@ def _troubles(found: Mapping[str, Any]) -> list[str]:
         if part.get("broken"):
             problems = " ".join(part.get("problems", []))
             told.append(f"The {name} files have errors, so what was in force stays: {problems}")
+    receivers: Mapping[str, Mapping[str, Any]] = found.get("notify", {})
+    failing = [(name, one["problem"]) for name, one in receivers.items() if one["state"] == "failing"]
+    told += [f"Notices do not reach {name}: {problem}." for name, problem in failing]
     return told + [f"{name}: {found[name]}" for name in ("keys", "catalogs", "audit") if found.get(name)]
 
 

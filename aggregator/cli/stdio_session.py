@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from aggregator.app.app import App
 from aggregator.app.build import build_app
-from aggregator.app.config_reload import ConfigReader, ConfigSource
+from aggregator.app.reload.config_reload import ConfigReader, ConfigSource
 from aggregator.cli.runtime.collector import spare_catalogs
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import log_as, storage_url

@@ -19,6 +19,7 @@ from aggregator.config.files.jsonfile import JsonObject, kind, read_bytes, read_
 from aggregator.config.files.report import Report, Where, did_you_mean, dotted, nearest
 from aggregator.config.files.trust import TrustList
 from aggregator.config.model import Config, ServerConfig
+from aggregator.config.notify import secrets_of
 from aggregator.config.sections import NEEDED, SETTINGS, read_sections
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.fallbacks import settle_fallbacks
@@ -136,7 +137,7 @@ def _loaded(
         report.warning((), "The file lists no servers.", 'Add some under "mcpServers".')
     config = config.model_copy(update={"servers": servers})
     expander.secrets.update(secrets_in_address(config.storage or ""))
-    expander.secrets.update(filter(None, [config.audit.chain_key]))
+    expander.secrets.update(filter(None, [config.audit.chain_key, *secrets_of(config.notify)]))
     files = expander.files | ({path.absolute()} if path else set()) | ({trust.path} if trust else set())
     listed = sum(len(entries) for where in ROOTS if isinstance(entries := root.get(where), JsonObject))
     return Loaded(

@@ -1,15 +1,17 @@
 """The models of the configuration; docs/configuration.md and the JSON Schema are generated from the descriptions."""
 
-from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
 from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, TextMap, Texts, Whole
 from aggregator.config.health import HealthConfig
+from aggregator.config.notify import ReceiverConfig
+from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.settings import (
     AuditConfig,
     ChecksConfig,
+    ConsoleConfig,
     Expose,
     FrontendConfig,
     HttpConfig,
@@ -27,59 +29,6 @@ Protocol = Literal["auto", "legacy", "modern"]
 OutputValidation = Literal["enforce", "warn", "off"]
 Isolation = Literal["shared", "per_agent", "per_session"]
 Start = Literal["eager", "lazy", "on_call"]
-
-
-class LaunchConfig(ConfigModel):
-    """A program that the aggregator starts before it connects to `url`, and stops with the connection."""
-
-    command: str = Field(
-        min_length=1,
-        description="The program to start: looked up on `PATH`, or a path from `cwd`, else from the configuration "
-        "file's folder.",
-        examples=["uvx"],
-    )
-    args: Texts = Field(
-        default=(), repr=False, description="Its arguments.", examples=[["my-server", "--port", "9000"]]
-    )
-    env: TextMap = Field(
-        default={},
-        repr=False,
-        description="Environment variables it gets besides the usual few.",
-        examples=[{"PORT": "9000"}],
-    )
-    cwd: str | None = Field(
-        default=None,
-        description="The folder it runs in, relative to the configuration file's.",
-        examples=["servers/weather"],
-    )
-
-
-class ToolsConfig(ConfigModel):
-    """The tools to take from a server, with their time limits and fallbacks."""
-
-    include: tuple[str, ...] = Field(
-        default=(),
-        description="Only tools that match one of these shell patterns, over the server's own tool names. Empty: "
-        "every tool.",
-        examples=[["read_*", "search"]],
-    )
-    exclude: tuple[str, ...] = Field(
-        default=(),
-        description="Tools that match one of these shell patterns are left out, whatever `include` says.",
-        examples=[["delete_*"]],
-    )
-    timeout: Mapping[str, Seconds] = Field(
-        default={},
-        description="The time limit per tool name or shell pattern, in place of the server's `timeout`. The first "
-        "match counts.",
-        examples=[{"export_*": "5m"}],
-    )
-    fallbacks: Mapping[str, tuple[str, ...]] = Field(
-        default={},
-        description="What stands in for a tool while the server is away, per tool name or shell pattern, in place of "
-        "the server's `fallbacks`: tools of other servers as `server.tool`, or servers, whose tool of the same name is "
-        'meant. The first match counts, `[]` says none: `{"search_*": ["other.find", "third"]}`.',
-    )
 
 
 class ServerConfig(ConfigModel):
@@ -320,6 +269,7 @@ class Config(ConfigModel):
     v1: V1Config = Field(
         default=V1Config.model_construct(), description="`/v1` of `aggregator serve`, for applications without MCP."
     )
+    console: ConsoleConfig = Field(default=ConsoleConfig.model_construct(), description="Pages for people.")
     expose: Expose = Field(
         default="all",
         description="How much a host is shown: `all` lists every tool the agent may call, `search` the five tools by "
@@ -393,7 +343,10 @@ class Config(ConfigModel):
     audit: AuditConfig = Field(
         default=AuditConfig.model_construct(), description="The audit log, in the database of `storage`."
     )
-    redact: RedactConfig = Field(
-        default=RedactConfig.model_construct(), description="What is taken out of everything that is written."
-    )
+    redact: RedactConfig = Field(default=RedactConfig.model_construct(), description="What is taken out of all text.")
     log: LogConfig = Field(default=LogConfig.model_construct(), description="What is logged, and how.")
+    notify: tuple[ReceiverConfig, ...] = Field(
+        default=(),
+        description="Who is told what needs a person: webhooks, and programs that are run.",
+        examples=[[{"name": "on-call", "url": "https://hooks.example.com/aggregator"}]],
+    )

@@ -10,12 +10,14 @@ from aggregator.config.files.jsonfile import JsonObject
 from aggregator.config.files.report import Report, Where, did_you_mean, dotted
 from aggregator.config.files.wording import complaints
 from aggregator.config.model import Config
+from aggregator.config.receivers import NOTIFY, read_receivers
 from aggregator.config.servers.complete import complete
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.foreign import is_comment
 from aggregator.config.settings import (
     AuditConfig,
     ChecksConfig,
+    ConsoleConfig,
     FrontendConfig,
     HttpConfig,
     LogConfig,
@@ -30,6 +32,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "sse": FrontendConfig,
     "stdio": StdioConfig,
     "v1": V1Config,
+    "console": ConsoleConfig,
     "checks": ChecksConfig,
     "search": SearchConfig,
     "audit": AuditConfig,
@@ -45,8 +48,13 @@ def read_sections(root: Mapping[str, object], expander: Expander, report: Report
     """Return the configuration without its servers. Never raises."""
     values: dict[str, object] = {}
     for name in SETTINGS:
-        if root.get(name) is not None:
-            values[name] = _section(name, root[name], expander, report)
+        if root.get(name) is None:
+            continue
+        values[name] = (
+            read_receivers(root[name], expander, report)
+            if name == NOTIFY
+            else _section(name, root[name], expander, report)
+        )
     try:
         return Config.model_validate(values)
     except ValidationError as error:

@@ -40,9 +40,16 @@ def _own_url(url: str) -> str:
     return url
 
 
+def _trace_url(url: str) -> str:
+    if urlsplit(url).scheme not in ("http", "https") or url.count("{trace_id}") != 1 or not url.isprintable():
+        raise ValueError("expected an http or https address with {trace_id} in it, once")
+    return url
+
+
 Expression = Annotated[str, AfterValidator(_compiles)]
 Proxy = Annotated[str, AfterValidator(_proxy)]
 OwnUrl = Annotated[str, AfterValidator(_own_url)]
+TraceUrl = Annotated[str, AfterValidator(_trace_url)]
 _URL = re.compile(r"https?://[^/?#\s]+(/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*/?", re.IGNORECASE)
 
 
@@ -188,6 +195,17 @@ class V1Config(ConfigModel):
     )
     max_calls_per_request: Whole = Field(
         default=16, ge=1, le=1000, description="How many tool calls one request may carry.", examples=[4]
+    )
+
+
+class ConsoleConfig(ConfigModel):
+    """The console of `aggregator serve`: pages for people, at `/console`."""
+
+    enabled: bool = Field(default=True, description="`false`: there are no pages.")
+    trace_url: TraceUrl | None = Field(
+        default=None,
+        description="The address of a trace in the system that gets them, with `{trace_id}` in the place of its id.",
+        examples=["https://traces.example.com/trace/{trace_id}"],
     )
 
 

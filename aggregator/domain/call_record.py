@@ -64,6 +64,17 @@ class Stage(NamedTuple):
     seconds: float
 
 
+class Attempt(NamedTuple):
+    """One try to have a call answered: `step` is its number among the steps of the call, counted from 0.
+
+    `failure` is one sentence without values of the call; None where the server answered.
+    """
+
+    step: int
+    server: str
+    failure: str | None
+
+
 @dataclass(slots=True)
 class CallRecord:
     """The record of one call: filled while it runs, closed once.
@@ -73,8 +84,10 @@ class CallRecord:
 
     `asked_name` is the name as it was called; `server`, `tool` (canonical), `own_name` and `schema_version` are None as
     long as it is not known which tool is meant. `answered_by` is the server that answered, where a fallback did.
-    `approved_by` is who agreed, where a person had to: `host:NAME`, or who granted the approval.
-    `frontend` is `stdio`, `sse`, `http`, `v1`, `inprocess` or `cli`; `via` the meta tool that the call came by, if any.
+    `approved_by` is who agreed, where a person had to: `host:NAME`, or who approved it; `approval_id` names the
+    question in the queue, if there was one. `attempts` are told where the first did not answer.
+    `frontend` is `stdio`, `sse`, `http`, `v1`, `inprocess`, `cli` or `console`; `via` the meta tool that the call came
+    by, if any.
     What is no call of a tool has another `method`, which is its `tool` as well, and no `schema_version`.
     `arguments` and `result` are references to what was sent and answered; they may not be changed. `error` is what was
     raised, when there is no result.
@@ -108,10 +121,12 @@ class CallRecord:
     rule: str | None = None
     rule_source: str | None = None
     approved_by: str | None = None
+    approval_id: str | None = None
     retries: int = 0
     arguments: Any = None
     result: Any = None
     method: str = TOOL_CALL
+    attempts: tuple[Attempt, ...] = ()
 
     @property
     def upstream_seconds(self) -> float:
@@ -142,6 +157,8 @@ class BegunCall(NamedTuple):
 
 EventKind = Literal[
     "login_refused",
+    "console",
+    "policy_loaded",
     "policy_reloaded",
     "policy_broken",
     "config_reloaded",

@@ -15,7 +15,8 @@ class Decision:
     """A decision whether something is allowed, with its reason.
 
     `rule` names what decided, `reason` says it to a person, `source` is its `file:line` where there is one. `confirm`
-    allows it once a person has agreed. A `hidden` denial is answered as if the thing did not exist.
+    allows it once a person has agreed, or as many different `people` as are needed. A `hidden` denial is answered as if
+    the thing did not exist.
     """
 
     verdict: Verdict
@@ -23,11 +24,17 @@ class Decision:
     reason: str
     source: str | None = None
     hidden: bool = False
+    people: int = 1
 
     @property
     def visible(self) -> bool:
         """Return whether the agent may see the thing at all."""
         return self.verdict != "deny"
+
+
+def confirmers(decision: Decision, confirm_by: ConfirmBy) -> ConfirmBy:
+    """Return who has to agree to a call: a host can never be one of several people."""
+    return "queue" if decision.people > 1 else confirm_by
 
 
 def may_agree(agreed_by: str | None, confirm_by: ConfirmBy) -> bool:

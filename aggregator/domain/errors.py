@@ -171,7 +171,7 @@ class WaitsForApproval(CallRefused):
     status = 202
     outcome: Status = "pending"
     retryable = True
-    advice = "Once it is granted, make the same call again, with the same arguments."
+    advice = "Once it is approved, make the same call again, with the same arguments."
 
 
 class OverLimit(CallRefused):

@@ -1,4 +1,4 @@
-"""The web server: Streamable HTTP, SSE, `/v1` and the health pages behind one guard, at one address."""
+"""The web server: Streamable HTTP, SSE, `/v1`, the console and the health pages behind one guard, at one address."""
 
 import asyncio
 import socket
@@ -12,6 +12,8 @@ from aggregator.config.model import Config
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
+from aggregator.frontends.console.entry import Console
+from aggregator.frontends.console.parts import CONSOLE_PATH
 from aggregator.frontends.stdio import DrainRequests
 from aggregator.frontends.v1.routes import ROUTES, V1_PATH, V1Frontend, failure, refusal
 from aggregator.frontends.web.answer import Answer
@@ -71,6 +73,7 @@ class WebServer:
         access: Access,
         report: StatusReport,
         metrics: MetricsText | None = None,
+        console: Console | None = None,
     ) -> None:
         http, sse = config.http, config.sse
         self._tasks = Tasks("the web frontends")
@@ -97,7 +100,7 @@ class WebServer:
         if sse.enabled:
             self._frontends |= {SSE_PATH: ("sse", self._sse.stream), MESSAGES_PATH: ("sse", self._sse.message)}
         if config.v1.enabled:
-            v1 = V1Frontend(gateway, config.v1, limits, self.own.public_url)
+            v1 = V1Frontend(gateway, config.v1, limits, self.own.public_url, console)
             self._frontends |= {path: ("v1", v1.serve) for path in ROUTES}
         paths = {
             "streamable_http": http.path if http.enabled else None,
@@ -106,8 +109,13 @@ class WebServer:
         }
         self._metrics = MetricsPage(access, metrics) if metrics is not None else None
         base = self.own.public_url or ""
-        self._pages = StatusPages(report, {kind: f"{base}{path}" for kind, path in paths.items() if path is not None})
-        self.app = HostGuard(self._route, self.own, HEALTH_PATHS)
+        self._pages = StatusPages(
+            report,
+            {kind: f"{base}{path}" for kind, path in paths.items() if path is not None},
+            CONSOLE_PATH if console is not None else None,
+        )
+        self._console = console
+        self.app = HostGuard(self._route, self.own, HEALTH_PATHS, CONSOLE_PATH)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -130,6 +138,8 @@ class WebServer:
         self._gateway.list_changes.close()
         self._sessions.close_streams()
         self._sse.close()
+        if self._console is not None:
+            self._console.close()
 
     def _prefix(self, scope: Scope) -> str:
         """Return the prefix of our paths as the sender of a request sees them."""
@@ -162,6 +172,9 @@ class WebServer:
         if scope["type"] != "http":
             return
         path, agent = scope["path"], None
+        if self._console is not None and (path == CONSOLE_PATH or path.startswith(f"{CONSOLE_PATH}/")):
+            await self._console.serve(scope, receive, send, self._prefix(scope))
+            return
         frontend = self._frontends.get(path) or self._frontends.get(path.rstrip("/"))
         if frontend is None and path.startswith(f"{self._http_path}/"):
             agent, frontend = path[len(self._http_path) + 1 :], self._frontends.get(self._http_path)

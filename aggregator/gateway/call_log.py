@@ -15,25 +15,23 @@ from typing import Any, Final, Protocol, Self
 
 from aggregator.domain.bounds.result_memory import HeldMemory, ResultMemory
 from aggregator.domain.call import ToolCall
-from aggregator.domain.call_record import TOOL_CALL, CallRecord, LogContext, Stage, TraceContext, current_call
+from aggregator.domain.call_record import (
+    TOOL_CALL,
+    CallRecord,
+    LogContext,
+    TraceContext,
+    current_call,
+)
 from aggregator.domain.errors import (
-    ERROR_META_KEY,
     CallRefused,
-    HostError,
     NotRecorded,
-    NotServed,
-    RpcError,
-    ShuttingDown,
-    UnknownTool,
     UpstreamError,
-    UpstreamRpcError,
     to_tool_result,
 )
 from aggregator.domain.missing import ItemRefused
-from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace_context import Sample, as_caller, begin, new_span_id, onward
 from aggregator.gateway.host import Host
-from aggregator.redaction.arguments import without_arguments
+from aggregator.gateway.recording.notes import note_failure, note_result
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +39,6 @@ log = logging.getLogger(__name__)
 USER_KEY: Final = "aggregator/user_id"
 SESSION_KEY: Final = "aggregator/session_id"
 ASKED_NAME_LENGTH: Final = 200
-# How many of the problems of arguments are named in a record.
-_PROBLEMS_TOLD: Final = 5
 # The frontend on which no revision of MCP is spoken.
 PLAIN_FRONTEND: Final = "v1"
 
@@ -105,12 +101,14 @@ class CallObservers:
 class CallLog:
     """The maker of records: one for each request, given to the `observers` when the request is over.
 
-    `results` counts the memory that results take until their calls are answered.
+    `results` counts the memory that results take until their calls are answered; `open` are the records of what runs.
     """
 
     def __init__(self, observers: CallObservers) -> None:
         self.observers = observers
         self.results = ResultMemory(512 * 2**20)
+        # The records that are open, which a task works on: in the order in which they came.
+        self.open: dict[OpenRecord, None] = {}
 
     def record(self, call: ToolCall, host: Host, method: str = TOOL_CALL) -> "OpenRecord":
         """Return the record of a request, open for as long as the `async with` over it lasts.
@@ -162,9 +160,9 @@ class CallLog:
         trace = TraceContext(above.trace_id, new_span_id(), above.span_id, above.sampled, above.tracestate)
         late = replace(record, trace=trace, started=time.time(), began=perf_counter(), steps=[], result=None)
         if isinstance(outcome, dict):
-            _note_result(late, outcome)
+            note_result(late, outcome)
         else:
-            _note_failure(late, outcome if outcome is not None else asyncio.CancelledError())
+            note_failure(late, outcome if outcome is not None else asyncio.CancelledError())
         late.error_code = "unclaimed"
         self.close(late)
 
@@ -211,6 +209,7 @@ class OpenRecord:
         named = None if record.method == TOOL_CALL else record.method
         context = LogContext(record.trace, record.agent_id, tool=named, holding=self._holding)
         self._token = current_call.set(context)
+        self._call_log.open[self] = None
         return self
 
     async def __aexit__(
@@ -231,6 +230,7 @@ class OpenRecord:
         finally:
             assert self._token is not None, "a record is left once, after it was entered"
             current_call.reset(self._token)
+            self._call_log.open.pop(self, None)
             self._holding.end()
 
     async def wait_for_space(self) -> None:
@@ -245,7 +245,7 @@ class OpenRecord:
     def finish(self, result: dict[str, Any]) -> None:
         """Note the result that the host gets, good or bad."""
         self.result = result
-        _note_result(self.record, result)
+        note_result(self.record, result)
 
     def name(self, server: str, own: str) -> None:
         """Note which item of which server is meant, for a request that is no call of a tool."""
@@ -257,7 +257,7 @@ class OpenRecord:
     def _end(self, error: BaseException) -> bool:
         """Note why there is no result. Return whether the error has become one."""
         record = self.record
-        _note_failure(record, error)
+        note_failure(record, error)
         if not isinstance(error, CallRefused | UpstreamError):
             return False
         log.info("%s: %s: %s", record.agent_id, record.tool or record.asked_name, error)
@@ -285,88 +285,6 @@ class OpenRecord:
             # What was refused had no effect that would have to be withheld.
             if any(step.name == "upstream" for step in self.record.steps):
                 raise
-
-
-def _note_result(record: CallRecord, result: Mapping[str, Any]) -> None:
-    record.result = result
-    if result.get("resultType", "complete") != "complete":
-        record.status, record.error_code = "pending", str(result["resultType"])
-    elif result.get("isError") is True:
-        error = result["_meta"].get(ERROR_META_KEY) if isinstance(result.get("_meta"), dict) else None
-        # Only the aggregator can have set it: what an upstream puts under this key is removed before.
-        code = error["code"] if error is not None else "tool_error"
-        record.error_code, record.error_message = code, _said(error) if error is not None else None
-        record.status = "invalid" if code == "invalid_arguments" else "error"
-
-
-def _note_failure(record: CallRecord, error: BaseException) -> None:
-    record.error_message = str(error)
-    if isinstance(error, CallRefused | UpstreamError):
-        record.status, record.error_code = error.outcome, error.code
-    elif isinstance(error, NotServed | ShuttingDown):
-        record.status, record.error_code = error.outcome, error.word
-    elif isinstance(error, RpcError):
-        if isinstance(error, UpstreamRpcError):
-            record.error_message = without_arguments(error.message, record.arguments)
-        record.status = "invalid" if isinstance(error, HostError) else "error"
-        record.error_code = str(error.code)
-    elif isinstance(error, asyncio.CancelledError):
-        record.status, record.error_code, record.error_message = "cancelled", "cancelled", None
-    else:
-        record.status, record.error_code = "error", type(error).__name__
-    if isinstance(error, CallRefused | NotServed) and error.blame is not None:
-        record.rule, record.rule_source = error.blame
-    if isinstance(error, CallRefused | UnknownTool):
-        if error.meant is not None:
-            name_tool(record, error.meant)
-    elif isinstance(error, UpstreamError) and record.server is None:
-        record.server = error.server
-
-
-class timed:
-    """Times what runs inside as one stage of a call."""
-
-    __slots__ = ("_began", "_name", "_record")
-
-    def __init__(self, record: CallRecord, name: str, began: float | None = None) -> None:
-        """Time a stage; one that `began` earlier, by the clock of durations, from then on."""
-        self._record = record
-        self._name = name
-        self._began = began
-
-    def __enter__(self) -> None:
-        if self._began is None:
-            self._began = perf_counter()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        record, began = self._record, self._began
-        assert began is not None, "a stage is entered once"
-        # Quicker than its constructor, which is written in Python.
-        record.steps.append(tuple.__new__(Stage, (self._name, began - record.began, perf_counter() - began)))
-
-
-def name_tool(record: CallRecord, tool: ToolRecord) -> None:
-    """Note which tool is meant."""
-    record.server, record.tool, record.own_name, record.schema_version = (
-        tool.server,
-        tool.name,
-        tool.own_name,
-        tool.version,
-    )
-    context = current_call.get()
-    if context is not None:
-        context.server, context.tool = tool.server, tool.name
-
-
-def _said(error: Mapping[str, Any]) -> str | None:
-    """Return what was wrong, without the values of the call: those are kept only where the config says so."""
-    if "problems" not in error:
-        return error.get("message")
-    found = error["problems"]
-    said = [f"{one['pointer'] or 'the whole'}: expected {one['expected']}" for one in found[:_PROBLEMS_TOLD]]
-    return "; ".join(said + [f"and {len(found) - _PROBLEMS_TOLD} more"] * (len(found) > _PROBLEMS_TOLD))
 
 
 def _item_asked(params: Mapping[str, Any]) -> tuple[str, Any]:

@@ -25,6 +25,7 @@ from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.direct import DirectCalls
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
+from aggregator.gateway.calls.running_calls import MOST, RunningCalls, running_calls
 from aggregator.gateway.constant_time import evenly
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.eras import for_legacy, for_modern, version_spoken
@@ -34,6 +35,7 @@ from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
+from aggregator.gateway.playground.playground import Playground
 from aggregator.gateway.reads.completion import Completion
 from aggregator.gateway.reads.listen import ListenStreams
 from aggregator.gateway.reads.prompts import Prompts
@@ -95,6 +97,7 @@ class Dispatcher:
         prompts: Prompts,
         completion: Completion,
         subscriptions: Subscriptions,
+        playground: Playground,
         listening: ListenStreams,
     ) -> None:
         self.views = views
@@ -104,6 +107,7 @@ class Dispatcher:
         self.drain = drain
         self.revocation = revocable
         self.direct = direct
+        self.playground = playground
         self._supervisor = supervisor
         self._startup = startup
         self._current = current
@@ -127,6 +131,10 @@ class Dispatcher:
         """The tools of all upstreams."""
         return self._current.tools
 
+    def running_calls(self, most: int = MOST) -> RunningCalls:
+        """Return the calls that run now, of which at most `most` are told of."""
+        return running_calls(self.call_log, self.direct, most)
+
     @property
     def resources(self) -> ItemCatalog:
         """The current resources, templates and prompts of all upstreams."""
@@ -143,6 +151,10 @@ class Dispatcher:
         self._resolver.patience = config.startup_wait
         self._pipeline.reconfigure(config)
         self._exposure.reconfigure(config.pinned, config.expose_budget)
+        self._subscriptions.reconfigure()
+
+    def upstreams_replaced(self) -> None:
+        """Take note that an upstream was put in the place of another one of the same server."""
         self._subscriptions.reconfigure()
 
     async def run(self) -> None:

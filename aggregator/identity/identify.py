@@ -15,7 +15,7 @@ from aggregator.identity.keys import PREFIX, parse_key
 from aggregator.identity.source import NOWHERE, ClientSource
 from aggregator.identity.throttle import Throttle
 
-FrontendName = Literal["stdio", "http", "sse", "v1"]
+FrontendName = Literal["stdio", "http", "sse", "v1", "console"]
 # `open`: there is neither a key nor a policy file, so every request from this machine is the local agent's.
 Mode = Literal["open", "keys"]
 

@@ -78,6 +78,14 @@ class Keyring:
         self._written = {key.key_id: key for key in keys}
         self._merge()
 
+    def records(self) -> list[KeyRecord]:
+        """Return all keys, the revoked and expired ones included."""
+        return list(self._keys.values())
+
+    def record(self, key_id: str) -> KeyRecord | None:
+        """Return what is known of a key, whether it is still good or not."""
+        return self._keys.get(key_id)
+
     def verify(self, key: Presented | None, now: float) -> KeyRecord | Refusal:
         """Return the record of a key at the wall-clock time `now`; None is the result of `parse_key` for a malformed
         key.

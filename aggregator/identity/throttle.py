@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from aggregator.domain.lru import LruCache
+from aggregator.domain.bounds.lru import LruCache
 
 # Failures without a wait: a person may paste the wrong key.
 FREE: Final = 5

@@ -5,7 +5,7 @@ assumed.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 Annotation = Literal["destructive", "open_world", "read_only", "idempotent"]
 ANNOTATIONS: Final[tuple[Annotation, ...]] = ("destructive", "open_world", "read_only", "idempotent")
@@ -41,3 +41,20 @@ def with_declared(annotations: ToolAnnotations, *, read_only: bool, idempotent: 
     if read_only:
         return annotations._replace(destructive=False, read_only=True, idempotent=True)
     return annotations._replace(idempotent=True) if idempotent else annotations
+
+
+class IsTrusted(Protocol):
+    """Tell whether the configuration trusts a server, by its id."""
+
+    def __call__(self, server: str, /) -> bool: ...
+
+
+Trusted = IsTrusted | Mapping[str, bool] | None
+
+
+def is_trusted(trusted: Trusted, server: str) -> bool:
+    """Tell whether a server's annotations count; they do not unless `trusted` says so."""
+    if trusted is None:
+        return False
+    answer: object = trusted(server) if callable(trusted) else trusted.get(server, False)
+    return answer is True

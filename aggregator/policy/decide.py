@@ -6,7 +6,7 @@ first that allows.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from aggregator.domain.decision import Decision
@@ -33,7 +33,7 @@ class MatchedRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One reason for or against; `undo` says how an operator would take it away."""
+    """One reason for or against; `undo` says how an operator would take it away. `people` have to confirm."""
 
     effect: Effect
     rule: str
@@ -41,6 +41,7 @@ class Finding:
     undo: str
     source: str | None = None
     hidden: bool = False
+    people: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,9 @@ def collect_findings(facts: DecisionFacts) -> tuple[Finding, ...]:
     """Return everything that speaks for or against, within each kind the finding that counts most first."""
     denied = [_by_rule(one, "deny", "denies") for one in facts.matched["deny"]]
     granted = [_by_rule(one, "allow", "allows") for one in facts.matched["allow"]]
-    confirmed = [_by_rule(one, "confirm", "wants a person to confirm") for one in facts.matched["confirm"]]
+    several = sorted(facts.matched["confirm_people"], key=lambda one: -one.rule.value)
+    confirmed = [_by_people(one) for one in several]
+    confirmed += [_by_rule(one, "confirm", "wants a person to confirm") for one in facts.matched["confirm"]]
     tempered = list(_by_annotations(facts))
     return (
         *_by_tenant(facts),
@@ -98,7 +101,8 @@ def decisive_finding(findings: Iterable[Finding]) -> Finding:
 
 def decision(findings: Iterable[Finding], *, hidden: bool) -> Decision:
     """Return the decision; `hidden` says whether this agent's denials are hidden."""
-    decisive = decisive_finding(findings)
+    found = tuple(findings)
+    decisive = decisive_finding(found)
     assert decisive.effect != "note"
     return Decision(
         verdict=decisive.effect,
@@ -106,6 +110,7 @@ def decision(findings: Iterable[Finding], *, hidden: bool) -> Decision:
         reason=decisive.reason,
         source=decisive.source,
         hidden=decisive.effect == "deny" and (hidden or decisive.hidden),
+        people=max(finding.people for finding in found) if decisive.effect == "confirm" else 1,
     )
 
 
@@ -119,6 +124,12 @@ def _by_rule(one: MatchedRule, effect: Effect, verb: str) -> Finding:
         f'take "{rule.pattern}" out of `{rule.field}` of {rule.owner} ({rule.place})',
         str(rule.place),
     )
+
+
+def _by_people(one: MatchedRule) -> Finding:
+    people: int = one.rule.value
+    wants = "wants a person to confirm" if people == 1 else f"wants {people} people to confirm"
+    return replace(_by_rule(one, "confirm", wants), people=people)
 
 
 def _by_default(facts: DecisionFacts) -> Finding:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from aggregator.config.durations import format_duration
 from aggregator.config.files.report import did_you_mean
-from aggregator.domain.decision import Decision
+from aggregator.domain.decision import Decision, confirmers
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.annotations import WORST, ToolAnnotations, claimed_annotations
+from aggregator.policy.annotations import WORST, ToolAnnotations, Trusted, claimed_annotations, is_trusted
 from aggregator.policy.decide import Finding, decisive_finding
-from aggregator.policy.diff import Trusted, is_trusted
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import AgentRules, Rulebook, Ruling, target_of, unknown_agent
 
@@ -48,6 +49,33 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def data(self) -> dict[str, Any]:
+        """Return the explanation as plain JSON values."""
+        decided = self.decision
+        return {
+            "agent": self.agent,
+            "target": str(self.target),
+            "kind": self.target.kind,
+            "verdict": decided.verdict,
+            "hidden": decided.hidden,
+            "rule": decided.rule,
+            "reason": decided.reason,
+            "source": decided.source,
+            "findings": [
+                {
+                    "effect": finding.effect,
+                    "rule": finding.rule,
+                    "reason": finding.reason,
+                    "source": finding.source,
+                    "undo": finding.undo or None,
+                    "decides": finding is self.decisive,
+                }
+                for finding in self.findings
+            ],
+            "changes": list(self.changes),
+            "conditions": list(self.conditions),
+        }
 
 
 def explain(rulebook: Rulebook, agent_id: str, thing: ToolRecord | Target, *, trusted: bool = False) -> Explanation:
@@ -102,11 +130,20 @@ def _changes(agent: str, findings: Iterable[Finding], target: Target, decided: D
 
 def _conditions(rules: AgentRules, ruling: Ruling | None, decided: Decision) -> Iterator[str]:
     if decided.verdict == "confirm":
-        if rules.confirm_by == "queue":
-            yield f"somebody must grant it with `aggregator approvals`: confirm_by is queue{_at(rules, 'confirm_by')}"
+        if decided.people > 1:
+            people = f"{decided.people} different people"
+            yield f"{people} must approve it with `aggregator approvals`; the host is not asked"
+        elif rules.confirm_by == "queue":
+            yield f"an approver must agree (`aggregator approvals`): confirm_by is queue{_at(rules, 'confirm_by')}"
         else:
             yield f"the host asks, and its answer counts: confirm_by is host{_at(rules, 'confirm_by')}"
             yield f"where nobody can be asked: confirm_fallback is {rules.confirm_fallback}"
+        if rules.confirm_wait is not None and "queue" in (
+            confirmers(decided, rules.confirm_by),
+            rules.confirm_fallback,
+        ):
+            wait = format_duration(rules.confirm_wait) if rules.confirm_wait else "not at all"
+            yield f"its call waits for the answer {wait}: confirm_wait{_at(rules, 'confirm_wait')}"
     if ruling is None:
         return
     for tightening in ruling.tightening:

@@ -21,6 +21,8 @@ STRICTNESS: Final[Mapping[str, tuple[str, ...]]] = {
     "annotations.read_only": ("deny", "confirm", "allow"),
     "annotations.idempotent": ("deny", "confirm", "allow"),
 }
+# Settings that are numbers, of which the smallest counts.
+SMALLEST: Final = frozenset({"confirm_wait"})
 
 
 class InheritedBody(NamedTuple):
@@ -97,6 +99,8 @@ def _nearest(
 def _strictest(settings: list[Setting], name: str | None) -> Setting | None:
     if not settings:
         return None
+    if name in SMALLEST:
+        return min(settings, key=lambda found: float(found.value))
     order = STRICTNESS.get(name or "")
     if order is not None:
         return min(settings, key=lambda found: order.index(found.value))

@@ -8,11 +8,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
+from aggregator.domain.bounds.slices import at_once
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.diff import PolicyDiff, Trusted, diff
-from aggregator.policy.files.folder import CheckedPolicies, CheckSchema, read_folder
+from aggregator.policy.annotations import Trusted
+from aggregator.policy.compare.diff import PolicyDiff, diff_steps
+from aggregator.policy.compare.edits import PolicyEdit, TriedEdit, edited
+from aggregator.policy.compare.tool_sets import KeptToolSets
+from aggregator.policy.files.folder import CheckedPolicies, CheckSchema, PolicySource, read_folder
 from aggregator.policy.rulebook import Rulebook
 from aggregator.policy.rules import Documents
 
@@ -31,7 +36,8 @@ class Reloaded:
 class LivePolicies:
     """The holder of the current rulebook, with the `problems` of the files as they are now.
 
-    `rulebook` is None as long as there has been no policy file: then all is open.
+    `rulebook` is None as long as there has been no policy file: then all is open. `sources` are the files as they are
+    now, `in_force` those that the rulebook was made from: the same, unless there are errors in the files.
     """
 
     def __init__(self, folder: Path, check_schema: CheckSchema | None = None) -> None:
@@ -39,10 +45,14 @@ class LivePolicies:
         self.folder = folder
         self._check_schema = check_schema
         self.rulebook: Rulebook | None = None
+        self.tool_sets: Final = KeptToolSets()
+        self.sources: tuple[PolicySource, ...] = ()
+        self.in_force: tuple[PolicySource, ...] = ()
         checked = self._read()
         self.problems: tuple[Problem, ...] = checked.problems
         if checked.documents is not None:
             self.rulebook = Rulebook(checked.documents)
+            self.in_force = self.sources
         elif checked.found:
             self.rulebook = _CLOSED
 
@@ -65,18 +75,51 @@ class LivePolicies:
         if checked.documents is None or (old is not None and old.revision == checked.documents.revision):
             return Reloaded(False, problems, PolicyDiff())
         new = Rulebook(checked.documents)
-        difference = diff(old, new, tools, trusted)
+        difference = at_once(diff_steps(old, new, self.tool_sets.of(tools, trusted)))
         self.rulebook = new
+        self.in_force = self.sources
         return Reloaded(True, problems, difference)
+
+    def try_edit(
+        self, edit: PolicyEdit, tools: Iterable[ToolRecord] = (), trusted: Trusted = None, *, beside_calls: bool = True
+    ) -> TriedEdit:
+        """Return what would change if the files were edited so; nothing is written, and the rules in force stay.
+
+        `beside_calls` refuses a text that would take more than a few seconds.
+
+        Raises:
+            OperatorError: the edit names no policy file.
+        """
+        sources, problems = edited(self.folder, self.sources, edit)
+        if not sources and not problems:
+            return TriedEdit((_vanished(self.folder),))
+        if beside_calls and edit.text is not None and not problems and (refused := _too_much(sources[-1])):
+            return TriedEdit((refused,))
+        checked = self._check(sources, problems)
+        if checked.documents is None:
+            return TriedEdit(checked.problems)
+        new = Rulebook(checked.documents)
+        sets = self.tool_sets.of(tools, trusted)
+        return TriedEdit(checked.problems, new, at_once(diff_steps(self.rulebook, new, sets)))
 
     def _read(self) -> CheckedPolicies:
         sources, problems = read_folder(self.folder)
+        self.sources = tuple(sources)
+        return self._check(sources, problems)
+
+    def _check(self, sources: list[PolicySource], problems: list[Problem]) -> CheckedPolicies:
         if not sources:
             return CheckedPolicies(None, tuple(problems), bool(problems))
         # PyYAML and the models are slow to import, and most folders have no file.
         from aggregator.policy.files.checking import check
 
         return check(sources, problems, self._check_schema)
+
+
+def _too_much(source: PolicySource) -> Problem | None:
+    from aggregator.policy.files.checking import too_much_to_try  # PyYAML and the models are slow to import
+
+    return too_much_to_try(source)
 
 
 def _vanished(folder: Path) -> Problem:

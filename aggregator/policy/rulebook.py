@@ -26,12 +26,13 @@ _REMEMBERED: Final = 100_000
 
 # Rules that grant something. For a name with invisible characters they must match it both with and without these;
 # for any other rule one of the two is enough, so that such a name cannot evade it.
-_GIVING: Final = frozenset({"allow", "read_only", "idempotent", "retry", "pinned"})
+GIVING: Final = frozenset({"allow", "read_only", "idempotent", "retry", "pinned"})
 _REPEATABLE: Final[tuple[RuleField, ...]] = ("retry", "idempotent", "read_only")
 SETTINGS: Final = (
     "tenant",
     "confirm_by",
     "confirm_fallback",
+    "confirm_wait",
     "denials",
     "names",
     "expose",
@@ -106,12 +107,14 @@ class AgentRules:
         bound = {name: binding(body, documents, name) for name in bound_names(self.steps)}
         self.bindings: Final[Mapping[str, Setting]] = MappingProxyType({n: b for n, b in bound.items() if b})
 
-        # The tenant; how a call that waits for a person is confirmed, and what becomes of it where the host cannot
-        # ask one; whether a denial is explicit or answers as if there were no such tool; spelling and extent of lists
-        # (None leaves it to the frontend).
+        # The tenant; how a call that waits for a person is confirmed, what becomes of it where the host cannot ask one,
+        # and for how many seconds it waits for an answer in the queue (None: as is built in); whether a denial is
+        # explicit or answers as if there were no such tool; spelling and extent of lists (None leaves it to the
+        # frontend).
         self.tenant: Final[str | None] = self._value("tenant", None)
         self.confirm_by: Final[ConfirmBy] = self._value("confirm_by", "host")
         self.confirm_fallback: Final[ConfirmFallback] = self._value("confirm_fallback", "deny")
+        self.confirm_wait: Final[float | None] = self._value("confirm_wait", None)
         self.denials: Final[Denials] = self._value("denials", "explicit")
         self.names: Final[Style | None] = self._value("names", None)
         self.expose: Final[Expose | None] = self._value("expose", None)
@@ -199,7 +202,7 @@ class AgentRules:
                 also = list(index.matching(seen))
                 both = {id(rule) for rule in matching} & {id(rule) for rule in also}
                 every = {id(rule): rule for rule in (*matching, *also)}
-                matching = [rule for at, rule in every.items() if rule.field not in _GIVING or at in both]
+                matching = [rule for at, rule in every.items() if rule.field not in GIVING or at in both]
             rules = sorted(matching, key=lambda rule: (rule.pattern.text, rule.place))
             yield from (MatchedRule(rule, step.route) for rule in rules)
 

@@ -1,25 +1,33 @@
 """The content of policy files once they are merged: rules, settings and their owners, each with its place."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from aggregator.policy.patterns import Pattern
 
-RuleField = Literal["allow", "deny", "confirm", "arguments", "limits", "read_only", "idempotent", "retry", "pinned"]
+RuleField = Literal[
+    "allow", "deny", "confirm", "confirm_people", "arguments", "limits", "read_only", "idempotent", "retry", "pinned"
+]
 RULE_FIELDS: Final[tuple[RuleField, ...]] = (
-    "deny", "allow", "confirm", "arguments", "limits", "read_only", "idempotent", "retry", "pinned",
+    "deny", "allow", "confirm", "confirm_people", "arguments", "limits", "read_only", "idempotent", "retry", "pinned",
 )  # fmt: skip
 BodyKind = Literal["agent", "role", "defaults"]
 
 
 class Place(NamedTuple):
-    """A line of a file, counted from 1."""
+    """A line of a file, counted from 1. As a text it has the file's folder and name alone: `policies/shop.yaml:9`."""
 
     file: str
     line: int
 
     def __str__(self) -> str:
+        return f"{'/'.join(self.file.replace(os.sep, '/').rsplit('/', 2)[-2:])}:{self.line}"
+
+    @property
+    def whole(self) -> str:
+        """The place with the whole path of its file, for who has to open it."""
         return f"{self.file}:{self.line}"
 
 
@@ -42,7 +50,7 @@ class Rule:
     value: Any = None
 
     def __str__(self) -> str:
-        return f'{self.field} "{self.pattern}"'
+        return f'{self.field} "{self.pattern}"' + (f": {self.value}" if self.field == "confirm_people" else "")
 
 
 class Key(NamedTuple):

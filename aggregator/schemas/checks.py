@@ -7,7 +7,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from aggregator.domain.lru import LruCache
+from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.records import ToolRecord
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.workers.small_enough import is_small_enough

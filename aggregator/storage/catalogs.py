@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Table, Update, delete, func, i
 
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import ValueTooLong
-from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, ServerCatalog, ToolVersion
+from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, ServerCatalog, ToolVersion, VersionSeen
 from aggregator.storage.tables import mcp_servers, mcp_tool_versions, mcp_tools
 
 SUBJECT: Final = "mcp_servers"
@@ -85,6 +85,20 @@ class Catalogs:
         # after it would have to wait.
         await self._engine.write_in_thread(work)
 
+    async def by_digest(self, server: str, digest: str) -> ToolVersion | None:
+        """Return one definition of a server by its digest.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        columns = mcp_tool_versions.c
+        query = select(
+            columns.server, columns.name, columns.digest, columns.definition, columns.first_seen, columns.last_seen
+        ).where(columns.server == server, columns.digest == digest)
+        async with self._engine.read() as connection:
+            row = (await connection.execute(query)).first()
+        return None if row is None else ToolVersion(*row)
+
     async def versions(self, server: str, name: str) -> list[ToolVersion]:
         """Return every definition that a tool has or had, by the server's id and the tool's own name, the newest first.
 
@@ -98,6 +112,36 @@ class Catalogs:
         async with self._engine.read() as connection:
             rows = await connection.execute(query.order_by(columns.first_seen.desc(), columns.digest))
             return [ToolVersion(*row) for row in rows]
+
+    async def history(self, server: str, name: str, limit: int) -> list[VersionSeen]:
+        """Return the newest `limit` definitions of a tool, without their texts, the newest first.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        columns = mcp_tool_versions.c
+        query = select(columns.digest, columns.first_seen, columns.last_seen, columns.size).where(
+            columns.server == server, columns.name == _name(name)
+        )
+        newest = query.order_by(columns.first_seen.desc(), columns.digest).limit(limit)
+        async with self._engine.read() as connection:
+            return [VersionSeen(*row) for row in await connection.execute(newest)]
+
+    async def definition(self, server: str, name: str, digest: str, at_most: int) -> str | None:
+        """Return one definition that a tool has or had, as JSON; None if it is not kept, or longer than `at_most`.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        columns = mcp_tool_versions.c
+        query = select(columns.definition).where(
+            columns.server == server,
+            columns.name == _name(name),
+            columns.digest == digest,
+            columns.size <= at_most,
+        )
+        async with self._engine.read() as connection:
+            return (await connection.execute(query)).scalars().first()
 
 
 def _note_server(connection: Connection, catalog: ServerCatalog, now: float) -> None:

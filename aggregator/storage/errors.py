@@ -31,6 +31,10 @@ class NoSuchRow(OperatorError):
     """The row that was named is not in the database, or no longer in a state that allows what was asked."""
 
 
+class AlreadyAgreed(OperatorError):
+    """Several people have to agree to a call, and this one has."""
+
+
 class QueueFull(AggregatorError):
     """An agent has as many unanswered approvals as it may have."""
 

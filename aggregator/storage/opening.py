@@ -12,7 +12,9 @@ from sqlalchemy import select
 from aggregator.storage.approvals import Approvals
 from aggregator.storage.audit.chain import ChainKey
 from aggregator.storage.audit.log import AuditRows
+from aggregator.storage.audit.search import CallSearch
 from aggregator.storage.catalogs import Catalogs
+from aggregator.storage.console_sessions import ConsoleSessions
 from aggregator.storage.engine import sqlite
 from aggregator.storage.engine.create import STAMP, create_tables
 from aggregator.storage.engine.engine import Engine, RemakeFile
@@ -42,6 +44,8 @@ class Database:
     approvals: Approvals
     catalogs: Catalogs
     audit: AuditRows
+    calls: CallSearch
+    console: ConsoleSessions
     set_aside: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
@@ -91,7 +95,8 @@ async def _make_anew(url: str, path: Path) -> None:
 
 def _around(engine: Engine, chain_key: str | None, lost: tuple[Path, ...] = ()) -> Database:
     audit = AuditRows(engine, ChainKey(chain_key) if chain_key is not None else None)
-    return Database(engine, ApiKeys(engine), Approvals(engine), Catalogs(engine), audit, lost)
+    calls, console = CallSearch(engine), ConsoleSessions(engine)
+    return Database(engine, ApiKeys(engine), Approvals(engine), Catalogs(engine), audit, calls, console, lost)
 
 
 async def _made_ready(url: str, path: Path, remake: RemakeFile | None = None) -> Engine:

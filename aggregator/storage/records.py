@@ -1,10 +1,13 @@
 """The rows of the database as plain values. Times are seconds since 1970 (UTC), as `time.time()` gives them."""
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
-# `expired` is never stored: it is what `pending` and `granted` turn into when their time is over.
-ApprovalStatus = Literal["pending", "granted", "denied", "used", "expired"]
+# `expired` is never stored: it is what `pending` and `approved` turn into when their time is over.
+ApprovalStatus = Literal["pending", "approved", "denied", "used", "expired"]
+
+# What a person may do at the console; each may also do what those before it may.
+ConsoleRole = Literal["viewer", "approver", "operator"]
 
 # How exactly it is noted when a list of tools, or a definition in it, was last seen: noting rewrites what was seen.
 SEEN_TO_THE: Final = 86400.0
@@ -12,7 +15,10 @@ SEEN_TO_THE: Final = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """An API key without its secret. `hash` is the salted hash; `last_used` is right to the hour."""
+    """An API key without its secret. `hash` is the salted hash; `last_used` is right to the hour.
+
+    `console_role` is what its holder may do at the console; None for nothing.
+    """
 
     key_id: str
     agent_id: str
@@ -22,6 +28,20 @@ class KeyRecord:
     expires: float | None = None
     revoked: float | None = None
     last_used: float | None = None
+    console_role: ConsoleRole | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSession:
+    """A person who is signed in at the console, without the secret of the cookie. `id` is for people to refer to it."""
+
+    id: str
+    person: str
+    role: ConsoleRole
+    key_id: str | None
+    created: float
+    last_seen: float
+    expires: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +50,11 @@ class Approval:
 
     `arguments` are those a person is shown, as JSON without secrets; None in the oldest rows. `note` is what the person
     who answered had to say. `expires` of a denied one is when the same call may be asked about again.
+
+    `rule` and `rule_source` (`FILE:LINE`) say why a person is asked. `trace_id` and `conversation_id` are those of the
+    call that asked first. `valid_until` is None for an answer that counts once; `uses` counts the calls that were let
+    through, `used` is the time of the last. `needed` people have to agree; `agreed` is a JSON list of the names of
+    those who have. `asked_again` counts the calls that were refused since a person said no.
     """
 
     id: str
@@ -45,6 +70,28 @@ class Approval:
     used: float | None = None
     note: str | None = None
     arguments: str | None = field(default=None, repr=False)
+    server: str | None = None
+    schema_version: str | None = None
+    rule: str | None = None
+    rule_source: str | None = None
+    trace_id: str | None = None
+    conversation_id: str | None = None
+    uses: int = 0
+    valid_until: float | None = None
+    needed: int = 1
+    agreed: str | None = None
+    asked_again: int = 0
+
+
+class AboutCall(NamedTuple):
+    """The facts about a call that asks for an approval which a person is shown besides its arguments."""
+
+    server: str | None = None
+    schema_version: str | None = None
+    rule: str | None = None
+    rule_source: str | None = None
+    trace_id: str | None = None
+    conversation_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +138,13 @@ class ToolVersion:
     text: str = field(repr=False)
     first_seen: float
     last_seen: float
+
+
+@dataclass(frozen=True, slots=True)
+class VersionSeen:
+    """One definition that a tool has or had, without its text; `size` is the length of the text in characters."""
+
+    digest: str
+    first_seen: float
+    last_seen: float
+    size: int

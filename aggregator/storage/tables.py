@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 
 # The newest migration: a file that carries this stamp needs none.
-REVISION: Final = "0007"
+REVISION: Final = "0008"
 
 metadata: Final = MetaData(
     naming_convention={
@@ -49,7 +49,33 @@ api_keys: Final = Table(
     Column("expires", Double),
     Column("revoked", Double),
     Column("last_used", Double),
+    Column("console_role", String(16)),
     info={"checked": True},
+)
+
+# People who are signed in at the console, and links to sign in with that were not used yet. Cookies and links are
+# secrets: `hash` is SHA-256 of one, in hexadecimal. `key_id` names the API key that a person signed in with.
+console_sessions: Final = Table(
+    "console_sessions",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("id", String(32), nullable=False),
+    Column("person", String(128), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("key_id", String(32)),
+    Column("created", Double, nullable=False),
+    Column("last_seen", Double, nullable=False),
+    Column("expires", Double, nullable=False),
+    Index(None, "expires"),
+)
+
+console_links: Final = Table(
+    "console_links",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("person", String(128), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("expires", Double, nullable=False),
 )
 
 approvals: Final = Table(
@@ -68,7 +94,21 @@ approvals: Final = Table(
     Column("used", Double),
     Column("note", Text),
     Column("arguments", Text),
-    CheckConstraint("status IN ('pending', 'granted', 'denied', 'used')", name="status"),
+    Column("server", Text),
+    Column("schema_version", Text),
+    Column("rule", Text),
+    Column("rule_source", Text),
+    Column("trace_id", Text),
+    Column("conversation_id", Text),
+    # How often a yes was used, and until when it holds for every such call; without a time it is used up by one.
+    Column("uses", Integer, nullable=False, server_default="0"),
+    Column("valid_until", Double),
+    # How many people have to agree, and the names of those who have, as a JSON list.
+    Column("needed", Integer, nullable=False, server_default="1"),
+    Column("agreed", Text),
+    # How often the same call was made again after it was denied.
+    Column("asked_again", Integer, nullable=False, server_default="0"),
+    CheckConstraint("status IN ('pending', 'approved', 'denied', 'used')", name="status"),
     Index(None, "agent_id", "digest"),
     Index(None, "expires"),
     info={"checked": True},
@@ -172,6 +212,8 @@ mcp_tool_call_log: Final = Table(
     Column("result_digest", String(64)),
     Column("arguments", Text),
     Column("result", Text),
+    Column("steps", Text),
+    Column("approval_id", String(32)),
     *_place(),
     # Not `IN`, for which SQLite makes a table of the values anew for each row; and no index in random order, which
     # writes a page for each row as soon as the log is large.

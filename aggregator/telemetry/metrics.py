@@ -87,6 +87,18 @@ class Metrics:
         """Yield the text of the page, in pieces between which other work may run."""
         return exposed([*self._counted_families(), *_state_families(self._snapshot())])
 
+    def counted(self) -> Iterator[tuple[str, int]]:
+        """Yield the numbers of calls that ended, each with how they did; a status may come many times."""
+        return ((key[3], count.value) for key, count in self._calls.rows.items())
+
+    def counted_by_tool(self) -> Iterator[tuple[tuple[str, str], str, int]]:
+        """Yield server and tool, how calls of it ended, and how many."""
+        return (((key[0], key[1]), key[3], count.value) for key, count in self._calls.rows.items())
+
+    def durations(self) -> Iterator[tuple[tuple[str, str], list[int]]]:
+        """Yield server and tool, and how many of its calls took how long, by `CALL_BOUNDS`."""
+        return (((key[0], key[1]), histogram.buckets) for key, histogram in self._tools.rows.items())
+
     def _find(self, record: CallRecord) -> _Gauges:
         server, tool = record.server or UNKNOWN, record.tool or UNKNOWN
         places = _Gauges(
@@ -245,6 +257,23 @@ def _state_families(now: Snapshot) -> Iterator[Family]:
             )
         ),
     )
+    if now.receivers:
+        yield Family(
+            "aggregator_notices_total",
+            "counter",
+            "Notices by receiver, and by what became of them.",
+            (
+                ({"receiver": name, "outcome": outcome}, count)
+                for name, counts in now.receivers.items()
+                for outcome, count in (("sent", counts.sent), ("failed", counts.failed), ("dropped", counts.dropped))
+            ),
+        )
+        yield Family(
+            "aggregator_notices_waiting",
+            "gauge",
+            "Notices that are not handed over yet.",
+            (({"receiver": name}, counts.waiting) for name, counts in now.receivers.items()),
+        )
     if now.spans is not None:
         spans = now.spans
         ends = (("exported", spans.exported), ("failed", spans.failed), ("dropped", spans.dropped))

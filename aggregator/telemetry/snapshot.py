@@ -15,6 +15,16 @@ class SpanCounts:
     waiting: int
 
 
+@dataclass(frozen=True, slots=True)
+class ReceiverCounts:
+    """Notices of one receiver since the start: handed over, given up, dropped for want of room; and those waiting."""
+
+    sent: int
+    failed: int
+    dropped: int
+    waiting: int
+
+
 class RecentCalls(NamedTuple):
     """Calls of the last minutes, those of them that got no answer, and seconds until they ended, by quantile."""
 
@@ -60,6 +70,7 @@ class Snapshot:
 
     `open` is what hosts have now and `refused` what they were refused, by limit. A queue is anything work waits in
     (`audit`, `approvals`); what it had no room for is counted in `lost`. `spans` is None while tracing is off.
+    `receivers` are those of notices, by name.
     """
 
     upstreams: Mapping[str, UpstreamSnapshot] = field(default_factory=dict)
@@ -70,6 +81,7 @@ class Snapshot:
     lost: Mapping[str, int] = field(default_factory=dict)
     lists: Mapping[str, ListTokens] = field(default_factory=dict)
     spans: SpanCounts | None = None
+    receivers: Mapping[str, ReceiverCounts] = field(default_factory=dict)
 
 
 class TakeSnapshot(Protocol):

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
 
-from aggregator.config.model import LaunchConfig, ServerConfig
+from aggregator.config.model import ServerConfig
+from aggregator.config.server_parts import LaunchConfig
 from aggregator.config.servers.secrets import secrets_in
 from aggregator.domain.bounds.small import is_small
 from aggregator.domain.errors import URL_REQUIRED, UpstreamError, UpstreamRpcError

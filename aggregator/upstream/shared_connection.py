@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Hashable
 from contextlib import AsyncExitStack
 from typing import Protocol
 
@@ -123,6 +124,16 @@ class SharedConnection:
                 self.negotiated = self.session.negotiated
                 self._lists.read_again()
                 self._subscriptions.reset()
+
+    async def notify_dedicated(self, host: Hashable, method: str) -> None:
+        """Send a notification of a host over the connections that are for this host alone."""
+        dedicated, session = self._isolated.of_host(host), self.session
+        owner = session.back_channel.owner if session is not None else None
+        if session is not None and owner is not None and (only := owner()) is not None and only.host == host:
+            dedicated.append(session)
+        for session in dedicated:
+            if session.negotiated.era == "legacy":
+                await session.connection.notify(method)
 
     async def close_isolated(self) -> None:
         """Close the isolated sessions beside this connection."""

@@ -5,6 +5,7 @@ Law: an upstream that is no longer configured takes no new calls; it ends when i
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -16,6 +17,7 @@ from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.list_kinds import Kind
 from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.server_actions import ActionRefused, SwitchedOff
 from aggregator.upstream.sessions.clients import DownstreamClients
 from aggregator.upstream.upstream import Upstream, UpstreamObserver
 
@@ -55,6 +57,7 @@ class Supervisor:
 
     hurry: once it is set, the end of an upstream is not waited for.
     clients: the hosts that this process serves.
+    switched_off: the servers that an operator switched off until the next start, by id.
     slices: runs long work in pieces.
     """
 
@@ -65,17 +68,21 @@ class Supervisor:
         observer: UpstreamObserver,
         slices: Slices,
         redact: Redactor | None = None,
+        reaper: Reaper | None = None,
         *,
         restores: bool = False,
     ) -> None:
         """Build an upstream for each server.
 
         redact: removes from texts about one server the secrets of all.
+        reaper: ends child processes, and is closed here; `hurry` is its own.
         restores: `restore` will be called with the tools of earlier connections.
         """
-        self.hurry = asyncio.Event()
+        self._reaper = reaper or Reaper()
+        self.hurry = self._reaper.hurry
         self.clients = DownstreamClients()
-        self._reaper = Reaper(self.hurry)
+        self.switched_off: dict[str, SwitchedOff] = {}
+        self._ending = False
         self._restores = restores
         self._observer = observer
         self._changed = asyncio.Event()
@@ -114,6 +121,7 @@ class Supervisor:
 
     async def stop(self) -> None:
         """End every upstream now, side by side, and fail the calls that wait for it."""
+        self._ending = True
         self._reaper.end()
         await self._tasks.cancel()
 
@@ -121,8 +129,10 @@ class Supervisor:
         """Replace the servers by these, in this order; those with an id in `anew` get a new connection.
 
         An upstream that is taken out may end its calls, in at most `drain` seconds. One in its place shows the lists of
-        the old one until it has its own.
+        the old one until it has its own. One that is switched off stays so, unless its entry is another one now.
         """
+        servers = list(servers)
+        anew = {*anew, *self._switched_on_by(servers)}
         before, now = dict(self._upstreams), {}
         for server in servers:
             upstream = before.get(server.id)
@@ -143,7 +153,89 @@ class Supervisor:
             if self._upstreams.get(server_id) is not upstream and upstream in self._running:
                 self._upstreams.leaving[server_id] = upstream
                 self._tasks.start(self._retire(upstream, drain))
+        self._reaper.words.keep_only(self._upstreams.keys())
         self._notify_waiters()
+
+    # -- what an operator does
+
+    def restart(self, server: str, drain: float) -> None:
+        """Give a server a new connection now; the old one may end its calls, in at most `drain` seconds.
+
+        Raises:
+            ActionRefused: there is no such server, it is disabled, or its last connection has not ended yet.
+        """
+        upstream = self._acted_on(server)
+        if not upstream.config.enabled:
+            raise ActionRefused(f"{server} is disabled in the configuration: enable it there.")
+        if upstream.switched_off is not None:
+            raise ActionRefused(f"{server} is switched off: enable it, which starts it.")
+        self._check_ended(server)
+        self._anew(server, drain)
+
+    def switch_off(self, server: str, by: str, drain: float) -> bool:
+        """Switch a server off until the next start, or until its entry in the configuration is another one.
+
+        Its running calls may end, in at most `drain` seconds. Return False if it is switched off already.
+
+        Raises:
+            ActionRefused: there is no such server, or it is disabled in the configuration.
+        """
+        upstream = self._acted_on(server)
+        if not upstream.config.enabled:
+            raise ActionRefused(f"{server} is disabled in the configuration already.")
+        if upstream.switched_off is not None:
+            return False
+        self.switched_off[server] = SwitchedOff(by, time.time(), upstream.config)
+        self._anew(server, drain)
+        return True
+
+    def switch_on(self, server: str, drain: float) -> bool:
+        """Start a server that was switched off; return False if it is not.
+
+        Raises:
+            ActionRefused: there is no such server, it is disabled in the configuration, or its last connection has not
+                ended yet.
+        """
+        upstream = self._acted_on(server)
+        if not upstream.config.enabled:
+            raise ActionRefused(f"{server} is disabled in the configuration: enable it there.")
+        if upstream.switched_off is None:
+            return False
+        self._check_ended(server)
+        del self.switched_off[server]
+        self._anew(server, drain)
+        return True
+
+    def _acted_on(self, server: str) -> Upstream:
+        upstream = self._upstreams.get(server)
+        if upstream is None:
+            raise ActionRefused(f"There is no server {server!r:.200}.", 404)
+        if self._ending:
+            raise ActionRefused("The aggregator is ending.")
+        return upstream
+
+    def _check_ended(self, server: str) -> None:
+        """Refuse a further connection while an older one has calls or is being closed: there are at most two."""
+        leaving = self._upstreams.leaving.get(server)
+        if leaving is not None:
+            calls = f"{leaving.in_flight} of its calls are under way" if leaving.in_flight else "it is being closed"
+            raise ActionRefused(f"The last connection of {server} has not ended: {calls}. Try again in a moment.")
+
+    def _anew(self, server: str, drain: float) -> None:
+        self.reconfigure([upstream.config for upstream in self._upstreams.values()], {server}, drain)
+        # Also one that would wait for its first call: the operator wants to see whether it comes up.
+        if (upstream := self._upstreams[server]).runs:
+            upstream.start()
+
+    def _switched_on_by(self, servers: Iterable[ServerConfig]) -> list[str]:
+        """Return the servers that are no longer switched off, since their entries are others now."""
+        now = {server.id: server for server in servers}
+        changed = [server for server, off in self.switched_off.items() if now.get(server) != off.config]
+        for server in changed:
+            del self.switched_off[server]
+            if server in now:
+                log.info("server %s is no longer switched off: its entry in the configuration was changed", server)
+        return changed
 
     # -- what the upstreams report
 
@@ -163,13 +255,14 @@ class Supervisor:
     # -- one upstream
 
     def _build(self, server: ServerConfig) -> Upstream:
-        upstream = Upstream(server, self._reaper, self, self.slices, self.clients, self._redact)
+        off = self.switched_off.get(server.id)
+        upstream = Upstream(server, self._reaper, self, self.slices, self.clients, self._redact, off)
         if not self._restores:
             upstream.restored()
         return upstream
 
     def _begin(self, upstream: Upstream) -> None:
-        if upstream.config.enabled:
+        if upstream.runs:
             self._running[upstream] = self._tasks.start(upstream.run())
 
     async def _retire(self, upstream: Upstream, drain: float) -> None:

@@ -24,6 +24,7 @@ from aggregator.upstream.lists.lists import UpstreamLists
 from aggregator.upstream.lists.subscriptions import UpstreamSubscriptions
 from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.redaction import server_redaction
+from aggregator.upstream.server_actions import SwitchedOff, reason_not_to_run
 from aggregator.upstream.sessions.clients import DownstreamClients
 from aggregator.upstream.sessions.connect import Connector
 from aggregator.upstream.sessions.direct_request import DirectRequest
@@ -61,6 +62,8 @@ class Upstream:
     shared: the connection that its callers share.
     lists, subscriptions, health: what is known of it while it is connected.
     redaction: removes secrets from texts about it.
+    switched_off: set if an operator switched it off until the next start.
+    last_words: its last lines on stderr, and the failures of its connections.
     calls, in_flight, refused: requests that were sent, that are running, and that exceeded `max_pending`.
     """
 
@@ -72,25 +75,27 @@ class Upstream:
         slices: Slices,
         clients: DownstreamClients | None = None,
         redact: Redactor | None = None,
+        switched_off: SwitchedOff | None = None,
     ) -> None:
         clients = clients or DownstreamClients()
         current = self._current = CurrentConfig(config)
-        redaction = self.redaction = server_redaction(config, redact)
-        why = config.disabled_reason or ("" if config.enabled else "disabled in the config")
-        first = StateAndReason("starting" if config.enabled else "disabled", why, time.time())
+        self.switched_off, redaction = switched_off, server_redaction(config, redact)
+        self.redaction = redaction
+        first = StateAndReason(
+            "starting" if self.runs else "disabled", reason_not_to_run(config, switched_off), time.time()
+        )
         self._observer = observer
         self.lists = UpstreamLists(current, observer.changed, redaction, slices, self._examine)
         self.subscriptions = UpstreamSubscriptions(config.id, self._resource_updated)
         self.health = Health(current, observer.changed)
         self.lifecycle = UpstreamState(current, first, observer.changed, redaction)
         self._idle = IdleStop(current)
-        self._loop = ReconnectLoop(current, self.lifecycle, self._idle)
+        self.last_words = reaper.words.of(config.id)
+        self._loop = ReconnectLoop(current, self.lifecycle, self._idle, self.last_words)
         connector = Connector(config, reaper, self._on_notification, redaction)
         self._isolated = IsolatedSessions(current, connector, clients, self._on_notification, self.lists.read_again)
         self._one_session = config.isolation == "shared"
-        self.calls = 0
-        self.in_flight = 0
-        self.refused = 0
+        self.calls = self.in_flight = self.refused = 0
         self.shared = SharedConnection(
             current,
             self._loop,
@@ -115,6 +120,11 @@ class Upstream:
     def config(self) -> ServerConfig:
         """The configuration of the server as it is now."""
         return self._current.value
+
+    @property
+    def runs(self) -> bool:
+        """True unless it is disabled in the configuration, or switched off."""
+        return self.config.enabled and self.switched_off is None
 
     @property
     def state(self) -> State:
@@ -306,8 +316,7 @@ class Upstream:
         sent = session.connection.begin(method, session.addressed(params, caller), request, on_progress, origin=request)
         if sent is None:
             return False
-        request.session, request.sent = session, sent
-        request.began = time.monotonic()
+        request.session, request.sent, request.began = session, sent, time.monotonic()
         idle.begin_use()
         session.back_channel.enter(request)
         self.calls += 1
@@ -388,11 +397,4 @@ class Upstream:
 
     async def notify_dedicated(self, host: Hashable, method: str) -> None:
         """Send a notification of a host over the connections that are for this host alone."""
-        dedicated = self._isolated.of_host(host)
-        session = self.shared.session
-        owner = session.back_channel.owner if session is not None else None
-        if session is not None and owner is not None and (only := owner()) is not None and only.host == host:
-            dedicated.append(session)
-        for session in dedicated:
-            if session.negotiated.era == "legacy":
-                await session.connection.notify(method)
+        await self.shared.notify_dedicated(host, method)

@@ -11,9 +11,9 @@ from functools import partial
 from math import inf
 from typing import Any, Final, Protocol
 
+from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, RpcError
-from aggregator.domain.lru import LruCache
 from aggregator.wire.codec import encode
 from aggregator.wire.message import error_of, incoming, sane_id
 from aggregator.wire.request_in_progress import BeginRequest, RequestInProgress

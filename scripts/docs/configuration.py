@@ -9,7 +9,9 @@ from pydantic.fields import FieldInfo
 
 from aggregator.config.durations import format_duration, parse_duration, parse_size
 from aggregator.config.health import HealthConfig
-from aggregator.config.model import Config, LaunchConfig, ServerConfig, ToolsConfig
+from aggregator.config.model import Config, ServerConfig
+from aggregator.config.notify import ReceiverConfig
+from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.servers.foreign import WORKED_OUT
 from scripts.docs.marks import between_marks
 
@@ -30,6 +32,8 @@ def rendered() -> str:
         parts.append(_heading(name, field))
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             parts.append(_section(field.annotation, f"{name}.", frozenset()))
+        if name == "notify":
+            parts.append(_section(ReceiverConfig, f"{name}[].", frozenset()))
     return "\n".join(parts)
 
 
@@ -82,7 +86,7 @@ def _type(field: FieldInfo) -> str:
     if get_origin(annotation) is Literal:
         return "One of " + ", ".join(f'`"{word}"`' for word in kinds)
     if get_origin(annotation) is tuple:
-        return "List of texts"
+        return "List of objects" if ReceiverConfig in kinds else "List of texts"
     if isinstance(get_origin(annotation), type) and issubclass(get_origin(annotation), Mapping):
         if get_origin(kinds[1]) is tuple:
             return "Object of lists of texts"

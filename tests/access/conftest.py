@@ -18,8 +18,8 @@ MakeConfig = Callable[..., Config]
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at files twenty times a second, and refuse without delay: the even timing has a test of its own."""
-    monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.05)
-    monkeypatch.setattr("aggregator.app.policy_reload.STILL", 0.01)
+    monkeypatch.setattr("aggregator.app.reload.policy_reload.EVERY", 0.05)
+    monkeypatch.setattr("aggregator.app.reload.policy_reload.STILL", 0.01)
     monkeypatch.setattr("aggregator.gateway.constant_time.EVEN", 0.0)
 
 

@@ -13,7 +13,7 @@ from aggregator.domain.errors import RpcError
 from aggregator.gateway.ask import confirm as ask
 from aggregator.gateway.ask import sealed_state as seal
 from aggregator.gateway.ask.sealed_state import StateSealer
-from aggregator.storage.approvals import Approvals
+from aggregator.storage.approvals import ApprovalAnswer, Approvals
 from aggregator.storage.errors import StorageBusy
 from aggregator.wire.peer import PeerGone
 from tests.access.conftest import MakeConfig
@@ -317,7 +317,7 @@ async def test_a_host_that_cannot_ask(config: MakeConfig, version: str, capabili
 @pytest.mark.parametrize("fault", [RpcError(-32601, "Method not found"), PeerGone("gone"), None])
 async def test_a_host_that_could_not_ask_after_all(config: MakeConfig, storage: str, fault: Exception | None) -> None:
     """B6: what it declares and cannot do is what `confirm_fallback` is for."""
-    body = {"allow": ["crm.*"], "confirm": ["crm.pay"], "confirm_fallback": "queue"}
+    body = {"allow": ["crm.*"], "confirm": ["crm.pay"], "confirm_fallback": "queue", "confirm_wait": 0}
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, {"agents": {"one": body}}, storage)
 
     async def person(params: Json) -> Json:
@@ -377,8 +377,8 @@ async def test_the_rules_may_change_while_a_person_thinks(config: MakeConfig) ->
 def queued(**more: Any) -> Json:
     return {
         "agents": {
-            "one": {"allow": ["crm.*"], "confirm": ["crm.*"], "confirm_fallback": "queue", **more},
-            "two": {"allow": ["crm.*"], "confirm": ["crm.*"], "confirm_fallback": "queue"},
+            "one": {"allow": ["crm.*"], "confirm": ["crm.*"], "confirm_fallback": "queue", "confirm_wait": 0, **more},
+            "two": {"allow": ["crm.*"], "confirm": ["crm.*"], "confirm_fallback": "queue", "confirm_wait": 0},
         }
     }
 
@@ -394,7 +394,7 @@ async def test_a_queued_yes_is_good_for_one_call(config: MakeConfig, storage: st
         assert again["approval"] == error["approval"]
         approvals = await harness.app.database.approvals()
         assert approvals is not None
-        await approvals.grant(error["approval"], "a test", now=time.time())
+        await approvals.approve(error["approval"], "a test", now=time.time())
         for agent, name, arguments in (
             ("one", "crm.pay", {"n": 8}),
             ("one", "crm.send", {"n": 7}),
@@ -418,7 +418,7 @@ async def test_one_yes_and_many_calls_at_once(config: MakeConfig, storage: str) 
         waiting = error_data(await harness.call(one, "crm.pay"))["approval"]
         approvals = await harness.app.database.approvals()
         assert approvals is not None
-        await approvals.grant(waiting, "a test", now=time.time())
+        await approvals.approve(waiting, "a test", now=time.time())
         answers = await asyncio.gather(*(harness.call(one, "crm.pay") for _ in range(8)))
     assert sorted("isError" in answer["result"] for answer in answers) == [False] + [True] * 7
     assert harness.sent == [("crm", "pay")]
@@ -464,7 +464,7 @@ async def test_without_a_database_nothing_is_queued(config: MakeConfig) -> None:
 
 
 async def test_the_queue_is_answered_by_another_process(open_harness: OpenHarness, storage: str) -> None:
-    """B6: over HTTP, with the command line's own function; granted, then gone through once."""
+    """B6: over HTTP, with the command line's own function; approved, then gone through once."""
     toolbox = RecordingToolbox(TOOLS)
     harness = open_harness({"crm": toolbox.config_entry()}, queued(), storage=storage)
     async with harness.connect_as(("http", LEGACY), "one") as host:
@@ -474,7 +474,7 @@ async def test_the_queue_is_answered_by_another_process(open_harness: OpenHarnes
             return found
 
         waiting = (await error())["approval"]
-        await _answered(storage, waiting, "somebody", "grant")
+        await _answered(storage, waiting, ApprovalAnswer("approve", "somebody"))
 
         async def through() -> bool:
             return "isError" not in await host.call("crm.pay", {"n": 7}).result()

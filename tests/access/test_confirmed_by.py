@@ -21,7 +21,7 @@ META: Final = {"io.modelcontextprotocol/clientInfo": {"name": "claude-ai", "vers
 
 
 def ruled(by: str | None, **more: Any) -> Json:
-    said = {"confirm_by": by} if by is not None else {}
+    said = {"confirm_wait": 0, **({"confirm_by": by} if by is not None else {})}
     return {"agents": {"one": {"allow": ["*"], "confirm": ["*", "prompt:*", "resource:*"], **said, **more}}}
 
 
@@ -62,19 +62,19 @@ async def test_no_host_can_say_yes_where_the_queue_must(config: MakeConfig, stor
         error = error_data(await harness.call(host, "crm.pay", {"amount": 1}, channel, **more))
         assert error["code"] == "approval_pending"
         assert (channel.asked, harness.sent) == ([], sent)
-        await (await queue_of(harness)).grant(error["approval"], "cli:ada", now=time.time())
+        await (await queue_of(harness)).approve(error["approval"], "cli:ada", now=time.time())
         assert "isError" not in (await harness.call(host, "crm.pay", {"amount": 1}, channel))["result"]
     assert harness.sent == [*sent, ("crm", "pay")]
 
 
 async def test_who_agreed_goes_with_the_call(config: MakeConfig, storage: str) -> None:
-    """B6: the one who granted the approval, or the host by the name that it gives itself."""
+    """B6: the one who approved it, or the host by the name that it gives itself."""
     harness = GatewayHarness(config("crm"), {"crm": [PAY]}, ruled("host", confirm_fallback="queue"), storage)
     records = recorded(harness)
     async with harness.app.database:
         host = harness.host("one")
         error = error_data(await harness.call(host, "crm.pay"))
-        await (await queue_of(harness)).grant(error["approval"], "cli:ada", now=time.time())
+        await (await queue_of(harness)).approve(error["approval"], "cli:ada", now=time.time())
         await harness.call(host, "crm.pay")
         able = harness.host("one", capabilities=FORMS)
         able.client_info = {"name": "claude\u202e\ncode" + "x" * 100}
@@ -120,9 +120,11 @@ async def test_a_no_reaches_the_agent_and_stays_for_a_while(
             assert (error["code"], error["status"], error["denied"]) == ("not_confirmed", 403, True)
             assert (error["approval"], error["note"]) == (first["approval"], "too much\nfor\u202e today")
             assert DENIED_FOR - 60 < error["retry_after"] <= DENIED_FOR
-            assert "too much\\nfor\\u202e today. The same call is refused until " in answer["content"][0]["text"]
+            told = "crm.pay was not called. A person said no: too much\\nfor\\u202e today. Do not repeat this call."
+            assert answer["content"][0]["text"] == told
             assert "ada" not in json.dumps(answer)
         assert await waiting(harness) == []
+        assert (await queue.get(first["approval"], now=time.time())).asked_again == 2
         other = error_data(await harness.call(host, "crm.pay", {"amount": 4}))
         assert other["code"] == "approval_pending"
         later = time.time() + DENIED_FOR + 1
@@ -139,7 +141,7 @@ async def test_a_yes_that_was_taken_back_is_a_no(config: MakeConfig, storage: st
     async with harness.app.database:
         waiting = error_data(await harness.call(harness.host("one"), "crm.pay"))["approval"]
         queue = await queue_of(harness)
-        await queue.grant(waiting, "cli:ada", now=time.time())
+        await queue.approve(waiting, "cli:ada", now=time.time())
         await queue.deny(waiting, "cli:ada", now=time.time())
         error = error_data(await harness.call(harness.host("one"), "crm.pay"))
     assert (error["code"], error["denied"], error["note"]) == ("not_confirmed", True, None)

@@ -118,6 +118,8 @@ PREFIXES: Final[list[tuple[dict[str, str], str]]] = [
     ({"x-forwarded-prefix": "/a/../../b"}, "/public"),
     ({"x-forwarded-prefix": "/a?b"}, "/public"),
     ({"x-forwarded-prefix": "/a\\b"}, "/public"),
+    # It is the path of a cookie, too, which ends there.
+    ({"x-forwarded-prefix": "/a;Domain=evil.example.com"}, "/public"),
     ({"x-forwarded-prefix": "/a" * 1_000}, "/public"),
     ({"x-forwarded-prefix": "ai"}, "/public"),
 ]

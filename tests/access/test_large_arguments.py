@@ -89,7 +89,7 @@ async def test_a_host_that_comes_back_with_the_answer(tmp_path: Path, threads: T
 
 async def test_a_queued_question_is_made_beside_the_loop(tmp_path: Path, threads: Threads) -> None:
     """B6: and what is too large for the queue is not redacted at all."""
-    harness = harness_with(tmp_path, f"sqlite:///{tmp_path}/a.db", confirm_by="queue")
+    harness = harness_with(tmp_path, f"sqlite:///{tmp_path}/a.db", confirm_by="queue", confirm_wait=0)
     async with harness, harness.app.database:
         answer = await harness.call(harness.host("one"), "crm.pay", LARGE)
         assert error_data(answer)["code"] == "approval_pending"

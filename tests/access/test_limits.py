@@ -240,7 +240,7 @@ async def test_a_cut_result_is_one_that_hosts_take(config: MakeConfig) -> None:
 
 async def test_a_person_is_not_asked_for_a_call_over_its_limit(config: MakeConfig, storage: str) -> None:
     """B6: an approval is not used up by a call that is not made."""
-    policies = ruled({"per_minute": 1}, confirm=["crm.put"], confirm_fallback="queue")
+    policies = ruled({"per_minute": 1}, confirm=["crm.put"], confirm_fallback="queue", confirm_wait=0)
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, policies, storage)
     channel = AnsweringBackChannel()
     async with harness.app.database:
@@ -248,14 +248,14 @@ async def test_a_person_is_not_asked_for_a_call_over_its_limit(config: MakeConfi
         asking = harness.host("one", capabilities=FORMS)
         assert error_data(await harness.call(asking, "crm.put", channel=channel))["code"] == "limit_reached"
         assert channel.asked == []
-        harness.set_policies(ruled({"per_minute": 2}, confirm=["crm.put"], confirm_fallback="queue"))
+        harness.set_policies(ruled({"per_minute": 2}, confirm=["crm.put"], confirm_fallback="queue", confirm_wait=0))
         waiting = error_data(await harness.call(harness.host("one"), "crm.put"))["approval"]
         approvals = await harness.app.database.approvals()
         assert approvals is not None
-        await approvals.grant(waiting, "a test", now=time.time())
+        await approvals.approve(waiting, "a test", now=time.time())
         harness.set_policies(policies)
         assert error_data(await harness.call(harness.host("one"), "crm.put"))["code"] == "limit_reached"
-        harness.set_policies(ruled({"per_minute": 2}, confirm=["crm.put"], confirm_fallback="queue"))
+        harness.set_policies(ruled({"per_minute": 2}, confirm=["crm.put"], confirm_fallback="queue", confirm_wait=0))
         assert ran(await harness.call(harness.host("one"), "crm.put"))
 
 

@@ -18,9 +18,16 @@ from tests.peers.toolbox import Json
 from tests.polling import BOUND, until
 
 POLICIES: Final = {
-    "agents": {"one": {"allow": ["shop.echo", "shop.refuse"], "confirm": ["shop.refuse"], "confirm_fallback": "queue"},
-               "local": {"allow": ["shop.picture"]}}
-}  # fmt: skip
+    "agents": {
+        "one": {
+            "allow": ["shop.echo", "shop.refuse"],
+            "confirm": ["shop.refuse"],
+            "confirm_fallback": "queue",
+            "confirm_wait": 0,
+        },
+        "local": {"allow": ["shop.picture"]},
+    }
+}
 LIST: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
 HEADERS: Final = {**ACCEPT, "mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
 
@@ -82,14 +89,14 @@ async def test_stdio_is_for_the_agent_it_was_started_for(config: Path, how: str)
 
 
 async def test_the_queue_is_answered_on_the_command_line(config: Path) -> None:
-    """B6: asked by one process, granted by another, used by a third, once."""
+    """B6: asked by one process, approved by another, used by a third, once."""
     write_policies(config.parent / "policies", POLICIES)
     ask = {"method": "tools/call", "params": {"name": "shop.refuse", "arguments": {"n": 1}}}
     first = await over_stdio(config, "--agent", "one", asks=[ask])
     error = first[0]["result"]["_meta"]["aggregator/error"]
     assert error["code"] == "approval_pending"
-    granted = await run("approvals", "grant", error["approval"], "--config", str(config))
-    assert granted.code == 0, granted.err
+    approved = await run("approvals", "approve", error["approval"], "--config", str(config))
+    assert approved.code == 0, approved.err
     answers = await over_stdio(config, "--agent", "one", asks=[ask, ask])
     codes = [a["result"].get("_meta", {}).get("aggregator/error", {}).get("code") for a in answers.values()]
     assert sorted(map(str, codes)) == ["None", "approval_pending"]

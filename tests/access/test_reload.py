@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.app import policy_reload as reload
+from aggregator.app.reload import policy_reload as reload
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views.current import CurrentCatalog
@@ -232,7 +232,9 @@ async def test_a_call_is_of_one_rulebook(
     config: MakeConfig, storage: str, swapped_between: list[Any], after: int
 ) -> None:
     """F6: whether it is allowed, hidden, confirmed and by whom: all by the old rules or all by the new."""
-    old = {"agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.get"], "confirm_fallback": "queue"}}}
+    old = {
+        "agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.get"], "confirm_fallback": "queue", "confirm_wait": 0}}
+    }
     new = {"agents": {"one": {"allow": ["crm.put"], "denials": "hidden"}}}
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, old, storage)
     async with harness.app.database:
@@ -245,7 +247,9 @@ async def test_a_call_is_of_one_rulebook(
 async def test_a_question_is_of_one_rulebook(config: MakeConfig, storage: str, swapped_between: list[Any]) -> None:
     """F6, B6: the same where a person has to agree by the old rules and nobody by the new."""
     old = {"agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.get"], "confirm_fallback": "deny"}}}
-    new = {"agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.put"], "confirm_fallback": "queue"}}}
+    new = {
+        "agents": {"one": {"allow": ["crm.*"], "confirm": ["crm.put"], "confirm_fallback": "queue", "confirm_wait": 0}}
+    }
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, old, storage)
     async with harness.app.database:
         swapped_between += [harness, book(new), 2]
@@ -294,9 +298,9 @@ async def test_half_a_file_does_not_come_into_force(
 
 async def test_a_storm_of_reloads(open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """F6: files are written as fast as it goes while hosts list and call; nothing is lost, no answer is of both."""
-    monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.001)
-    monkeypatch.setattr("aggregator.app.policy_reload.STILL", 0.001)
-    monkeypatch.setattr("aggregator.app.policy_reload.PATIENCE", 0.0)
+    monkeypatch.setattr("aggregator.app.reload.policy_reload.EVERY", 0.001)
+    monkeypatch.setattr("aggregator.app.reload.policy_reload.STILL", 0.001)
+    monkeypatch.setattr("aggregator.app.reload.policy_reload.PATIENCE", 0.0)
     names = [f"t{at:02}" for at in range(40)]
     toolbox = RecordingToolbox([tool(name, {"n": {"type": "integer"}}) for name in names])
     halves = {"even": names[::2], "odd": names[1::2]}

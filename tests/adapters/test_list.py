@@ -22,7 +22,7 @@ RULES: Final = {"type": "object", "properties": {"n": {"maximum": 3}}}
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are looked at twenty times a second."""
-    monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.05)
+    monkeypatch.setattr("aggregator.app.reload.policy_reload.EVERY", 0.05)
 
 
 async def until_changed(tools: LangChainTools) -> None:

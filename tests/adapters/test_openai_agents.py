@@ -154,7 +154,7 @@ async def test_a_person_is_asked_through_the_program(tmp_path: Path) -> None:
 
 async def test_tools_come_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: E6. In place; what stays is the same object, and the program's own tools stay too."""
-    monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.05)
+    monkeypatch.setattr("aggregator.app.reload.policy_reload.EVERY", 0.05)
 
     @function_tool
     def dice(sides: int) -> int:

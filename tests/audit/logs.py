@@ -40,7 +40,7 @@ def make_call(number: int = 1, **changes: Any) -> CallRecord:
         "tool": "crm.list_orders",
         "own_name": "list_orders",
         "duration": 0.0125,
-        "steps": [Stage("policy", 0.0, 0.0001), Stage("upstream", 0.0001, 0.01)],
+        "steps": [Stage("policy", 0.0, 0.0001), Stage("upstream", 0.0001, 0.012)],
         "arguments": {"page": number},
         "result": {"content": [{"type": "text", "text": "one order"}]},
     }

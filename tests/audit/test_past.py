@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.cli.runtime.past_times import past
 from aggregator.domain.errors import OperatorError
+from aggregator.storage.audit.past_times import past
 
 NOW = datetime(2026, 3, 1, 10, 20, 30, tzinfo=UTC)
 

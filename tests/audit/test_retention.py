@@ -24,7 +24,7 @@ async def _fill(database: Database, count: int, *, events: int = 0) -> None:
     for number in range(count):
         await database.audit.append(ChainBatch([row(make_call(number, duration=0.0), NOTHING)]))
         if number < events:
-            event = AuditEvent("approval", AT + number, "granted")
+            event = AuditEvent("approval", AT + number, "approved")
             await database.audit.append(ChainBatch([row(event, NOTHING)]))
 
 

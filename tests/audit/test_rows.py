@@ -21,7 +21,7 @@ from aggregator.audit.log import AuditLog
 from aggregator.audit.rows import RowMaker, row
 from aggregator.audit.single_event import note
 from aggregator.domain.bounds.small import is_small
-from aggregator.domain.call_record import AuditEvent, CallRecord, Stage, Status, TraceContext
+from aggregator.domain.call_record import Attempt, AuditEvent, CallRecord, Stage, Status, TraceContext
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.audit import inserts
 from aggregator.storage.audit.chain import ChainBatch, entry
@@ -74,6 +74,8 @@ async def test_every_way_out_is_one_row_with_all_that_is_known(logging_into: Run
         rule="crm.*",
         rule_source="policies/shop.yaml:22",
         retries=2,
+        approval_id="apr_7",
+        attempts=(Attempt(1, "crm", "crm is not connected."), Attempt(2, "crm_b", None)),
         arguments=arguments,
         result=result,
     )
@@ -115,7 +117,36 @@ async def test_every_way_out_is_one_row_with_all_that_is_known(logging_into: Run
         "arguments_digest": argument_digest(arguments),
         "result_bytes": len(encode(result)),
         "result_digest": sha256(encode(result)).hexdigest(),
+        "approval_id": "apr_7",
+        "steps": '[["check",0,125000],["upstream",125000,500000,"crm","crm is not connected."],'
+        '["upstream",750000,250000,"crm_b"]]',
     }
+
+
+@pytest.mark.parametrize(
+    ("told", "changes"),
+    [
+        (False, {}),
+        (False, {"attempts": (Attempt(1, "crm", "It is gone."),), "status": "unavailable"}),
+        (False, {"steps": [Stage("upstream", 0.0001, 0.999)], "duration": 0.9999}),
+        (True, {"attempts": (Attempt(1, "crm", "It is gone."), Attempt(2, "erp", None))}),
+        (True, {"approved_by": "cli:ada"}),
+        (True, {"duration": 0.0131}),
+        (True, {"steps": [Stage("upstream", 0.0001, 1.0005)], "duration": 1.001}),
+    ],
+)
+def test_steps_are_told_where_the_times_do_not_say_enough(told: bool, changes: dict[str, Any]) -> None:
+    """D9: A plain call has no steps in its row, so that it costs nothing more."""
+    assert ("steps" in row(make_call(**changes), NOTHING).values) is told
+
+
+def test_a_failure_of_an_attempt_holds_no_secret() -> None:
+    """Invariant 5."""
+    failures = tuple(Attempt(step, "crm", "It said hunter2-hunter2.") for step in (0, 1))
+    hiding = Capture("none", lambda value: value.replace("hunter2-hunter2", "[redacted]"), 1000)
+    steps = row(make_call(attempts=failures), hiding).values["steps"]
+    assert "hunter2" not in steps
+    assert steps.count("[redacted]") == 2
 
 
 async def test_a_call_that_never_got_far(logging_into: Running, url: str) -> None:

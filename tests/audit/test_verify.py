@@ -240,7 +240,7 @@ async def test_pages_hide_nothing(empty_database: bytes, tmp_path: Path, monkeyp
     kinds = ["call", *["call", "event", "event", "event"] * 2, "call", "call", "event", "event", "call"]
     async with open_database(f"sqlite+aiosqlite:///{path}") as database:
         for number, kind in enumerate(kinds):
-            what = make_call(number) if kind == "call" else AuditEvent("approval", 1.0, "granted")
+            what = make_call(number) if kind == "call" else AuditEvent("approval", 1.0, "approved")
             await database.audit.append(ChainBatch([row(what, NOTHING)]))
     for page in range(1, 15):
         monkeypatch.setattr(audit_read, "PAGE", page)

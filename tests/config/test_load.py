@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aggregator.config.load import ROOT_KEYS, ConfigError, load
-from aggregator.config.model import Config, LaunchConfig, ToolsConfig
+from aggregator.config.model import Config
+from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.servers.foreign import ENV_FILE, IGNORED_ROOT, MEANT
 from aggregator.config.settings import HttpConfig, LogConfig
 from aggregator.domain.errors import OperatorError

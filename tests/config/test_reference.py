@@ -8,11 +8,14 @@ from pydantic import BaseModel
 
 from aggregator.config.health import HealthConfig
 from aggregator.config.load import ROOTS
-from aggregator.config.model import Config, LaunchConfig, ToolsConfig
+from aggregator.config.model import Config
+from aggregator.config.notify import ReceiverConfig
+from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.servers.foreign import ENV_FILE, OWN_KEYS, RENAMED, SWITCHES, TOOL_LISTS
 from aggregator.config.settings import (
     AuditConfig,
     ChecksConfig,
+    ConsoleConfig,
     FrontendConfig,
     HttpConfig,
     LogConfig,
@@ -31,6 +34,9 @@ ENVIRON = {"EXAMPLE_KEY": "a", "EXAMPLE_TOKEN": "b", "GITHUB_TOKEN": "c"}
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
 
+HOOK = {"HOOK_SECRET": f"whsec_{'A' * 32}", "HOOK_TOKEN": "t"}
+
+
 def test_the_reference_is_fresh() -> None:
     assert inserted(TEXT) == TEXT, "run: sh scripts/generate"
 
@@ -44,12 +50,14 @@ def test_every_field_has_its_heading() -> None:
     }
     parts |= {
         "v1": V1Config,
+        "console": ConsoleConfig,
         "checks": ChecksConfig,
         "search": SearchConfig,
         "audit": AuditConfig,
         "redact": RedactConfig,
     }
     parts.update(launch=LaunchConfig, tools=ToolsConfig, health=HealthConfig)
+    parts["notify[]"] = ReceiverConfig
     fields = {*OWN_KEYS, *(name for name in Config.model_fields if name != "servers")}
     fields |= {f"{part}.{name}" for part, model in parts.items() for name in model.model_fields}
     headings = re.findall(r"^### `(.+)`$", TEXT, re.MULTILINE)
@@ -93,7 +101,12 @@ def test_the_examples_of_root_fields_load(load_file: Load) -> None:
     for heading, snippet in found:
         example: dict[str, object] = json.loads(f"{{{snippet}}}")
         part = heading.rpartition(".")[0]
-        loaded = load_file({"mcpServers": {"a": {"command": "x"}}, **({part: example} if part else example)})
+        written: dict[str, object] = {part: example} if part else example
+        if part == "notify[]":
+            way = {} if "command" in example else {"url": "https://hooks.example.com"}
+            way = {"command": "x"} if example.keys() & {"args", "env"} else way
+            written = {"notify": [{"name": "a", **way, **example}]}
+        loaded = load_file({"mcpServers": {"a": {"command": "x"}}, **written}, HOOK)
         assert not loaded.problems, heading
 
 

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.config.model import ServerConfig, ToolsConfig
+from aggregator.config.model import ServerConfig
+from aggregator.config.server_parts import ToolsConfig
 from aggregator.domain.call_record import CallRecord
 from aggregator.gateway.calls import failover
 from aggregator.gateway.calls.provenance import PROVENANCE_KEY

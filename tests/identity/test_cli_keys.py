@@ -28,7 +28,7 @@ def test_new_list_expire_revoke(url: str, capsys: pytest.CaptureFixture[str]) ->
     assert keys.listed(url) == 0
     listed = capsys.readouterr().out
     row = re.split(r" {2,}", listed.splitlines()[1])
-    assert row[:3] == [key_id, "bot", "active"]
+    assert row[:4] == [key_id, "bot", "-", "active"]
     assert row[-1] == "Ada's laptop"
     assert text.split("_")[2][:43] not in listed
     assert keys.expire(url, key_id, "now") == 0

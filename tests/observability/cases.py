@@ -20,6 +20,7 @@ agents:
     deny: [crm.wipe]
     confirm: [crm.pay]
     confirm_fallback: queue
+    confirm_wait: 0
     arguments:
       crm.put: { properties: { amount: { maximum: 50 } } }
 """

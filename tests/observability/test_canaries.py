@@ -8,7 +8,7 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,8 @@ from aggregator.cli.audit import proof as audit_proof
 from aggregator.cli.audit import show as audit
 from aggregator.domain.errors import RpcError
 from aggregator.identity.keys import new_key, policy_line
+from aggregator.storage.database import open_database
+from tests.console.page_reader import crawl
 from tests.end_to_end.programs import ServingProgram, serving, start
 from tests.end_to_end.scripted_host import (
     ENVELOPE,
@@ -39,9 +41,16 @@ from tests.observability.agent_clients import CONVERSATION
 from tests.observability.observed_harness import calls_in
 from tests.peers.canary import Canaries, contents
 from tests.peers.toolbox import Json
+from tests.polling import until
 from tests.telemetry.receiver import Receiver
 
-POLICY: Final = {"allow": ["*"], "confirm": ["gossip.pay"], "confirm_fallback": "queue", "deny": ["gossip.wipe"]}
+POLICY: Final = {
+    "allow": ["*"],
+    "confirm": ["gossip.pay"],
+    "confirm_fallback": "queue",
+    "confirm_wait": 0,
+    "deny": ["gossip.wipe"],
+}
 
 
 class EchoServer(RawHttpServer):
@@ -195,6 +204,7 @@ async def test_no_secret_is_written_anywhere(
             heard += [await through_pipes(config, arguments, canaries)]
             heard += await inside(config, {"echo.odd": arguments, "gone.x": arguments, "gossip.refuse": {}})
             heard += await asyncio.to_thread(by_commands, url, canaries)
+            heard += await through_the_console(served, url)
             served.process.terminate()
             await served.process.wait()
         spilled = await put_aside(tmp_path, config, arguments)
@@ -234,6 +244,22 @@ async def through_the_web(served: ServingProgram, key: str, arguments: Json, can
         canaries.add("a wrong key", f"{key[:-6]}wrong".split("_")[2])
         heard += [(await client.post("/mcp", json={})).text, (await client.get(f"/mcp?key={key}")).text]
     return heard
+
+
+async def through_the_console(served: ServingProgram, url: str) -> list[Any]:
+    """Read every page of the console that links lead to, as HTML and as JSON, in the role that sees most."""
+    made = new_key("people", now=time.time())
+    async with open_database(url) as database:
+        await database.keys.add(replace(made.record, console_role="operator"))
+    async with http_client(served.url, made.text) as client:
+
+        async def is_let_in() -> bool:
+            return (await client.get("/console/health.json")).status_code == 200
+
+        await until(is_let_in, "the gateway knows the key")
+        fetched, _ = await crawl(client, each=12)
+    assert len(fetched) > 60, [one.path for one in fetched]
+    return [one.text for one in fetched]
 
 
 async def through_pipes(config: Path, arguments: Json, canaries: Canaries) -> str:

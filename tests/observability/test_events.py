@@ -30,13 +30,15 @@ from tests.peers.toolbox import Json, tool
 from tests.polling import until
 from tests.telemetry.receiver import Receiver
 
-POLICY: Final = {"agents": {"shop": {"allow": ["*"], "confirm": ["crm.pay"], "confirm_fallback": "queue"}}}
+POLICY: Final = {
+    "agents": {"shop": {"allow": ["*"], "confirm": ["crm.pay"], "confirm_fallback": "queue", "confirm_wait": 0}}
+}
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the pauses of what is polled or tried again."""
-    monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.02)
+    monkeypatch.setattr("aggregator.app.reload.policy_reload.EVERY", 0.02)
     monkeypatch.setattr(catalog_cache, "COALESCE", 0.01)
     monkeypatch.setattr(backoff, "FIRST", 0.02)
 
@@ -168,7 +170,7 @@ async def test_what_admins_do_stands_between_the_calls(
         key_id = secret.split("_")[1]
         await asyncio.to_thread(keys.expire, url, key_id, "30d")
         await asyncio.to_thread(keys.revoke, url, key_id)
-        await asyncio.to_thread(approvals.grant, url, waits["approval"], "ada")
+        await asyncio.to_thread(approvals.approve, url, waits["approval"], "ada")
         assert "isError" not in await host.call("crm.pay", {"amount": 3}, **{CONVERSATION: "c"}).result()
         await harness.flush()
     capsys.readouterr()
@@ -178,15 +180,15 @@ async def test_what_admins_do_stands_between_the_calls(
     assert changes[0]["details"]["label"] == "Ada's laptop"
     assert all(row["details"]["by"].startswith("cli:") for row in changes)
     assert changes[2]["summary"] == f"The key {key_id} of other is revoked."
-    queued, granted = events_in(harness.database, "approval")
+    queued, approved = events_in(harness.database, "approval")
     asked, again, done = harness.rows("c")
     assert (asked["status"], again["status"], done["status"]) == ("pending", "pending", "ok")
-    assert {row["details"]["approval"] for row in (queued, granted)} == {waits["approval"]}
+    assert {row["details"]["approval"] for row in (queued, approved)} == {waits["approval"]}
     assert [row.get("approved_by") for row in (asked, again, done)] == [None, None, "ada"]
     assert (queued["details"]["answer"], queued["agent_id"]) == ("pending", "shop")
-    assert (granted["details"]["answer"], granted["details"]["by"]) == ("granted", "ada")
-    assert len({row["arguments_digest"] for row in (queued["details"], granted["details"], asked, again, done)}) == 1
-    assert queued["seq"] < asked["seq"] < changes[0]["seq"] < granted["seq"] < done["seq"]
+    assert (approved["details"]["answer"], approved["details"]["by"]) == ("approved", "ada")
+    assert len({row["arguments_digest"] for row in (queued["details"], approved["details"], asked, again, done)}) == 1
+    assert queued["seq"] < asked["seq"] < changes[0]["seq"] < approved["seq"] < done["seq"]
     assert await asyncio.to_thread(audit.tail, url, 100) == 0
     shown = capsys.readouterr().out
     assert "approved by ada" in shown

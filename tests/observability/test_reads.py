@@ -35,6 +35,7 @@ agents:
     deny: ["resource:lib.file:///secret*", "prompt:lib.a.b"]
     confirm: ["prompt:lib.embed"]
     confirm_fallback: queue
+    confirm_wait: 0
   blind:
     denials: hidden
     allow: [server:lib]

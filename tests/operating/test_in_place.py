@@ -10,7 +10,7 @@ import pytest
 
 from aggregator.app.app import App
 from aggregator.app.build import build_app
-from aggregator.app.config_reload import ConfigSource
+from aggregator.app.reload.config_reload import ConfigSource
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.principal import LOCAL

@@ -195,7 +195,7 @@ POLICIES: Final[Json] = {
 @pytest.fixture
 def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Two libraries and two agents."""
-    monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.05)
+    monkeypatch.setattr("aggregator.app.reload.policy_reload.EVERY", 0.05)
     with BackgroundLoop() as running:
         servers = {name: local(Library(name), protocol="legacy") for name in ("shop", "mail")}
         yield SecuredHarness(running, tmp_path, servers, POLICIES, ("one", "two"))

@@ -108,7 +108,7 @@ async def test_a_state_from_before_a_person_was_wanted(tmp_path: Path, method: s
 async def test_a_state_that_the_host_agreed_to(tmp_path: Path, method: str) -> None:
     """B6: goes on while the host may say yes, and no longer once only the queue may."""
     table = AskingHarness(tmp_path, CONFIRMED)
-    for then in (CONFIRMED, {**CONFIRMED, "confirm_by": "queue"}):
+    for then in (CONFIRMED, {**CONFIRMED, "confirm_by": "queue", "confirm_wait": 0}):
         interim = await table.back(method, await table.asked(method), YES)
         assert list(interim["result"]["inputRequests"]) == ["which"]
         reached = len(table.server.got)

@@ -95,6 +95,29 @@ def test_check_says_what_is_wrong(example: Path, capsys: pytest.CaptureFixture[s
     assert report["problems"][0]["severity"] == "error"
 
 
+@pytest.mark.slow
+def test_diff_says_what_a_file_would_change_and_writes_nothing(
+    example: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Path("policies/roles.yaml").read_text(encoding="utf-8")
+    edited = Path("roles.yaml")
+    edited.write_text(before.replace("allow:", 'deny: ["*.get_*"]\n    allow:', 1), encoding="utf-8")
+    assert policy.diff(example, edited, connect=True) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == 'deny "*.get_*" of role reader, added (policies/roles.yaml:6): allow -> deny'
+    assert "legal.get_document_template" in said[1]
+    edited.write_text(before.replace("allow:", "alow:", 1), encoding="utf-8")
+    assert policy.diff(example, edited) == 1
+    assert "Did you mean `allow`?" in capsys.readouterr().out
+    assert policy.diff(example, Path("policies/roles.yaml"), remove=True) == 1
+    assert "There is no role" in capsys.readouterr().out
+    assert policy.diff(example, Path("policies/roles.yaml")) == 0
+    assert capsys.readouterr().out.startswith("No decision changes.\n")
+    assert Path("policies/roles.yaml").read_text(encoding="utf-8") == before
+    with pytest.raises(OperatorError, match="cannot be read"):
+        policy.diff(example, Path("none.yaml"))
+
+
 def test_explain(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert policy.explain(example, "courier", "amap.maps_weather") == 0
     assert capsys.readouterr().out.startswith("courier, amap.maps_weather: allow\n")

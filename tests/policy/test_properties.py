@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.invisible import folded_name
-from aggregator.policy.diff import diff
 from aggregator.policy.explain import agents_allowed, explain, tools_allowed
 from aggregator.policy.files.checking import check
 from aggregator.policy.files.folder import PolicySource
@@ -161,23 +160,6 @@ def test_tenants_are_disjoint_and_nothing_is_allowed_that_no_rule_allows(
             if decided.visible:
                 assert claims.get(one.server) in (None, belong.get(name))
                 assert any(rule.pattern.matches(target) for rule in allows)
-
-
-@pytest.mark.slow
-@slow
-@given(documents, documents, catalogs)
-def test_the_difference_is_the_difference(old: Any, new: Any, catalog: Any) -> None:
-    one, other = book(old), book(new)
-    found = {(c.agent, c.tool): (c.before, c.after) for c in diff(one, other, catalog).changes}
-    expected = {}
-    for name in AGENTS:
-        for record in catalog:
-            was, now = (b.agents[name].decide(record, trusted=False).verdict for b in (one, other))
-            if was != now:
-                expected[name, record.name] = (was, now)
-    assert found == expected
-    assert {agent for agent, _ in found} <= set(diff(one, other, catalog).affected)
-    assert diff(one, one, catalog) == diff(other, other, catalog)
 
 
 @given(st.text(max_size=12), st.sampled_from(["stranger", "ONE", "one ", "", "öne", "one\0", "оne"]))

@@ -23,7 +23,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the pauses before repeated requests, reconnects and reloads."""
     for pause in ("_PAUSE", "_LONGEST_PAUSE"):
         monkeypatch.setattr(f"aggregator.gateway.calls.relay.{pause}", 0.001)
-    monkeypatch.setattr("aggregator.app.policy_reload.EVERY", 0.05)
+    monkeypatch.setattr("aggregator.app.reload.policy_reload.EVERY", 0.05)
     monkeypatch.setattr("aggregator.upstream.lifecycle.backoff.FIRST", 0.05)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from aggregator.storage import approvals as module
-from aggregator.storage.approvals import Approvals
-from aggregator.storage.errors import NoSuchRow, QueueFull
+from aggregator.storage.approvals import Approvals, same_person
+from aggregator.storage.errors import AlreadyAgreed, NoSuchRow, QueueFull
 from aggregator.storage.opening import Database
 from aggregator.storage.records import Approval
 
@@ -29,9 +29,9 @@ async def test_from_question_to_use(queue: Approvals) -> None:
     assert (asked.status, asked.created, asked.expires) == ("pending", 1.0, 100.0)
     assert await queue.find_answer(*CALL, now=2.0) is None
     assert not await queue.consume(asked.id, *CALL, now=2.0)
-    granted = await queue.grant(asked.id, "ada", now=3.0)
-    assert (granted.status, granted.decided, granted.decided_by) == ("granted", 3.0, "ada")
-    assert await queue.find_answer(*CALL, now=4.0) == granted
+    approved = await queue.approve(asked.id, "ada", now=3.0)
+    assert (approved.status, approved.decided, approved.decided_by) == ("approved", 3.0, "ada")
+    assert await queue.find_answer(*CALL, now=4.0) == approved
     assert await queue.consume(asked.id, *CALL, now=5.0)
     assert not await queue.consume(asked.id, *CALL, now=5.0)
     assert await queue.find_answer(*CALL, now=6.0) is None
@@ -45,10 +45,10 @@ async def test_from_question_to_use(queue: Approvals) -> None:
 )
 async def test_a_yes_is_good_for_this_very_call(queue: Approvals, call: tuple[str, str, str]) -> None:
     asked = await _asked(queue)
-    await queue.grant(asked.id, "ada", now=2.0)
+    await queue.approve(asked.id, "ada", now=2.0)
     assert await queue.find_answer(*call, now=3.0) is None
     assert not await queue.consume(asked.id, *call, now=3.0)
-    assert (await queue.get(asked.id, now=3.0)).status == "granted"
+    assert (await queue.get(asked.id, now=3.0)).status == "approved"
 
 
 async def test_the_same_question_waits_once(queue: Approvals) -> None:
@@ -80,17 +80,17 @@ async def test_what_is_agreed_to_is_kept(queue: Approvals) -> None:
 
 async def test_time_ends_questions_and_answers(queue: Approvals) -> None:
     asked, other = await _asked(queue), await _asked(queue, "other", "a.b", "d")
-    await queue.grant(other.id, "ada", now=2.0)
+    await queue.approve(other.id, "ada", now=2.0)
     assert {found.status for found in await queue.list(now=100.0)} == {"expired"}
     with pytest.raises(NoSuchRow, match="is expired already"):
-        await queue.grant(asked.id, "ada", now=100.0)
+        await queue.approve(asked.id, "ada", now=100.0)
     assert not await queue.consume(other.id, "other", "a.b", "d", now=100.0)
     assert await queue.find_answer("other", "a.b", "d", now=100.0) is None
     again = await _asked(queue, now=100.0, expires=200.0)
     assert again.id != asked.id
 
 
-@pytest.mark.parametrize("answers", [("deny", "grant"), ("grant", "grant"), ("deny", "deny")])
+@pytest.mark.parametrize("answers", [("deny", "approve"), ("approve", "approve"), ("deny", "deny")])
 async def test_an_answer_stays(queue: Approvals, answers: tuple[str, str]) -> None:
     asked = await _asked(queue)
     first, second = (getattr(queue, answer) for answer in answers)
@@ -102,12 +102,69 @@ async def test_an_answer_stays(queue: Approvals, answers: tuple[str, str]) -> No
 
 async def test_a_yes_can_be_taken_back_until_it_is_used(queue: Approvals) -> None:
     asked = await _asked(queue)
-    await queue.grant(asked.id, "ada", now=2.0)
+    await queue.approve(asked.id, "ada", now=2.0)
     assert (await queue.deny(asked.id, "eve", now=3.0)).status == "denied"
     assert not await queue.consume(asked.id, *CALL, now=4.0)
 
 
-@pytest.mark.parametrize("name", ["grant", "deny"])
+async def test_a_yes_for_a_time(queue: Approvals) -> None:
+    """B6: it counts its uses until its end, however soon the question would have expired."""
+    asked = await _asked(queue)
+    approved = await queue.approve(asked.id, "ada", note="for the fair", valid_until=500.0, now=2.0)
+    assert (approved.status, approved.note, approved.valid_until, approved.expires) == (
+        "approved",
+        "for the fair",
+        500.0,
+        500.0,
+    )
+    for use in range(1, 4):
+        assert await queue.consume(asked.id, *CALL, now=100.0 + use)
+        found = await queue.find_answer(*CALL, now=110.0)
+        assert found is not None
+        assert (found.uses, found.used, found.status) == (use, 100.0 + use, "approved")
+    assert not await queue.consume(asked.id, *CALL, now=500.0)
+    assert (await queue.get(asked.id, now=500.0)).status == "expired"
+
+
+async def test_the_shortest_time_of_several_people_counts(queue: Approvals) -> None:
+    """B6: and one who says once has said once."""
+    for number, (times, holds) in enumerate([((9.0, 7.0), 7.0), ((9.0, None), None), ((None, 9.0), None)]):
+        asked = await queue.ask("bot", "a.b", str(number), "text", needed=2, expires=100.0, now=1.0)
+        first = await queue.approve(asked.id, "ada", note="fine", valid_until=times[0], now=2.0)
+        assert (first.status, first.decided, first.agreed) == ("pending", None, '["ada"]')
+        with pytest.raises(AlreadyAgreed, match="1 more must"):
+            await queue.approve(asked.id, "cli:ADA", now=3.0)
+        both = await queue.approve(asked.id, "bob", note="fine too", valid_until=times[1], now=3.0)
+        assert (both.status, both.decided_by, both.valid_until) == ("approved", "ada, bob", holds)
+        assert both.note == "fine\nfine too"
+
+
+async def test_a_note_that_no_database_takes(queue: Approvals) -> None:
+    """B6: halves of characters and NUL are left out of it, and the answer counts."""
+    asked = await _asked(queue)
+    assert (await queue.deny(asked.id, "ada", note="a\0b\ud83dc" + "x" * 600, now=2.0)).note == "ab?c" + "x" * 495
+
+
+async def test_what_a_page_needs(queue: Approvals) -> None:
+    """B6: the count, the newest ones without their arguments, and what was agreed to before."""
+    for number in range(3):
+        await queue.ask(*CALL[:2], str(number), "text", arguments=f'{{"n":{number}}}', expires=100.0, now=1.0 + number)
+    first, second, third = await queue.list(now=5.0)
+    await queue.approve(first.id, "ada", now=5.0)
+    await queue.approve(second.id, "ada", now=6.0)
+    assert await queue.waiting(now=7.0) == 1
+    newest = await queue.list(since=2.0, most=2, now=7.0)
+    assert [found.id for found in newest] == [second.id, third.id]
+    assert newest[0].arguments is None
+    before = await queue.last_approved(*CALL[:2], before=6.5)
+    assert before is not None
+    assert (before.id, before.arguments) == (second.id, '{"n":1}')
+    assert await queue.last_approved(*CALL[:2], before=5.5) == await queue.get(first.id, now=7.0)
+    assert await queue.last_approved("other", CALL[1], before=7.0) is None
+    assert await queue.answered({first.id, third.id, "apr_gone"}, now=7.0) == {first.id, "apr_gone"}
+
+
+@pytest.mark.parametrize("name", ["approve", "deny"])
 async def test_an_id_that_nobody_has(queue: Approvals, name: str) -> None:
     act: Any = getattr(queue, name)
     for id in ("apr_none", "' OR 1=1 --", "%"):
@@ -117,10 +174,10 @@ async def test_an_id_that_nobody_has(queue: Approvals, name: str) -> None:
 
 async def test_lists(queue: Approvals) -> None:
     ids = [(await _asked(queue, "bot", "a.b", str(n), now=float(n))).id for n in range(4)]
-    await queue.grant(ids[2], "ada", now=5.0)
+    await queue.approve(ids[2], "ada", now=5.0)
     assert [found.id for found in await queue.list(now=6.0)] == ids
     assert [found.id for found in await queue.list("pending", now=6.0)] == [ids[0], ids[1], ids[3]]
-    assert [found.id for found in await queue.list("granted", now=6.0)] == [ids[2]]
+    assert [found.id for found in await queue.list("approved", now=6.0)] == [ids[2]]
 
 
 async def test_an_agent_cannot_flood_the_queue(queue: Approvals, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,3 +197,17 @@ async def test_old_ones_are_forgotten(queue: Approvals) -> None:
     assert old.id in {found.id for found in await queue.list(now=1e8)}
     await _asked(queue, "bot", "a.b", "newer", now=101.0 + module.KEPT, expires=1e9)
     assert old.id not in {found.id for found in await queue.list(now=1e8)}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("ada", "cli:Ada", True),
+        ("CLI:ada", "ada", True),
+        ("Ada  Lovelace", " ada lovelace", True),
+        ("Jos\u00e9", "Jose\u0301", True),
+        ("Ada", "Ada B", False),
+    ],
+)
+def test_a_person_is_one_in_any_spelling(one: str, other: str, same: bool) -> None:
+    assert same_person(one, other) is same

@@ -26,13 +26,13 @@ def asked(url: str) -> Approval:
     return asyncio.run(ask())
 
 
-def test_grant(url: str, asked: Approval, capsys: pytest.CaptureFixture[str]) -> None:
+def test_approve(url: str, asked: Approval, capsys: pytest.CaptureFixture[str]) -> None:
     assert approvals.listed(url) == 0
     row = capsys.readouterr().out.splitlines()[1]
     assert row.split()[:4] == [asked.id, "pending", "bot", "git.delete"]
     assert row.isprintable()
-    assert approvals.grant(url, asked.id, "ada") == 0
-    assert capsys.readouterr().out == f"{asked.id} is granted: bot, git.delete.\n"
+    assert approvals.approve(url, asked.id, "ada") == 0
+    assert capsys.readouterr().out == f"{asked.id} is approved: bot, git.delete.\n"
     assert approvals.listed(url) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
     assert approvals.show(url, asked.id) == 0
@@ -42,8 +42,8 @@ def test_grant(url: str, asked: Approval, capsys: pytest.CaptureFixture[str]) ->
     assert approvals.listed(url, None) == 0
     assert "  ada  " in capsys.readouterr().out.splitlines()[1]
     assert "\x1b" not in shown
-    with pytest.raises(OperatorError, match="is granted already"):
-        approvals.grant(url, asked.id)
+    with pytest.raises(OperatorError, match="is approved already"):
+        approvals.approve(url, asked.id)
 
 
 def test_deny_and_json(url: str, asked: Approval, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,8 +60,29 @@ def test_deny_and_json(url: str, asked: Approval, capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out) == [shown]
 
 
+def test_two_people_and_a_time(url: str, asked: Approval, capsys: pytest.CaptureFixture[str]) -> None:
+    async def need() -> None:
+        async with open_database(url) as database:
+            call = asked.agent_id, asked.tool, asked.digest
+            await database.approvals.ask(*call, "", needed=2, expires=asked.expires, now=time.time())
+
+    asyncio.run(need())
+    assert approvals.approve(url, asked.id, "cli:ada", note="fine by me", validity="7d") == 0
+    assert "1 of 2 people have agreed" in capsys.readouterr().out
+    with pytest.raises(OperatorError, match="has agreed to"):
+        approvals.approve(url, asked.id, "ada")
+    approvals.show(url, asked.id)
+    shown = capsys.readouterr().out
+    assert "\nstatus     pending (1 of 2: cli:ada)\n" in shown
+    assert "\nnote       fine by me\n" in shown
+    assert approvals.approve(url, asked.id, "bob", validity="1h") == 0
+    assert "Every call with these arguments is let through until " in capsys.readouterr().out
+    with pytest.raises(OperatorError, match="at most 500"):
+        approvals.deny(url, asked.id, "x" * 501)
+
+
 def test_an_id_that_nobody_has(url: str) -> None:
-    for act in (approvals.show, approvals.grant, approvals.deny):
+    for act in (approvals.show, approvals.approve, approvals.deny):
         with pytest.raises(OperatorError, match="no approval 'apr_x'"):
             act(url, "apr_x")
 

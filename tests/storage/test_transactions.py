@@ -14,7 +14,7 @@ from aggregator.storage.opening import Database
 from aggregator.storage.records import KeyRecord
 from tests.storage.processes import other_process
 
-INSERT = "INSERT INTO api_keys VALUES ('k', 'bot', 'h', '', 1, 1, 1, 1)"
+INSERT = "INSERT INTO api_keys VALUES ('k', 'bot', 'h', '', 1, 1, 1, 1, NULL)"
 
 
 async def _write(database: Database, *statements: str, **values: str) -> None:

@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 
 from aggregator.domain.call_record import CallRecord, Stage, Status, TraceContext
 from aggregator.domain.trace_context import begin
-from aggregator.telemetry.snapshot import ListTokens, RecentCalls, Snapshot, SpanCounts, UpstreamSnapshot
+from aggregator.telemetry.snapshot import (
+    ListTokens,
+    ReceiverCounts,
+    RecentCalls,
+    Snapshot,
+    SpanCounts,
+    UpstreamSnapshot,
+)
 
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 # Ended by a caller's mistake or a rule before anything is sent.
@@ -100,4 +107,5 @@ SNAPSHOT: Final = Snapshot(
     lost={"audit": 0},
     lists={"shop": ListTokens(9_000, 350)},
     spans=SpanCounts(100, 5, 2, 7),
+    receivers={"on-call": ReceiverCounts(3, 2, 1, 4)},
 )

@@ -2,7 +2,7 @@
 
 from threading import Thread
 
-from aggregator.domain.lru import LruCache
+from aggregator.domain.bounds.lru import LruCache
 
 
 def test_what_was_used_longest_ago_is_forgotten_first() -> None:

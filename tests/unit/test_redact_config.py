@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.config.model import LaunchConfig
+from aggregator.config.server_parts import LaunchConfig
 from aggregator.config.servers.secrets import secrets_in, secrets_in_address
 from aggregator.redaction.redactor import REDACTED, Redactor
 from aggregator.upstream.redaction import server_redaction

@@ -99,8 +99,10 @@ async def test_when_to_come_back(open_harness: OpenHarness) -> None:
 
 
 async def test_a_call_that_waits_for_a_person(open_harness: OpenHarness, tmp_path: Any) -> None:
-    """B6: 202 and the id of the question; once it is granted, the same call is made, and only that counts."""
-    policies = {"agents": {"one": {"allow": ["*"], "confirm": ["shop.put"], "confirm_fallback": "queue"}}}
+    """B6: 202 and the id of the question; once it is approved, the same call is made, and only that counts."""
+    policies = {
+        "agents": {"one": {"allow": ["*"], "confirm": ["shop.put"], "confirm_fallback": "queue", "confirm_wait": 0}}
+    }
     toolbox = RecordingToolbox([tool("put")])
     storage = f"sqlite+aiosqlite:///{tmp_path}/kept.db"
     harness = open_harness(
@@ -111,8 +113,8 @@ async def test_a_call_that_waits_for_a_person(open_harness: OpenHarness, tmp_pat
         assert (waiting.status, code(waiting)) == (202, "approval_pending")
         approvals = await harness.background.elsewhere(harness.app.database.approvals())
         assert approvals is not None
-        grant = approvals.grant(waiting.body["error"]["approval"], "a test", now=time.time())
-        await harness.background.elsewhere(grant)
+        yes = approvals.approve(waiting.body["error"]["approval"], "a test", now=time.time())
+        await harness.background.elsewhere(yes)
         assert (await api.call("shop.put", conversation_id="a")).status == 200
         assert code(await api.call("shop.put", conversation_id="a")) == "limit_reached"
     assert len(toolbox.calls) == 1

@@ -15,7 +15,7 @@ from aggregator.catalog.intent.names import ServerWords, ToolNames, build_names
 from aggregator.catalog.intent.order import RankTools
 from aggregator.catalog.intent.rules import Rule, RuleInput, find_hit
 from aggregator.catalog.intent.text import read
-from aggregator.domain.lru import LruCache
+from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.records import ToolRecord
 
 __all__ = ["IntentMatch", "IntentMatcher", "RankTools", "Rule", "ServerWords", "snippet"]

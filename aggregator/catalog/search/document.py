@@ -23,11 +23,12 @@ from aggregator.domain.records import ToolRecord
 class Field:
     """One field of a tool, with its parameters of BM25F.
 
-    `weight`; `length_counts`: how much its length matters; `usual`: the length that counts as usual; `most`: the most
-    terms read. `paired`: two words in a row count too, since the field says what the tool is; `meanings`: the meanings
-    of its words count too.
+    `label` for people; `weight`; `length_counts`: how much its length matters; `usual`: the length that counts as
+    usual; `most`: the most terms read. `paired`: two words in a row count too, since the field says what the tool is;
+    `meanings`: the meanings of its words count too.
     """
 
+    label: str
     weight: float
     length_counts: float
     usual: float
@@ -36,13 +37,13 @@ class Field:
     meanings: bool = True
 
 
-NAME: Final = Field(2.5, 0.6, 3, 40, paired=True)
-TITLE: Final = Field(1.2, 0.6, 4, 40, paired=True)
-SERVER: Final = Field(0.9, 0.5, 12, 120)
-FIRST: Final = Field(1.5, 0.5, 12, 60, paired=True)
-DESCRIPTION: Final = Field(0.8, 0.6, 40, 80)
-PARAMETERS: Final = Field(0.8, 0.6, 8, 40)
-DETAILS: Final = Field(0.25, 0.6, 60, 40, meanings=False)
+NAME: Final = Field("own name", 2.5, 0.6, 3, 40, paired=True)
+TITLE: Final = Field("title", 1.2, 0.6, 4, 40, paired=True)
+SERVER: Final = Field("server", 0.9, 0.5, 12, 120)
+FIRST: Final = Field("first sentence", 1.5, 0.5, 12, 60, paired=True)
+DESCRIPTION: Final = Field("description", 0.8, 0.6, 40, 80)
+PARAMETERS: Final = Field("parameter", 0.8, 0.6, 8, 40)
+DETAILS: Final = Field("text of a parameter", 0.25, 0.6, 60, 40, meanings=False)
 _SATURATION: Final = 4.0
 # A tool of one subject says more about it than a tool of many.
 _MANY_SUBJECTS: Final = 0.5
@@ -86,6 +87,27 @@ class Document:
 
 def document(tool: ToolRecord, text_of_server: str) -> Document:
     """Build the document of `tool`, with the text of its server (id, description, trigger keywords)."""
+    totals: dict[str, float] = {}
+    meanings: dict[str, float] = {}
+    for field, text in fields_of(tool, text_of_server):
+        add_field(field, text, totals, meanings)
+    impacts = {term: int(1 + SCALE * total / (_SATURATION + total)) for term, total in totals.items()}
+    for mark, total in meanings.items():
+        meanings[mark] = total / (_SATURATION + total)
+    subjects = math.sqrt(sum([total * total for total in meanings.values()])) ** _MANY_SUBJECTS
+    for mark, total in meanings.items():
+        impact = int(1 + SCALE * total / subjects)
+        impacts[mark] = impact if impact < SCALE else SCALE
+    name, own, words = folded(tool.name), folded(tool.own_name), split(tool.own_name)
+    impacts[name_term(name)] = impacts[name_term(own)] = 1
+    stems = tuple(map(stem, words))
+    description = _text(tool.definition.get("description"))
+    spelled = four_grams(f"{tool.prefix} {' '.join(words)} {description[:_SPELLED]}")
+    return Document(tool, tool.name, impacts, name, own, stems, _actions_of(stems), spelled)
+
+
+def fields_of(tool: ToolRecord, text_of_server: str) -> tuple[tuple[Field, str], ...]:
+    """Return the fields of a tool, each with as much of its text as is read."""
     definition = tool.definition
     description = _text(definition.get("description"))[:_READ]
     first = next((part for part in _SENTENCE.split(description, _SENTENCES) if part and len(part.strip()) > 10), "")
@@ -100,25 +122,10 @@ def document(tool: ToolRecord, text_of_server: str) -> Document:
         (PARAMETERS, names),
         (DETAILS, details),
     )
-    totals: dict[str, float] = {}
-    meanings: dict[str, float] = {}
-    for field, text in fields:
-        _add_field(field, text[: field.most * _LETTERS], totals, meanings)
-    impacts = {term: int(1 + SCALE * total / (_SATURATION + total)) for term, total in totals.items()}
-    for mark, total in meanings.items():
-        meanings[mark] = total / (_SATURATION + total)
-    subjects = math.sqrt(sum([total * total for total in meanings.values()])) ** _MANY_SUBJECTS
-    for mark, total in meanings.items():
-        impact = int(1 + SCALE * total / subjects)
-        impacts[mark] = impact if impact < SCALE else SCALE
-    name, own, words = folded(tool.name), folded(tool.own_name), split(tool.own_name)
-    impacts[name_term(name)] = impacts[name_term(own)] = 1
-    stems = tuple(map(stem, words))
-    spelled = four_grams(f"{tool.prefix} {' '.join(words)} {description[:_SPELLED]}")
-    return Document(tool, tool.name, impacts, name, own, stems, _actions_of(stems), spelled)
+    return tuple((field, text[: field.most * _LETTERS]) for field, text in fields)
 
 
-def _add_field(field: Field, text: str, totals: dict[str, float], meanings: dict[str, float]) -> None:
+def add_field(field: Field, text: str, totals: dict[str, float], meanings: dict[str, float]) -> None:
     """Add the words and meanings of one field to the totals."""
     unsaid = plain_words().ignored
     found = [term for term in terms(text)[: field.most] if term not in unsaid]

@@ -29,7 +29,7 @@ def scores(weighted: WeightedQuery, documents: Mapping[int, Document]) -> dict[i
     wanted = weighted.query.actions
     if wanted:
         for slot, document in documents.items():
-            found[slot] *= _action_factor(wanted, document.actions)
+            found[slot] *= action_factor(wanted, document.actions)
     spelled = weighted.query.four_grams
     spellings = {slot: similarity(spelled, documents[slot].four_grams) for slot, score in found.items() if score}
     most = max(spellings.values(), default=0.0)
@@ -86,7 +86,8 @@ def _reward_coverage(
         found[slot] *= 1 + COVERED * share(words) + SERVER_COVERED * share(servers[documents[slot].tool.server])
 
 
-def _action_factor(wanted: Mapping[int, float], has: frozenset[int]) -> float:
+def action_factor(wanted: Mapping[int, float], has: frozenset[int]) -> float:
+    """Return the factor for the actions asked for (`Query.actions`), of a tool whose name has these actions."""
     if not has:
         return 1.0
     both = [number for number in wanted if number in has]

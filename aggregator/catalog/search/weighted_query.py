@@ -30,12 +30,14 @@ class WeightedQuery:
     """A query weighed by the tools that one agent sees.
 
     `words` and `extra` hold terms that some of these tools have, with the gain for each point of their impact: `words`
-    as typed, the terms that may stand for one word together; `extra`, their pairs and meanings.
+    as typed, the terms that may stand for one word together; `extra`, their pairs and meanings. `asked` has for each of
+    `words` the word of the query (a key of `Query.words`).
     """
 
     query: Query
     words: tuple[WeightedTerms, ...]
     extra: WeightedTerms
+    asked: tuple[str, ...]
 
     def terms(self) -> dict[str, float]:
         """Return all terms to add up, those worth most first."""
@@ -48,19 +50,23 @@ class WeightedQuery:
 def weigh(query: Query, visible: VisibleTools) -> WeightedQuery:
     """Weigh a query by these tools; a word that none of them has is read as its nearest neighbours."""
     words: list[WeightedTerms] = []
-    unknown: list[WeightedTerms] = []
-    for word in query.words.values():
+    asked: list[str] = []
+    unknown: list[tuple[str, WeightedTerms]] = []
+    for key, word in query.words.items():
         known = _gains(visible, word)
         if known:
             words.append(known)
+            asked.append(key)
         else:
-            unknown.append(word)
-    others = [word for word in unknown if _may_be_misspelt(word[0][0])][:_MOST_UNKNOWN]
-    for (term, worth), *_ in others:
+            unknown.append((key, word))
+    others = [(key, word) for key, word in unknown if _may_be_misspelt(word[0][0])][:_MOST_UNKNOWN]
+    for key, ((term, worth), *_) in others:
         known = _gains(visible, tuple((other, worth * likeness) for other, likeness in _variants(visible, term)))
         if known:
             words.append(known)
-    return WeightedQuery(query, tuple(words), _gains(visible, (*query.pairs.items(), *query.meanings.items())))
+            asked.append(key)
+    extra = _gains(visible, (*query.pairs.items(), *query.meanings.items()))
+    return WeightedQuery(query, tuple(words), extra, tuple(asked))
 
 
 def _gains(visible: VisibleTools, word: WeightedTerms) -> WeightedTerms:

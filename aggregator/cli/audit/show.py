@@ -16,11 +16,11 @@ from typing import Final, TextIO, cast, get_args
 from aggregator.cli.audit import stats as audit_stats
 from aggregator.cli.audit.formats import COLUMNS, Aligned, csv_lines, fields, json_line, shown
 from aggregator.cli.runtime.event_loop import run_loop
-from aggregator.cli.runtime.past_times import past
 from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.cli.runtime.tables import print_rows
 from aggregator.domain.call_record import RowStatus
 from aggregator.domain.errors import OperatorError
+from aggregator.storage.audit.past_times import past
 from aggregator.storage.audit.read import AuditReader, By, LogFilter, LogRow, open_reader
 from aggregator.storage.locate import default_url
 

@@ -1,4 +1,4 @@
-"""`aggregator policy check|explain|test|init|schema`: works on the policy files without serving hosts."""
+"""`aggregator policy check|explain|diff|test|init|schema`: works on the policy files without serving hosts."""
 
 import json
 import os
@@ -12,6 +12,8 @@ from typing import Any
 import jsonschema_rs
 
 from aggregator.app.build import build_app
+from aggregator.cli.policy.differ import print_difference
+from aggregator.cli.policy.kept_tools import kept_tools
 from aggregator.cli.policy.unknown_names import said_of_missing
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import all_started, load_config, storage_url
@@ -31,6 +33,7 @@ from aggregator.policy.files.folder import read_folder
 from aggregator.policy.files.lint import KnownNames, lint
 from aggregator.policy.files.starter import FILE, starter
 from aggregator.policy.full_names import find_by_full_name
+from aggregator.policy.live import LivePolicies
 from aggregator.policy.rulebook import Rulebook, target_of
 
 
@@ -123,6 +126,17 @@ def run_cases(path: Path | None, connect: bool = False) -> int:
         print(outcome)
     print(f"{_many(len(outcomes), 'case')}, {len(failed)} failed.")
     return 1 if failed or problems else 0
+
+
+def diff(path: Path | None, file: Path, remove: bool = False, connect: bool = False) -> int:
+    """Print what would change if `file` were in the folder of the policies; return 1 if it has an error.
+
+    Raises:
+        OperatorError: the file cannot be read, or its name is not that of a policy file.
+    """
+    setup = _setup(path)
+    tools = setup.known(connect).tools or kept_tools(setup.config, setup.storage)
+    return print_difference(LivePolicies(setup.folder, check_schema), file, remove, tools, setup.trusted)
 
 
 def init(path: Path | None) -> int:

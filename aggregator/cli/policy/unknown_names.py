@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 
-from aggregator.app.catalog_sync import fingerprint
+from aggregator.cli.policy.kept_tools import of_server
 from aggregator.config.files.report import nearest
 from aggregator.config.model import Config
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.files.lint import KnownNames
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import target_of
-from aggregator.storage.locate import full_url, sqlite_path
-from aggregator.storage.quick_read import glance
 
 
 def said_of_missing(
@@ -43,9 +41,5 @@ def _hint(meant: str | None) -> str:
 
 def _kept(server: str, config: Config | None, storage: str | None) -> Sequence[str]:
     """Return the names of a server's tools when it was last connected, as far as an SQLite file has them."""
-    path = sqlite_path(full_url(storage)) if storage is not None else None
     configured = next((one for one in config.servers if one.id == server), None) if config is not None else None
-    if path is None or configured is None:
-        return ()
-    kept = glance(path, [fingerprint(configured)]).values()
-    return [tool.name for one in kept for tool in one.tools]
+    return [tool.own_name for tool in of_server(configured, storage)] if configured is not None else []

@@ -22,7 +22,7 @@ def operator() -> str:
         return f"cli:{os.getuid()}"
 
 
-async def noted(database: "Database", kind: EventKind, summary: str, agent: str, **details: Any) -> None:
+async def noted(database: "Database", kind: EventKind, summary: str, agent: str | None, **details: Any) -> None:
     """Write one audit event. The change is made already, so that a failure to write it is only reported on stderr."""
     known = {name: value for name, value in details.items() if value is not None}
     try:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 # Fields whose values may be secrets: messages name the type of a value only.
-SECRET_FIELDS = frozenset({"args", "env", "headers", "proxy", "url"})
+SECRET_FIELDS = frozenset({"args", "env", "headers", "proxy", "secret", "url"})
 _LONGEST_SHOWN = 40
 
 _EXPECTED = {

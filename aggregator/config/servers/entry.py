@@ -7,7 +7,7 @@ from aggregator.config.files.jsonfile import JsonObject
 from aggregator.config.files.report import Report, Where, did_you_mean
 from aggregator.config.files.wording import ConfigComplaint
 from aggregator.config.health import HealthConfig
-from aggregator.config.model import LaunchConfig, ToolsConfig
+from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.servers.complete import Gap, add_env_file, complete
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.foreign import ENV_FILE, MEANT, OWN_KEYS, TOOL_LISTS, Translated, is_comment, translate

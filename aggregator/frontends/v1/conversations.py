@@ -6,7 +6,7 @@ approval, may be corrected and made again.
 
 from typing import Final
 
-from aggregator.domain.lru import LruCache
+from aggregator.domain.bounds.lru import LruCache
 
 KEPT: Final = 100_000
 # Seconds after its last call after which a conversation counts as over.

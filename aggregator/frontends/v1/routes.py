@@ -51,15 +51,31 @@ class V1Response:
     headers: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
+class FurtherPaths(Protocol):
+    """Another frontend that speaks JSON."""
+
+    async def documented(self) -> Mapping[str, Any]:
+        """Return its paths, as an OpenAPI document has them."""
+
+
 class V1Frontend:
     """An ASGI application for the paths in `ROUTES`."""
 
-    def __init__(self, gateway: Dispatcher, config: V1Config, limits: BodyLimits, public_url: str | None) -> None:
+    def __init__(
+        self,
+        gateway: Dispatcher,
+        config: V1Config,
+        limits: BodyLimits,
+        public_url: str | None,
+        further: FurtherPaths | None = None,
+    ) -> None:
+        """Make it; `further` gives paths of other frontends, which the OpenAPI document describes too."""
         self._gateway = gateway
         self._limits = limits
         self._most_calls = config.max_calls_per_request
         self._caller = CallRunner(gateway, config.max_calls_per_conversation)
         self._document = document(config, public_url)
+        self._further = further
         self._texts_loaded = False
 
     async def serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
@@ -154,7 +170,8 @@ class V1Frontend:
         return V1Response(200, {"servers": [_server(seen) for seen in await self._gateway.servers(request.principal)]})
 
     async def openapi(self, request: V1Request) -> V1Response:
-        return V1Response(200, self._document)
+        paths = await self._further.documented() if self._further is not None else {}
+        return V1Response(200, {**self._document, "paths": {**self._document["paths"], **paths}})
 
 
 class Route(Protocol):

@@ -46,11 +46,14 @@ class HostGuard:
     It puts the `ClientSource` of each request into the scope (`source_in`), the only authority on where it comes from.
     """
 
-    def __init__(self, app: App, own: OwnAddress, open_paths: Container[str] = ()) -> None:
-        """Wrap `app`. The `open_paths` are served under any name, since they reveal nothing."""
+    def __init__(self, app: App, own: OwnAddress, open_paths: Container[str] = (), unshared: str | None = None) -> None:
+        """Wrap `app`. The `open_paths` are served under any name, since they reveal nothing. No other page may
+        read what is at `unshared` and below, not even one of an accepted `Origin`.
+        """
         self._app = app
         self._own = own
         self._open_paths = open_paths
+        self._unshared = unshared
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -84,8 +87,11 @@ class HostGuard:
                 refusal = f"Origin {page!r:.100} is not allowed here; see http.allowed_origins."
                 await respond(send, 403, {"error": refusal})
                 return
-            send = _sharing(send, page)
             scope.pop(WRITE_WHOLE, None)
+            if self._unshared is not None and f"{scope['path']}/".startswith(f"{self._unshared}/"):
+                await self._app(scope, receive, send)
+                return
+            send = _sharing(send, page)
             if scope["method"] == "OPTIONS":
                 await respond(send, 204, headers=_PREFLIGHT)
                 return

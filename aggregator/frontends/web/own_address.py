@@ -10,7 +10,7 @@ from aggregator.domain.uris.addresses import Network, address_in, bracketed, par
 
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 # An absolute path of plain segments; `//` would begin the name of a host.
-_PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+){1,32}")
+_PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,=:@%-]+){1,32}")
 _LONGEST_PREFIX: Final = 512
 
 

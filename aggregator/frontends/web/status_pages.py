@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond, source_in
+from aggregator.frontends.web.host_guard import Receive, Scope, Send, header, respond, source_in
 
 ALIVE_PATH: Final = "/healthz"
 READY_PATH: Final = "/readyz"
@@ -22,9 +22,11 @@ class StatusPages:
     Details are shown to this machine only.
     """
 
-    def __init__(self, report: StatusReport, frontends: Mapping[str, str]) -> None:
+    def __init__(self, report: StatusReport, frontends: Mapping[str, str], people: str | None = None) -> None:
+        """Make them; `people` is the path of the pages for people, which browsers that ask for `/` are sent to."""
         self._report = report
         self._frontends = frontends
+        self._people = people
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].rstrip("/") or "/"
@@ -37,6 +39,9 @@ class StatusPages:
             await respond(send, 200 if ready else 503, details if source_in(scope).local else {"ready": ready})
         elif path == ALIVE_PATH:
             await respond(send, 200, {"status": "ok"})
+        elif self._people is not None and "text/html" in (header(scope, b"accept") or ""):
+            # Relative, so that it holds behind a prefix that a proxy takes away.
+            await respond(send, 307, headers={b"location": f".{self._people}/".encode(), b"vary": b"accept"})
         else:
             await respond(send, 200, {"name": "aggregator", **self._frontends})
 

@@ -4,22 +4,24 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aggregator.domain.bounds.offload import going_through
 from aggregator.domain.call import ResolvedCall
+from aggregator.domain.call_record import CallRecord
+from aggregator.domain.decision import Decision, confirmers
 from aggregator.domain.errors import NotConfirmed, WaitsForApproval
 from aggregator.domain.text.invisible import escaped
+from aggregator.gateway.ask.answer_watch import AnswerWatch
 from aggregator.gateway.ask.argument_lines import shown_arguments
 from aggregator.gateway.ask.confirm import Confirmation, HostPrompt, answering
-from aggregator.gateway.host import Host
+from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.views.views import ConfirmRule
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.digest import argument_digest
 from aggregator.storage.errors import QueueFull, StorageError
-from aggregator.storage.records import Approval
-from aggregator.wire.peer import Channel
+from aggregator.storage.records import AboutCall, Approval
 from aggregator.wire.pieces import encode_in_pieces
 
 if TYPE_CHECKING:
@@ -31,7 +33,14 @@ log = logging.getLogger(__name__)
 QUEUED_FOR: Final = 24 * 3600.0
 # An approver does not read more than this: such a call is not queued, so that none agrees to what is not shown.
 QUEUED_BYTES: Final = 256 * 1024
+# Seconds that a call waits for the answer. Many hosts give a call up after a minute in which they hear nothing of it.
+WAIT: Final = 50.0
+WAIT_WITH_PROGRESS: Final = 300.0
+REPORT_EVERY: Final = 10.0
+_PROGRESS: Final = 1e-6
+_ANSWERS_TRIED: Final = 3
 _SHOWN: Final = 160
+_NAME: Final = 200
 _NOTE_TOLD: Final = 500
 
 
@@ -49,81 +58,194 @@ class ApprovalEvents(Protocol):
         """Record that a call waits for an approval."""
 
 
+@dataclass(slots=True)
+class _Asking:
+    """A call that asks for an answer in the queue; `bound` are the agent, the tool and the digest of the arguments.
+
+    `shown` are the question and the arguments as a person is shown them.
+    """
+
+    resolved: ResolvedCall
+    arguments: Mapping[str, Any]
+    decision: Decision
+    caller: RequestCaller
+    record: CallRecord
+    bound: tuple[str, str, str]
+    approvals: "Approvals"
+    shown: tuple[str, str] = ("", "")
+
+
+class _Report:
+    """A report to the host, as progress of its call, that it waits for a person."""
+
+    def __init__(self, caller: RequestCaller, id: str) -> None:
+        self._caller = caller
+        self._id = id
+
+    def __call__(self, seconds: float) -> None:
+        caller = self._caller
+        # It has to rise, and to stay below what the server reports later (S/basic/patterns/progress).
+        caller.reported = (caller.reported or 0.0) + _PROGRESS
+        if caller.channel is not None:
+            said = f"Waits for a person to agree ({self._id}), {seconds:.0f} s."
+            params = {"progressToken": caller.token, "progress": caller.reported, "message": said}
+            caller.channel.notify("notifications/progress", params)
+
+
 class ApprovalStep:
-    """The agreement of a person to a call. Secrets are taken out of the arguments that wait in the queue."""
+    """The agreement of a person to a call. Secrets are taken out of the arguments that wait in the queue.
+
+    `watch` are the calls that wait for an answer in the queue.
+    """
 
     def __init__(self, store: ApprovalStore, redactor: Redactor, events: ApprovalEvents) -> None:
         self._store = store
         self._redactor = redactor
         self._events = events
         self._host_prompt = HostPrompt()
+        self.watch = AnswerWatch()
 
     async def obtain(
         self,
         resolved: ResolvedCall,
         arguments: Mapping[str, Any],
+        decision: Decision,
         confirming: ConfirmRule,
-        host: Host,
-        channel: Channel,
-    ) -> tuple[str | None, dict[str, Any] | None]:
-        """Return who agreed (`host:NAME`, or who granted the approval), else the interim result that carries the
-        question to the host.
+        caller: RequestCaller,
+        record: CallRecord,
+    ) -> dict[str, Any] | None:
+        """Return None once a person has agreed, else the interim result that carries the question to the host.
+
+        The record gets who agreed (`host:NAME`, or who approved it in the queue), and the entry of the queue.
 
         Raises:
             NotConfirmed: the person said no, or no person can be asked.
-            WaitsForApproval: the question is queued.
+            WaitsForApproval: the question is queued, and not answered yet.
         """
-        call, tool = resolved.call, resolved.tool
+        call, tool, host = resolved.call, resolved.tool, caller.host
         agent, digest = call.principal.agent_id, await going_through(arguments, argument_digest, arguments)
-        if confirming.by == "host" and self._host_prompt.can_ask(host, call.version, call.params):
+        asks_host = confirmers(decision, confirming.by) == "host"
+        if asks_host and caller.channel is not None and self._host_prompt.can_ask(host, call.version, call.params):
             message = await going_through(arguments, _message, resolved, arguments)
             question = Confirmation(agent, tool.name, digest, message)
-            reply = await self._host_prompt.ask(question, call.version, call.params, channel)
+            reply = await self._host_prompt.ask(question, call.version, call.params, caller.channel)
             if reply.interim is not None:
-                return None, dict(reply.interim)
+                return dict(reply.interim)
             if reply.agreed:
-                by = answering(host, call.version, call.params)
-                log.info("%s: %s agreed to %s", agent, by, tool.name)
-                return by, None
+                record.approved_by = answering(host, call.version, call.params)
+                log.info("%s: %s agreed to %s", agent, record.approved_by, tool.name)
+                return None
             if not reply.unable:
                 raise NotConfirmed(tool.name, f"{tool.name} was not called: {reply.reason}.")
-        if confirming.by == "host" and confirming.fallback != "queue":
+        if asks_host and confirming.fallback != "queue":
             raise _refused(tool.name, "this host cannot ask one")
         approvals = await self._store.approvals()
         if approvals is None:
             raise _refused(tool.name, "no question can be queued, since there is no database")
+        asking = _Asking(resolved, arguments, decision, caller, record, (agent, tool.name, digest), approvals)
         try:
-            return await self._from_queue(resolved, arguments, (agent, tool.name, digest), approvals), None
+            record.approved_by = await self._from_queue(asking, _patience(confirming, caller))
         except (QueueFull, StorageError) as error:
             log.warning("the question about %s cannot be queued: %s", tool.name, error)
             raise _refused(tool.name, "no question can be queued now") from error
+        return None
 
-    async def _from_queue(
-        self, resolved: ResolvedCall, arguments: Mapping[str, Any], bound: tuple[str, str, str], approvals: "Approvals"
-    ) -> str:
-        now, (agent, tool, _) = time.time(), bound
-        answer = await approvals.find_answer(*bound, now=now)
-        if answer is not None and answer.status == "granted":
-            if await approvals.consume(answer.id, *bound, now=now):
-                log.info("%s: approval %s of %s is used for %s", agent, answer.id, answer.decided_by, tool)
+    async def _from_queue(self, asking: "_Asking", patience: float) -> str:
+        """Return who agreed in the queue, now or within `patience` seconds."""
+        by = await self._answer(asking, repeated=True)
+        if by is not None:
+            return by
+        await self._fit_to_show(asking)
+        waiting = self.watch.enter(asking.bound[0]) if patience > 0 else None
+        until = asyncio.get_running_loop().time() + patience
+        try:
+            while True:
+                queued = await self._ask(asking)
+                if waiting is None:
+                    raise _waits(queued)
+                report = _Report(asking.caller, queued.id) if asking.caller.token is not None else None
+                answered = await self.watch.wait(waiting, queued.id, asking.approvals, until, REPORT_EVERY, report)
+                by = await self._answer(asking, repeated=False)
+                if by is not None:
+                    return by
+                if not answered:
+                    raise _waits(queued)
+                # Another call used the answer up, or it has expired.
+        finally:
+            if waiting is not None:
+                self.watch.leave(waiting)
+
+    async def _answer(self, asking: "_Asking", *, repeated: bool) -> str | None:
+        """Return who agreed to this very call, once the agreement is used for it; None where no answer counts.
+
+        `repeated`: the call has not waited for the answer, so that a no is one that the agent was told before.
+
+        Raises:
+            NotConfirmed: a person said no.
+        """
+        approvals, bound, needed, record = asking.approvals, asking.bound, asking.decision.people, asking.record
+        for _ in range(_ANSWERS_TRIED):
+            now = time.time()
+            answer = await approvals.find_answer(*bound, needed=needed, now=now)
+            if answer is None:
+                return None
+            if answer.status == "denied":
+                record.approval_id = answer.id
+                if repeated:
+                    await approvals.count_again(answer.id)
+                raise _denied(answer, now)
+            if await approvals.consume(answer.id, *bound, needed=needed, now=now):
+                record.approval_id = answer.id
+                log.info("%s: approval %s of %s is used for %s", bound[0], answer.id, answer.decided_by, bound[1])
                 return answer.decided_by or answer.id
             # Another call used it up, or it was taken back.
-            answer = await approvals.find_answer(*bound, now=now)
-        if answer is not None and answer.status == "denied":
-            raise _denied(answer, now)
-        size = len(await going_through(arguments, encode_in_pieces, arguments))
+        return None
+
+    async def _fit_to_show(self, asking: "_Asking") -> None:
+        """Make what a person is shown.
+
+        Raises:
+            NotConfirmed: it is more than a person reads.
+        """
+        size = len(await going_through(asking.arguments, encode_in_pieces, asking.arguments))
         if size > QUEUED_BYTES:
             most = f"more than the {QUEUED_BYTES} that a person can be shown"
-            raise _refused(tool, f"its arguments take {size} bytes, {most}")
-        shown, text = await asyncio.to_thread(self._shown, resolved, arguments)
-        waiting = await approvals.ask(*bound, shown, arguments=text, expires=now + QUEUED_FOR, now=now)
-        if waiting.created == now:
-            self._events.approval_queued(waiting)
-        raise WaitsForApproval(
-            tool,
-            f"{tool} was not called yet: a person has to agree. The question is queued as {waiting.id}.",
-            approval=waiting.id,
+            raise _refused(asking.bound[1], f"its arguments take {size} bytes, {most}")
+        asking.shown = await asyncio.to_thread(self._shown, asking.resolved, asking.arguments)
+
+    async def _ask(self, asking: "_Asking") -> Approval:
+        """Queue the question, if it does not wait there already."""
+        now, (summary, text) = time.time(), asking.shown
+        queued = await asking.approvals.ask(
+            *asking.bound,
+            summary,
+            arguments=text,
+            about=self._about(asking),
+            needed=asking.decision.people,
+            expires=now + QUEUED_FOR,
+            now=now,
         )
+        asking.record.approval_id = queued.id
+        if queued.created == now:
+            self._events.approval_queued(queued)
+        return queued
+
+    def _about(self, asking: "_Asking") -> AboutCall:
+        tool, decision, record = asking.resolved.tool, asking.decision, asking.record
+        return AboutCall(
+            server=tool.server,
+            schema_version=tool.version,
+            rule=decision.reason,
+            rule_source=decision.source,
+            trace_id=record.trace.trace_id,
+            conversation_id=None if record.conversation_id is None else self._name(record.conversation_id),
+        )
+
+    def _name(self, text: str) -> str:
+        """Return a name that a host made up as the audit log has it: without secrets, and as any database takes it."""
+        kept = str(self._redactor.value(text[: 2 * _NAME]))
+        cut = kept if len(kept) <= _NAME else f"{kept[: _NAME - 1]}…"
+        return cut.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
     def _shown(self, resolved: ResolvedCall, arguments: Mapping[str, Any]) -> tuple[str, str]:
         """Return the question and the whole arguments, as JSON, without secrets."""
@@ -135,18 +257,38 @@ def _refused(tool: str, why: str) -> NotConfirmed:
     return NotConfirmed(tool, f"{tool} was not called: a person has to agree, and {why}.")
 
 
+def _waits(queued: Approval) -> WaitsForApproval:
+    return WaitsForApproval(
+        queued.tool,
+        f"{queued.tool} was not called yet: {_people_left(queued)}. The question is queued as {queued.id}.",
+        approval=queued.id,
+    )
+
+
+def _people_left(queued: Approval) -> str:
+    return "a person has to agree" if queued.needed == 1 else f"{queued.needed} people have to agree"
+
+
 def _denied(answer: Approval, now: float) -> NotConfirmed:
-    """Return the refusal of a call that a person said no to; how long that counts is said."""
-    until = datetime.fromtimestamp(answer.expires, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    said = f" and said: {escaped(answer.note[:_NOTE_TOLD])}" if answer.note else ""
-    return NotConfirmed(
+    """Return the refusal of a call that a person said no to. The person is not named."""
+    said = f": {escaped(answer.note[:_NOTE_TOLD])}" if answer.note else ""
+    refused = NotConfirmed(
         answer.tool,
-        f"{answer.tool} was not called: a person denied this call{said}. The same call is refused until {until}.",
+        f"{answer.tool} was not called. A person said no{said.rstrip('.')}.",
         approval=answer.id,
         denied=True,
         note=answer.note,
         retry_after=max(1, round(answer.expires - now)),
     )
+    refused.advice = "Do not repeat this call."
+    return refused
+
+
+def _patience(confirming: ConfirmRule, caller: RequestCaller) -> float:
+    """Return for how many seconds a call waits for an answer in the queue."""
+    if confirming.wait is not None:
+        return confirming.wait
+    return WAIT if caller.token is None else WAIT_WITH_PROGRESS
 
 
 def _message(resolved: ResolvedCall, arguments: Mapping[str, Any]) -> str:

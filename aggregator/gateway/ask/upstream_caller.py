@@ -33,10 +33,13 @@ class RequestCaller:
     """A `Caller`: one request of a host. Of a request that is parked the `channel` comes and goes.
 
     `parked` puts a question where the host finds it with the result of its request. `lacked` is what the host would
-    have had to declare to be asked what its upstream wanted to ask.
+    have had to declare to be asked what its upstream wanted to ask. `reported` is the last progress that the host was
+    told while its call waited for a person.
     """
 
-    __slots__ = ("_info", "abilities", "channel", "host", "lacked", "level", "modern", "parked", "sent_in", "token")
+    __slots__ = (
+        "_info", "abilities", "channel", "host", "lacked", "level", "modern", "parked", "reported", "sent_in", "token",
+    )  # fmt: skip
 
     def __init__(self, host: Host, version: str | None, params: Mapping[str, Any], channel: Channel | None) -> None:
         self.host = host
@@ -44,6 +47,7 @@ class RequestCaller:
         self.modern = version is not None and era_of(version) == "modern"
         self.parked: AskHost | None = None
         self.lacked: dict[str, Any] | None = None
+        self.reported: float | None = None
         self.sent_in: str | None = None
         meta = params.get("_meta")
         if not isinstance(meta, dict):

@@ -94,6 +94,10 @@ class DirectCalls:
         self._of_others: object = None
         self._same_terms = object()
 
+    def running(self) -> list[DirectCall]:
+        """Return the calls that no task works on now."""
+        return [*self._older, *self._new]
+
     def __len__(self) -> int:
         return len(self._new) + len(self._older)
 

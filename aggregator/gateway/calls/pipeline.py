@@ -16,7 +16,7 @@ from aggregator.config.model import Config
 from aggregator.domain.bounds.offload import for_each, is_long
 from aggregator.domain.call import ResolvedCall, ToolCall
 from aggregator.domain.call_record import CallRecord
-from aggregator.domain.decision import ConfirmBy
+from aggregator.domain.decision import ConfirmBy, confirmers
 from aggregator.domain.errors import HEADER_MISMATCH, HostError, NotReadOnly, UnknownTool, Unverifiable
 from aggregator.domain.uris.links import in_result
 from aggregator.gateway.agent_items import AgentItems
@@ -24,7 +24,7 @@ from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.input_required import InputRequests, Resumption
 from aggregator.gateway.ask.next_round import CALL, CallTarget, is_complete
 from aggregator.gateway.ask.upstream_caller import RequestCaller
-from aggregator.gateway.call_log import CallLog, name_tool, timed
+from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.direct_call import DirectCall
 from aggregator.gateway.calls.failover import CallAttempt, CallAttempts, Failover, together
 from aggregator.gateway.calls.provenance import attributed
@@ -36,6 +36,7 @@ from aggregator.gateway.calls.stages import Checked, Permitted
 from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
+from aggregator.gateway.recording.timing import name_tool, timed
 from aggregator.gateway.views.views import View
 from aggregator.policy.limits import Limits
 from aggregator.upstream.upstream import Upstream
@@ -178,13 +179,13 @@ class Pipeline:
         target = CallTarget(self._upstreams[tool.server], CALL, tool.name, call.principal, arguments)
         confirm: ConfirmBy | None = None
         if permitted.ruling.decision.verdict == "confirm" and record.approved_by is None:
-            confirm = view.confirming.by
+            confirm = confirmers(permitted.ruling.decision, view.confirming.by)
         resumption = None
         if "requestState" in call.params:
             resumption = await self._input_requests.resumption(target, caller, call.params, confirm=confirm)
         if confirm is not None and resumption is None:
             with timed(record, "confirm"):
-                question = await self._approve(original, view, host, channel)
+                question = await self._approve(original, view, caller)
             if question is not None:
                 return question
         return await self._relayed(checked, original, target, caller, resumption)
@@ -205,7 +206,7 @@ class Pipeline:
         with timed(checked.permitted.record, "output"):
             return await self._deliver(checked, original, caller.host, result)
 
-    async def _approve(self, original: Checked, view: View, host: Host, channel: Channel) -> dict[str, Any] | None:
+    async def _approve(self, original: Checked, view: View, caller: RequestCaller) -> dict[str, Any] | None:
         """Return None once a person has agreed, else the result that carries the question to the host.
 
         Raises:
@@ -216,9 +217,7 @@ class Pipeline:
         record, decision = permitted.record, permitted.ruling.decision
         record.rule, record.rule_source = decision.rule, decision.source
         self._rate_limits.look(resolved.tool.name, permitted.ruling.limits, resolved.call.conversation)
-        way = view.confirming
-        record.approved_by, question = await self._approval.obtain(resolved, original.arguments, way, host, channel)
-        return question
+        return await self._approval.obtain(resolved, original.arguments, decision, view.confirming, caller, record)
 
     async def _deliver(self, checked: Checked, original: Checked, host: Host, result: dict[str, Any]) -> dict[str, Any]:
         """Return the result as the host gets it: checked, with exposed URIs, no larger than allowed, attributed."""

@@ -20,7 +20,7 @@ class Progress:
 
     def __init__(self, caller: RequestCaller) -> None:
         self._caller = caller
-        self._best: float | None = None
+        self._best: float | None = caller.reported
         self._credit = BURST
         self._since = 0.0
         self._held: dict[str, Any] | None = None

@@ -9,9 +9,9 @@ from math import ceil
 from types import TracebackType
 from typing import Final
 
+from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.call import CONVERSATION_KEY
 from aggregator.domain.errors import Blame, OverLimit
-from aggregator.domain.lru import LruCache
 from aggregator.policy.limits import Limit, Limits
 
 MINUTE: Final = 60.0
@@ -69,6 +69,19 @@ class RateLimits:
         now, conversation = asyncio.get_running_loop().time(), _short(conversation)
         for limit in limits.counted:
             self._look(tool, limit, conversation, now)
+
+    def left(self, limit: Limit, conversation: str | None = None) -> int | None:
+        """Return how many calls a limit has left now; None where that depends on a conversation that is not named."""
+        if limit.kind == "per_minute":
+            since = asyncio.get_running_loop().time() - MINUTE
+            used = sum(1 for at in self._minutes.get(limit.counter, ()) if at > since)
+        elif limit.kind == "concurrent":
+            used = self._running.get(limit.counter, 0)
+        elif conversation is None:
+            return None
+        else:
+            used = self._conversations.peek((limit.counter, _short(conversation) or "")) or 0
+        return max(0, limit.most - used)
 
     def _look(self, tool: str, limit: Limit, conversation: str | None, now: float) -> None:
         if limit.kind == "per_minute":

@@ -32,13 +32,14 @@ from aggregator.gateway.ask.input_required import (
 )
 from aggregator.gateway.ask.next_round import CallTarget, is_complete, next_round, round_of_error
 from aggregator.gateway.ask.upstream_caller import RequestCaller
-from aggregator.gateway.call_log import CallLog, timed
+from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.direct_call import DirectCall
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.stages import Checked
 from aggregator.gateway.eras import onward, received
+from aggregator.gateway.recording.timing import attempted
 from aggregator.gateway.request import Request
 from aggregator.policy.limits import Limits
 from aggregator.upstream.sessions.negotiate import version_of
@@ -211,7 +212,7 @@ class Relay:
             await self._call_log.wait_until_begun(record)
         if resumption is not None and resumption.parked is not None:
             record.upstream_version = version_of(target.upstream.negotiated)
-            with timed(record, "upstream"):
+            with attempted(record, target.upstream.config.id):
                 return await self._input_requests.resume(target, caller, resumption)
         if not self._input_requests.parks(target, caller):
             return await self._rounds(outgoing, resumption)
@@ -220,7 +221,7 @@ class Relay:
         work = partial(self._rounds, outgoing, resumption)
         unclaimed = partial(self._call_log.record_unclaimed, record)
         try:
-            with timed(record, "upstream"):
+            with attempted(record, target.upstream.config.id):
                 return await self._input_requests.park(target, caller, work, unclaimed, agreed=record.approved_by)
         finally:
             record.retries = parked.retries
@@ -279,7 +280,7 @@ class Relay:
             meta |= self._call_log.trace_meta(record, meta)
             sent = {**params, "_meta": meta} if meta or "_meta" in params else params
             try:
-                with timed(record, "upstream", direct.sent_at if direct is not None else None):
+                with attempted(record, upstream.config.id, direct.sent_at if direct is not None else None):
                     try:
                         result = await upstream.call(
                             method, sent, limit, outgoing.progress, headers, outgoing.caller, direct

@@ -137,6 +137,26 @@ class Checker:
                         return Blame(rule.rule, rule.source)
         return None
 
+    async def explain(
+        self, server: ServerConfig, tool: ToolRecord, given: dict[str, Any], rules: tuple[Tightening, ...], agent: str
+    ) -> list[tuple[Fault, Tightening | None]]:
+        """Return every fault of arguments, with the rule of the policy they break; None for the tool's own schema.
+
+        Raises:
+            UnusableSchema: a schema cannot be checked at all.
+            CheckInterrupted: the check could not be made to its end.
+        """
+        schema = tool.definition["inputSchema"]
+        if server.coerce:
+            given, _ = coerce(schema, given)
+        own = await self._faults(self._checks.get(tool), given, tool, agent)
+        found: list[tuple[Fault, Tightening | None]] = [(fault, None) for fault in own]
+        for rule in rules:
+            faults = await self._faults(self._checks.get(tool, [rule.schema]), given, tool, agent)
+            faults += await _look_alikes(schema, given, (rule,))
+            found += [(fault, rule) for fault in faults if fault not in own]
+        return found
+
     async def result(
         self, server: ServerConfig, tool: ToolRecord, answered: dict[str, Any], agent: str
     ) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from aggregator.catalog.listing import Listing
 from aggregator.catalog.pages import render
 from aggregator.config.model import Config
 from aggregator.config.settings import Expose
+from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
-from aggregator.domain.lru import LruCache
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
@@ -74,6 +74,14 @@ class Exposure:
     def costs(self) -> dict[str, tuple[int, int]]:
         """Return by agent the estimated tokens of all its tools and of its list, at four bytes a token."""
         return {agent: (_cost(whole), _cost(listed)) for (agent, _), (whole, listed) in self._kept.items()}
+
+    def cost_steps(self, listing: Listing) -> Steps[int]:
+        """Return the estimated tokens of a list, at four bytes a token, one tool in a step."""
+        size = 0
+        for tool in listing.tools:
+            yield
+            size += len(render(tool, "canonical"))
+        return size // 4
 
     def is_short(self, listing: Listing) -> bool:
         """Return whether a list holds the meta tools in place of all tools."""

@@ -10,12 +10,13 @@ from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import ERROR_META_KEY, BadArguments, UnknownTool
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.call_log import CallLog, name_tool, timed
+from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.call_tool import CALL, READ, inner
 from aggregator.gateway.meta.tool import SOURCE, MetaTool, MetaToolCall
+from aggregator.gateway.recording.timing import name_tool, timed
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.views import View
 from aggregator.wire.peer import Channel

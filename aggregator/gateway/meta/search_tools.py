@@ -6,11 +6,10 @@ from aggregator.catalog.describe.levels import shown_name
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.rendering import answer, rendered, still_indexing
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
-from aggregator.gateway.views.finder import ServerSeen
+from aggregator.gateway.views.finder import MOST_FOUND, ServerSeen
 
-# Tools shown by default, by level; and the most that are searched for.
+# Tools shown by default, by level.
 _LIMITS: Final = {1: 10, 2: 5, 3: 3}
-_MOST: Final = 200
 
 _RECORD: Final = meta_record(
     "search_tools",
@@ -34,7 +33,7 @@ async def search_tools(asking: MetaToolCall) -> str:
     if server is not None and not any(server in (s.config.id, s.config.prefix) for s in finder.servers(view)):
         return f"There is no server {server!r:.200}. {_servers(finder.servers(view))}"
     if query:
-        found = await finder.search(view, query, _MOST, server)
+        found = await finder.search(view, query, MOST_FOUND, server)
     else:
         found = finder.of_server(view, server) if server is not None else list(finder.tools(view))
     missing = finder.not_indexed if query else 0

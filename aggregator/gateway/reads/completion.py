@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
+from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, OverLimit, UpstreamRpcError
-from aggregator.domain.lru import LruCache
 from aggregator.domain.missing import ItemRefused
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.calls.relay import Relay, ResolvedItem

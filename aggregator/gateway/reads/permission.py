@@ -5,13 +5,14 @@ from typing import Any
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.call import ResolvedCall, ToolCall
-from aggregator.domain.decision import ConfirmBy, Decision
+from aggregator.domain.decision import ConfirmBy, Decision, confirmers
 from aggregator.domain.errors import Blame, CallRefused
 from aggregator.domain.missing import ItemRefused, UnknownPrompt, UnknownResource
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.ask.approval import ApprovalStep
-from aggregator.gateway.call_log import timed
+from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.calls.relay import ResolvedItem
+from aggregator.gateway.recording.timing import timed
 from aggregator.gateway.request import Request
 from aggregator.gateway.views.views import View
 
@@ -45,7 +46,8 @@ class ItemPermission:
 
     def confirms(self, found: ResolvedItem, view: View) -> ConfirmBy | None:
         """Return who has to agree, if anyone has."""
-        return view.confirming.by if self.check(found, view).verdict == "confirm" else None
+        decision = self.check(found, view)
+        return confirmers(decision, view.confirming.by) if decision.verdict == "confirm" else None
 
     async def obtain(self, found: ResolvedItem, view: View, request: Request) -> dict[str, object] | None:
         """Return None once the item may be had, else the interim result with the question for the host.
@@ -67,12 +69,10 @@ class ItemPermission:
         )
         try:
             with timed(record, "confirm"):
-                record.approved_by, interim = await self._approval.obtain(
-                    resolved,
-                    request.arguments(),
-                    view.confirming,
-                    request.host,
-                    request.channel,
+                # Without a token: progress of a read is its server's alone.
+                caller = RequestCaller(request.host, request.version, {}, request.channel)
+                interim = await self._approval.obtain(
+                    resolved, request.arguments(), decision, view.confirming, caller, record
                 )
         except CallRefused as refused:
             raise ItemRefused.by(refused) from refused

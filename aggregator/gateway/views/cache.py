@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from aggregator.domain.lru import LruCache
+from aggregator.domain.bounds.lru import LruCache
 
 V = TypeVar("V")
 

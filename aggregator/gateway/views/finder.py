@@ -17,8 +17,8 @@ from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.servers.names import source_of
+from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices
-from aggregator.domain.lru import LruCache
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views.current import CurrentCatalog
@@ -29,6 +29,7 @@ from aggregator.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
     from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher
+    from aggregator.catalog.search.explain import HitReasons
     from aggregator.catalog.search.index import SearchIndex
     from aggregator.catalog.search.semantic import SemanticIndex
     from aggregator.catalog.search.visible import VisibleTools
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 # Seconds that a search waits for the index of a changed catalog before it uses the older one.
 _INDEX_WAIT: Final = 5.0
 _VIEWS_KEPT: Final = 64
+# The most tools that one search is made for.
+MOST_FOUND: Final = 200
 # Among more tools, a search is made in a thread: it takes some milliseconds for each 10,000 that have its words.
 _AT_ONCE: Final = 10_000
 # A server's tools are indexed in growing parts, the first of this size; each part is searchable at once.
@@ -157,14 +160,10 @@ class Finder:
 
     async def search(self, view: View, query: str, limit: int, server: str | None = None) -> list[ToolRecord]:
         """Return the best `limit` tools for a query, best first."""
-        visible = await self._visible(view)
+        visible = await self._visible(view, server)
         if visible is None:
             return []
         searchable = visible.searchable
-        if server is not None:
-            names = {tool.name for tool in self.of_server(view, server)}
-            searchable = visible.index.visible_to(names)
-            visible = replace(visible, by_name={name: visible.by_name[name] for name in names})
         if self._meanings is None:
             if len(visible.by_name) > _AT_ONCE:
                 return await asyncio.to_thread(_ranked, visible, searchable, query, limit)
@@ -175,6 +174,18 @@ class Finder:
         hits = search(searchable, query, len(visible.by_name))
         alike = self._meanings.similarities(query, visible.by_name)
         return [hit.tool for hit in merge_hits(hits, alike, visible.by_name, limit)]
+
+    async def reasons(
+        self, view: View, query: str, tools: Iterable[ToolRecord], server: str | None = None
+    ) -> "Mapping[str, HitReasons]":
+        """Return by canonical name why `search` found these tools; nothing for those that only their meaning found."""
+        visible = await self._visible(view, server)
+        if visible is None:
+            return {}
+        from aggregator.catalog.search.explain import reasons
+
+        names, texts = {tool.name for tool in tools}, {one: text for one, (text, _) in self._indexed.items()}
+        return await asyncio.to_thread(reasons, visible.searchable, query, names, texts)
 
     async def match(self, view: View, message: str, limit: int) -> "IntentMatch":
         """Return the tools that a chat message asks for (`catalog.intent`)."""
@@ -242,8 +253,11 @@ class Finder:
             return 0
         return max(0, len(self._current.tools) - (len(self._index) if self._index is not None else 0))
 
-    async def _visible(self, view: View) -> _SearchableView | None:
-        """Return the agent's part of the index; None before the first part of the first index is there."""
+    async def _visible(self, view: View, server: str | None = None) -> _SearchableView | None:
+        """Return the agent's part of the index, or what of it is of one server, by its id or prefix.
+
+        None before the first part of the first index is there.
+        """
         if not self._fresh.is_set():
             self.begin()
             try:
@@ -260,7 +274,10 @@ class Finder:
         if known is None or known.index is not self._index or known.listing is not listing:
             known = _SearchableView(self._index, listing, self._index.visible_to(by_name), by_name)
             self._visible_of.put(agent, known)
-        return known
+        if server is None:
+            return known
+        mine = {name: tool for name, tool in known.by_name.items() if server in (tool.server, tool.prefix)}
+        return replace(known, searchable=known.index.visible_to(mine.keys()), by_name=mine)
 
     def _reindex(self, catalog: Catalog) -> None:
         """Index a catalog. Runs in a thread, one at a time."""

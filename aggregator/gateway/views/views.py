@@ -34,10 +34,14 @@ _AT_ONCE: Final = 200
 
 
 class ConfirmRule(NamedTuple):
-    """The way to a person's agreement: who agrees, and the fallback for hosts that cannot ask."""
+    """The way to a person's agreement: who agrees, and the fallback for hosts that cannot ask.
+
+    `wait` is how many seconds a call waits for an answer in the queue; None for what is built in.
+    """
 
     by: ConfirmBy = "host"
     fallback: Literal["deny", "queue"] = "deny"
+    wait: float | None = None
 
 
 class View:
@@ -60,7 +64,9 @@ class View:
     def confirming(self) -> ConfirmRule:
         """The way to a person's agreement to a call of this agent."""
         rules = self._rules
-        return ConfirmRule(rules.confirm_by, rules.confirm_fallback) if rules is not None else ConfirmRule()
+        if rules is None:
+            return ConfirmRule()
+        return ConfirmRule(rules.confirm_by, rules.confirm_fallback, rules.confirm_wait)
 
     def style(self, frontend: Style) -> Style:
         """Return the spelling of names in this agent's lists, given that of the frontend."""

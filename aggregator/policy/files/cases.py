@@ -7,14 +7,14 @@ from typing import Any, Final, Literal, Protocol
 
 from pydantic import Field
 
-from aggregator.domain.decision import ConfirmBy, Decision
+from aggregator.domain.decision import ConfirmBy, Decision, confirmers
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.diff import Trusted, is_trusted
+from aggregator.policy.annotations import Trusted, is_trusted
 from aggregator.policy.explain import explain
 from aggregator.policy.files.checking import read_model
-from aggregator.policy.files.documents import PolicyModel
+from aggregator.policy.files.documents import People, PolicyModel
 from aggregator.policy.files.folder import read_folder
 from aggregator.policy.full_names import find_by_full_name
 from aggregator.policy.rulebook import Rulebook, Tightening
@@ -53,6 +53,11 @@ class PolicyCase(PolicyModel):
         description="With `expect: confirm`, who must have to say yes: `host` or `queue`.",
         examples=["queue"],
     )
+    people: People | None = Field(
+        default=None,
+        description="With `expect: confirm`, how many different people must have to say yes.",
+        examples=[2],
+    )
     why: str | None = Field(
         default=None, description="Why it must be so, shown when it is not.", examples=["nobody deletes"]
     )
@@ -66,18 +71,21 @@ class CasesFile(PolicyModel):
 
 @dataclass(frozen=True, slots=True)
 class CaseOutcome:
-    """The result of one case: the verdict `got`, its `reason`, and in `by` who would have to say yes."""
+    """The result of one case: the verdict `got`, its `reason`, and in `by` who would have to say yes, how many
+    `people`."""
 
     case: PolicyCase
     place: str
     got: Expected
     reason: str
     by: ConfirmBy | None = None
+    people: int | None = None
 
     @property
     def passed(self) -> bool:
         """True if the result is the one expected."""
-        return self.got == self.case.expect and self.case.confirm_by in (None, self.by)
+        case = self.case
+        return self.got == case.expect and case.confirm_by in (None, self.by) and case.people in (None, self.people)
 
     def __str__(self) -> str:
         case = self.case
@@ -87,6 +95,9 @@ class CaseOutcome:
         why = f" ({case.why})" if case.why else ""
         by = f" by {case.confirm_by}" if case.confirm_by is not None else ""
         got = f"{self.got} by {self.by}" if by and self.by is not None else self.got
+        if case.people is not None:
+            by += f" of {case.people}"
+            got += f" of {self.people}" if self.people is not None else ""
         return f"FAILED: {what}: expected {case.expect}{by}{why}, got {got}: {self.reason}"
 
 
@@ -126,8 +137,10 @@ def run_case(
         fault = _fault(thing, tightening, asked, check_arguments)
         if fault is not None:
             return CaseOutcome(case, place, "invalid", fault)
-    by = rules.confirm_by if rules is not None and decided.verdict == "confirm" else None
-    return CaseOutcome(case, place, decided.verdict, reason, by)
+    if rules is None or decided.verdict != "confirm":
+        return CaseOutcome(case, place, decided.verdict, reason)
+    by = confirmers(decided, rules.confirm_by)
+    return CaseOutcome(case, place, decided.verdict, reason, by, decided.people)
 
 
 def _reason(decided: Decision) -> str:

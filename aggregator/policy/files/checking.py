@@ -4,7 +4,8 @@ Law: all or nothing. One error anywhere, and there are no documents.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,6 +21,11 @@ from aggregator.policy.rules import Documents
 
 _M = TypeVar("_M", bound=BaseModel)
 
+# Of a text that is tried out while calls run: bytes, values with those that aliases repeat, and wildcards.
+LARGEST_TRIED: Final = 256 * 1024
+MOST_VALUES_TRIED: Final = 20_000
+MOST_WILDCARDS_TRIED: Final = 10_000
+
 
 def check(
     sources: Iterable[PolicySource], problems: Iterable[Problem] = (), check_schema: CheckSchema | None = None
@@ -33,6 +39,22 @@ def check(
     found.sort(key=_by_place)
     broken = any(problem.severity == "error" for problem in found)
     return CheckedPolicies(None if broken else documents, tuple(found), True)
+
+
+def too_much_to_try(source: PolicySource) -> Problem | None:
+    """Return why a text takes too long to be tried out beside calls; None where it does not, or is no YAML."""
+    found = None
+    if len(source.text.encode()) > LARGEST_TRIED:
+        found = f"{LARGEST_TRIED // 1024} KiB"
+    elif sum(source.text.count(char) for char in "*?") > MOST_WILDCARDS_TRIED:
+        found = f"{MOST_WILDCARDS_TRIED:,} wildcards"
+    else:
+        with suppress(YamlError):
+            found = f"{MOST_VALUES_TRIED:,} values" if len(parse(source.text).lines) > MOST_VALUES_TRIED else None
+    if found is None:
+        return None
+    fix = "Write it into a file elsewhere, and run `aggregator policy diff FILE`."
+    return Problem(source.file, "", f"More than {found} are not tried out here.", fix, "error")
 
 
 def documents_of(sources: list[PolicySource], problems: list[Problem], check_schema: CheckSchema | None) -> Documents:

@@ -1,11 +1,18 @@
 """Check the bodies of all files against each other: names that are used exist, and nothing contradicts itself."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from aggregator.config.files.report import did_you_mean
 from aggregator.domain.problems import Problem
 from aggregator.policy.inherit import Conflict, binding, bound_names, chain, setting
 from aggregator.policy.rules import Body, Documents, Place
+
+# Levels of roles below a role, itself counted.
+DEEPEST: Final = 50
+# Roles that a ring is looked for from, and roles of it that are named.
+_SUSPECTS: Final = 10
+_SHOWN: Final = 20
 
 
 def crosscheck(documents: Documents) -> list[Problem]:
@@ -19,12 +26,49 @@ def _roles(documents: Documents) -> Iterator[Problem]:
         for name, place in sorted(body.roles.items()):
             if name not in documents.roles:
                 yield _missing(place, body, "role", name, documents.roles)
-    for body in documents.roles.values():
+    depths = _depths(documents)
+    yield from _rings([body for name, body in sorted(documents.roles.items()) if name not in depths], documents)
+    for name, depth in depths.items():
+        if depth == DEEPEST:
+            body = documents.roles[name]
+            fix = "Give some of them the rules themselves."
+            yield _problem(body.place, body, f"Roles inherit each other more than {DEEPEST} levels deep.", fix)
+
+
+def _rings(suspects: list[Body], documents: Documents) -> Iterator[Problem]:
+    """Yield the rings among roles that are in one or lead to one: at least one, and not all where there are many."""
+    found = False
+    for body in suspects[:_SUSPECTS]:
         cycle = _cycle(body.name, documents)
         if cycle and body.name == min(cycle):
-            ring = " > ".join((*cycle, cycle[0]))
+            found = True
+            ring = " > ".join((*cycle[:_SHOWN], *(("...",) if len(cycle) > _SHOWN else ()), cycle[0]))
             place = body.roles[cycle[1 % len(cycle)]]
             yield _problem(place, body, f"Roles inherit each other in a ring: {ring}.", "Take one of them out.")
+    if suspects and not found:
+        body = suspects[0]
+        yield _problem(body.place, body, "The roles of this one inherit each other in a ring.", "Take one of them out.")
+
+
+def _depths(documents: Documents) -> dict[str, int]:
+    """Return how many levels of roles are below each role, except for those that a ring leads to."""
+    above: dict[str, list[str]] = {}
+    waiting: dict[str, int] = {}
+    for name, body in documents.roles.items():
+        known = [role for role in body.roles if role in documents.roles]
+        waiting[name] = len(known)
+        for role in known:
+            above.setdefault(role, []).append(name)
+    depths = {name: 0 for name, count in waiting.items() if not count}
+    ready = list(depths)
+    while ready:
+        name = ready.pop()
+        for other in above.get(name, ()):
+            waiting[other] -= 1
+            depths[other] = max(depths.get(other, 0), depths[name] + 1)
+            if not waiting[other]:
+                ready.append(other)
+    return {name: depth for name, depth in depths.items() if not waiting[name]}
 
 
 def _cycle(start: str, documents: Documents) -> tuple[str, ...]:
@@ -97,4 +141,4 @@ def _missing(place: Place, body: Body, kind: str, name: str, known: Iterable[str
 
 def _problem(place: Place, body: Body, message: str, fix: str, key: str | None = None) -> Problem:
     where = "defaults" if body.kind == "defaults" else f"{body.kind}s.{body.name}"
-    return Problem(str(place), f"{where}.{key}" if key else where, message, fix, "error")
+    return Problem(place.whole, f"{where}.{key}" if key else where, message, fix, "error")

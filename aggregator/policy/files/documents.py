@@ -3,20 +3,39 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
+from aggregator.config.durations import DURATION_PATTERN, parse_duration
 from aggregator.config.fields import Bytes
 
 Verdict = Literal["allow", "deny", "confirm"]
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 SERVER_PATTERN: Final = r"^[A-Za-z0-9_-]+$"
 KEY_PATTERN: Final = r"^[^\s:]+:\S+$"
+# How many different people a rule may want, and for how many seconds a call may wait for them.
+PEOPLE_AT_MOST: Final = 10
+LONGEST_WAIT: Final = 3600.0
 
 
 def _count(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError("expected a whole number from 1 up")
     return value
+
+
+def _people(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= PEOPLE_AT_MOST:
+        raise ValueError(f"expected a number of people from 1 to {PEOPLE_AT_MOST}")
+    return value
+
+
+def _wait(value: object) -> object:
+    if (type(value) in (int, float) and value == 0) or (isinstance(value, str) and value.strip() in ("0", "0s")):
+        return 0.0
+    seconds = parse_duration(value)
+    if seconds > LONGEST_WAIT:
+        raise ValueError("expected at most an hour")
+    return seconds
 
 
 def _none_is_empty(value: object) -> object:
@@ -33,6 +52,14 @@ Server = Annotated[str, StringConstraints(pattern=SERVER_PATTERN, max_length=128
 HashedKey = Annotated[str, StringConstraints(pattern=KEY_PATTERN, max_length=1000)]
 PatternText = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Count = Annotated[int, BeforeValidator(_count), Field(ge=1, le=10**9)]
+People = Annotated[
+    int, BeforeValidator(_people), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": PEOPLE_AT_MOST})
+]
+Wait = Annotated[
+    float,
+    BeforeValidator(_wait),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": DURATION_PATTERN}]}),
+]
 Patterns = Annotated[list[PatternText], BeforeValidator(_no_list)]
 Names = Annotated[list[Name], BeforeValidator(_no_list)]
 Servers = Annotated[list[Server], BeforeValidator(_no_list)]
@@ -114,6 +141,13 @@ class DefaultsPart(PolicyModel):
         description="What a person must agree to, each time. It grants nothing: the tool must be allowed too.",
         examples=[["shop.pay_*"]],
     )
+    confirm_people: Annotated[Mapping[PatternText, People], BeforeValidator(_none_is_empty)] = Field(
+        default={},
+        description="Per pattern how many different people must agree, each time. From two on the host is not asked: "
+        "they answer in the queue, one no ends it, and each person counts once. Of several patterns that match the "
+        "largest number counts. It grants nothing: the tool must be allowed too.",
+        examples=[{"erp.post_*": 2}],
+    )
     arguments: Annotated[Mapping[PatternText, Mapping[str, Any]], BeforeValidator(_none_is_empty)] = Field(
         default={},
         description="Per pattern a JSON Schema that the arguments must fit besides the tool's own. The agent is shown "
@@ -167,6 +201,13 @@ class DefaultsPart(PolicyModel):
         description="What becomes of a call that waits for a person when the host cannot ask one: `deny` refuses it, "
         "`queue` keeps it until somebody approves it. Without effect where `confirm_by` is `queue`. Built in: `deny`.",
         examples=["queue"],
+    )
+    confirm_wait: Wait | None = Field(
+        default=None,
+        description="How long a call whose question is in the queue waits for the answer, at most an hour; after that "
+        "the agent is told to make the same call again. `0` tells it at once. Built in: `50s`, and `5m` where the "
+        "host asked for progress, which it then gets every 10 seconds; many hosts give up after a minute without any.",
+        examples=["2m"],
     )
     denials: Literal["explicit", "hidden"] | None = Field(
         default=None,

@@ -85,19 +85,26 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
+def source_of(path: Path, content: bytes, problems: list[Problem]) -> PolicySource | None:
+    """Return a file of that content; None and a problem where it is too large, or no text."""
+    if len(content) > LARGEST:
+        problems.append(_whole(path, "The file is larger than 1 MiB.", "Split it; all files count together."))
+        return None
+    try:
+        return PolicySource(str(path), content.decode("utf-8-sig"))
+    except ValueError:
+        problems.append(_whole(path, "The file is not UTF-8 text.", "Save it as UTF-8."))
+    return None
+
+
 def _read(path: Path, problems: list[Problem]) -> PolicySource | None:
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            problems.append(_whole(path, "The file is larger than 1 MiB.", "Split it; all files count together."))
-            return None
-        return PolicySource(str(path), content.decode("utf-8-sig"))
     except OSError as error:
         problems.append(_whole(path, f"The file cannot be read: {error.strerror}.", "Correct its permissions."))
-    except ValueError:
-        problems.append(_whole(path, "The file is not UTF-8 text.", "Save it as UTF-8."))
-    return None
+        return None
+    return source_of(path, content, problems)
 
 
 def _whole(path: Path, message: str, fix: str) -> Problem:

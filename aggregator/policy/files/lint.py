@@ -11,7 +11,7 @@ from aggregator.config.files.report import nearest
 from aggregator.domain.principal import METRICS_ROLE
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.diff import Trusted, is_trusted
+from aggregator.policy.annotations import Trusted, is_trusted
 from aggregator.policy.patterns import Pattern
 from aggregator.policy.rulebook import AgentRules, Rulebook, target_of
 from aggregator.policy.rules import Body, Place, Rule
@@ -112,7 +112,7 @@ def _suggestion(pattern: Pattern, found: str | None, shape: str) -> str:
 
 def _without_effect(rule: Rule, holders: list[AgentRules], known: KnownNames) -> str | None:
     """Return a message where a rule counts for none of its agents, because all it speaks of is denied to them."""
-    if rule.field not in ("allow", "confirm", "arguments", "limits") or not holders:
+    if rule.field not in ("allow", "confirm", "confirm_people", "arguments", "limits") or not holders:
         return None
     covering = [next((d for d in _denials(rules) if _covers(d.pattern, rule.pattern)), None) for rules in holders]
     if all(covering):
@@ -182,16 +182,33 @@ def _confirmed(rulebook: Rulebook, reached: Mapping[str, list[AgentRules]]) -> I
         if fallback is not None and holders and all(rules.confirm_by == "queue" for rules in holders):
             message = "It has no effect: where `confirm_by` is `queue` no host is asked."
             yield _warning(fallback.place, body, "confirm_fallback", message, "Take it out.")
-        if by is not None and holders and not any(_wants_confirmation(rules) for rules in holders):
-            message = "It has no effect: nothing makes a call wait for a person."
-            yield _warning(by.place, body, "confirm_by", message, "Add `confirm:`, or `annotations` with `confirm`.")
+        wait = body.settings.get("confirm_wait")
+        for name, setting in (("confirm_by", by), ("confirm_wait", wait)):
+            if setting is not None and holders and not any(_wants_confirmation(rules) for rules in holders):
+                message = "It has no effect: nothing makes a call wait for a person."
+                fix = "Add `confirm:`, or `annotations` with `confirm`."
+                yield _warning(setting.place, body, name, message, fix)
+                break
+        else:
+            if wait is not None and holders and not any(_queues(rules) for rules in holders):
+                message = "It has no effect: no call of these agents gets into the queue."
+                fix = "Add `confirm_by: queue`, or `confirm_fallback: queue`."
+                yield _warning(wait.place, body, "confirm_wait", message, fix)
 
 
 def _wants_confirmation(rules: AgentRules) -> bool:
     """Tell whether any rule of the agent wants a person to confirm."""
     return any(bound.value == "confirm" for bound in rules.annotations.values()) or any(
-        rule.field == "confirm" for step in rules.steps for rule in step.body.rules
+        rule.field in ("confirm", "confirm_people") for step in rules.steps for rule in step.body.rules
     )
+
+
+def _queues(rules: AgentRules) -> bool:
+    """Tell whether a call of the agent may be asked about in the queue."""
+    several = (
+        rule for step in rules.steps for rule in step.body.rules if rule.field == "confirm_people" and rule.value > 1
+    )
+    return "queue" in (rules.confirm_by, rules.confirm_fallback) or any(several)
 
 
 def _tenants(rulebook: Rulebook, known: KnownNames) -> Iterator[Problem]:
@@ -201,12 +218,12 @@ def _tenants(rulebook: Rulebook, known: KnownNames) -> Iterator[Problem]:
                 suggestion = nearest(server, known.ids)
                 fix = f"Did you mean `{suggestion}`?" if suggestion else "Write it as `aggregator check` prints it."
                 where = f"tenants.{name}.servers"
-                yield Problem(str(place), where, f"There is no server {server}.", fix, "warning")
+                yield Problem(place.whole, where, f"There is no server {server}.", fix, "warning")
 
 
 def _warning(place: Place, body: Body, key: str | None, message: str, fix: str) -> Problem:
     where = "defaults" if body.kind == "defaults" else f"{body.kind}s.{body.name}"
-    return Problem(str(place), f"{where}.{key}" if key else where, message, fix, "warning")
+    return Problem(place.whole, f"{where}.{key}" if key else where, message, fix, "warning")
 
 
 def _line(problem: Problem) -> int:

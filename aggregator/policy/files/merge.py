@@ -17,7 +17,7 @@ from aggregator.policy.rules import RULE_FIELDS, Body, BodyKind, Documents, Key,
 
 # Rules for tools only: `resource:` and `prompt:` patterns are errors in them.
 _TOOLS_ONLY = frozenset({"arguments", "limits", "read_only", "idempotent", "retry", "pinned"})
-_SCALARS = ("confirm_by", "confirm_fallback", "denials", "names", "expose", "tenant")
+_SCALARS = ("confirm_by", "confirm_fallback", "confirm_wait", "denials", "names", "expose", "tenant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class _Merging:
         self._error(here, path, f"This differs from what {first} says.", "Say it in one place, or the same in both.")
 
     def _error(self, here: "_Position", path: Path, message: str, fix: str) -> None:
-        self.problems.append(Problem(str(here.place(*path)), dotted(path), message, fix, "error"))
+        self.problems.append(Problem(here.place(*path).whole, dotted(path), message, fix, "error"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final
 if sys.platform != "win32":
     import resource
 
-from aggregator.domain.lru import LruCache
+from aggregator.domain.bounds.lru import LruCache
 from aggregator.schemas.check import SchemaCheck, compile_check
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.wire.codec import decode, encode

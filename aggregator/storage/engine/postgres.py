@@ -3,11 +3,12 @@
 Rule: the driver is an extra and may be missing, so that nothing here imports it.
 """
 
+import re
 from inspect import signature
 from pkgutil import resolve_name
 from typing import Any, Final
 
-from sqlalchemy import URL
+from sqlalchemy import URL, ColumnElement, Integer, cast, func
 from sqlalchemy.exc import DBAPIError
 
 from aggregator.storage.errors import StorageBusy, StorageError, StorageFull, StorageReadOnly
@@ -39,6 +40,17 @@ def connect_options(url: URL) -> dict[str, Any]:
         named = ", ".join(unknown)
         raise StorageError(f"The storage URL has options that {DRIVER} does not know ({named}); `ssl=require` is one.")
     return {"timeout": _CONNECTING}
+
+
+def glob(column: ColumnElement[str], pattern: str) -> ColumnElement[bool]:
+    """Return whether a column matches a pattern in which `*` and `?` stand for anything, case and all."""
+    literal = re.sub(r"([\\%_])", r"\\\1", pattern)
+    return column.like(literal.replace("*", "%").replace("?", "_"), escape="\\")
+
+
+def whole(column: ColumnElement[float]) -> ColumnElement[int]:
+    """Return a positive number without what is behind its point."""
+    return cast(func.floor(column), Integer)
 
 
 def translated(error: BaseException, url: URL) -> StorageError | None:

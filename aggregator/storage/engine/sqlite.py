@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, QueuePool, create_engine, event
+from sqlalchemy import URL, ColumnElement, Connection, Integer, QueuePool, cast, create_engine, event
 from sqlalchemy import Engine as SyncEngine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -160,6 +160,16 @@ def damaged_table(path: Path, tables: Iterable[str], stop: Callable[[], bool]) -
     except sqlite3.Error:
         return None  # locked, gone or stopped: that is reported elsewhere
     return None
+
+
+def glob(column: ColumnElement[str], pattern: str) -> ColumnElement[bool]:
+    """Return whether a column matches a pattern in which `*` and `?` stand for anything, case and all."""
+    return column.op("GLOB", is_comparison=True)(pattern.replace("[", "[[]"))
+
+
+def whole(column: ColumnElement[float]) -> ColumnElement[int]:
+    """Return a positive number without what is behind its point."""
+    return cast(column, Integer)
 
 
 def _outside_transactions(engine: AsyncEngine) -> AsyncConnection:

@@ -10,6 +10,7 @@ from random import SystemRandom
 from typing import Protocol
 
 from aggregator.upstream.current_config import CurrentConfig
+from aggregator.upstream.last_words import LastWords
 from aggregator.upstream.lifecycle.backoff import Attempts
 from aggregator.upstream.lifecycle.failures import Failure
 from aggregator.upstream.lifecycle.idle import EAGER_WAIT, IdleStop, lazy_delay
@@ -37,10 +38,14 @@ class ReconnectLoop:
 
     state: read by everything, moved here alone.
     reconnects: connections after the first.
+    words: the last words of the server, to which each failure is added.
     """
 
-    def __init__(self, config: CurrentConfig, state: UpstreamState, idle: IdleStop) -> None:
+    def __init__(
+        self, config: CurrentConfig, state: UpstreamState, idle: IdleStop, words: LastWords | None = None
+    ) -> None:
         self.state = state
+        self.words = words if words is not None else LastWords()
         self.reconnects = 0
         self._config = config
         self._idle = idle
@@ -137,6 +142,7 @@ class ReconnectLoop:
         """Record a failure, unless its event was reported before, and return the seconds until the next attempt."""
         self._attempts = self._attempts.after(failure)
         reason, pause = self._attempts.reason(failure), self._attempts.pause(failure, SystemRandom().random())
+        self.words.add(reason, "failure")
         if self._end_reported:
             self.state.schedule(reason, pause)
         else:

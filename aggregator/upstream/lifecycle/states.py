@@ -36,7 +36,7 @@ STATE_MEANING: Final[dict[State, str]] = {
     "reconnecting": "a working connection was lost less than `grace` ago; calls wait up to `reconnect_wait`",
     "unavailable": "it cannot be reached; it is tried again with growing pauses",
     "stopped": "it does not run; it starts with its next call, unless the aggregator itself is ending",
-    "disabled": "switched off in the configuration, or by a variable that is not set",
+    "disabled": "switched off in the configuration, by a variable that is not set, or by an operator",
 }
 EVENT_MEANING: Final[dict[Event, str]] = {
     "connected": "it was reached, greeted, and has listed its tools",

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import UpstreamRefused, UpstreamUnavailable
+from aggregator.upstream.last_words import LastWords, SpokenByServer
 from aggregator.upstream.process.environment import environment
 from aggregator.upstream.process.memory import MemoryReader, can_measure
 from aggregator.upstream.process.orphans import Orphans
@@ -39,6 +40,8 @@ _SILENCE: Final = 0.5
 # Bytes a second of a stdout that carries no messages.
 _UNREAD_RATE: Final = 2**20
 _MIB: Final = 2**20
+# What stands in the reason for an end before the last lines of stderr.
+LAST_WORDS: Final = "; it last said: "
 
 
 class ProcessLimits(NamedTuple):
@@ -65,11 +68,13 @@ class ChildProcess(asyncio.SubprocessProtocol):
     stderr: what it wrote to stderr.
     """
 
-    def __init__(self, server: str, on_stdout: TakeOutput | None, stderr_per_minute: int) -> None:
+    def __init__(
+        self, server: str, on_stdout: TakeOutput | None, stderr_per_minute: int, words: LastWords | None = None
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self.silent: asyncio.Future[None] = self._loop.create_future()
-        self.stderr = StderrLog(server, stderr_per_minute)
+        self.stderr = StderrLog(server, stderr_per_minute, words)
         self._on_stdout = on_stdout
         self._unread_output = TokenBucket(_UNREAD_RATE, _UNREAD_RATE)
         self._killed_for: str | None = None
@@ -100,6 +105,13 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self._unsent.clear()
         self._unsent_size = 0
 
+    def close_stdin(self) -> None:
+        """End stdin once what was written has been sent."""
+        self._flush()
+        stdin = self._stdin()
+        if stdin is not None:
+            stdin.close()
+
     def unread(self) -> int:
         """Return the number of bytes that the child has not read from its stdin yet."""
         stdin = self._pipe_in = self._pipe_in or self._stdin()
@@ -124,7 +136,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         code = self.exited.result()
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
         words = " | ".join(list(self.stderr.tail)[-3:])
-        return f"its process ended with {how}" + (f"; it last said: {words}" if words else "")
+        return f"its process ended with {how}" + (f"{LAST_WORDS}{words}" if words else "")
 
     # -- called by asyncio
 
@@ -180,10 +192,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
     async def stop(self, close_grace: float, hurry: asyncio.Event) -> None:
         """Close stdin, wait, terminate the group, wait, kill it. Each wait is bounded, and ends when `hurry` is set."""
         assert self._transport is not None
-        self._flush()
-        stdin = self._stdin()
-        if stdin is not None:
-            stdin.close()
+        self.close_stdin()
         hurried = asyncio.ensure_future(hurry.wait())
         ends: set[asyncio.Future[Any]] = {self.exited, hurried}
         for grace, number in ((close_grace, signal.SIGTERM), (TERM_GRACE, getattr(signal, "SIGKILL", signal.SIGTERM))):
@@ -198,12 +207,13 @@ class ChildProcess(asyncio.SubprocessProtocol):
 class Reaper:
     """The aggregator's end of the pipe to `reaper.py`, which is started with the first child; POSIX only.
 
-    In a `hurry` nothing is waited for that is to end.
+    In a `hurry` nothing is waited for that is to end. `words`: what the children wrote last, by server.
     """
 
     def __init__(self, hurry: asyncio.Event | None = None) -> None:
         self.hurry = hurry or asyncio.Event()
         self.orphans = Orphans(self.hurry)
+        self.words = SpokenByServer()
         self._ending: asyncio.TimerHandle | None = None
         self._mark = secrets.token_hex(8)
         self._marks = count(1)
@@ -300,7 +310,7 @@ async def run_child(
             # Before the start: a cancellation after it would leave the process running.
             await asyncio.sleep(0)
             child = await spawn(
-                lambda: ChildProcess(server, on_stdout, bounds.stderr_per_minute),
+                lambda: ChildProcess(server, on_stdout, bounds.stderr_per_minute, reaper.words.of(server)),
                 command,
                 *args,
                 env=env,

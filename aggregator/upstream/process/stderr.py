@@ -7,6 +7,7 @@ from math import ceil
 from typing import Final
 
 from aggregator.domain.bounds.token_bucket import TokenBucket
+from aggregator.upstream.last_words import LastWords
 
 LINES_KEPT: Final = 20
 LINE_LIMIT: Final = 8192
@@ -21,9 +22,13 @@ _LOG_AFTER: Final = 5.0
 
 
 class StderrLog:
-    """The stderr of one child: `per_minute` lines are logged, also in one burst. `tail` holds the last lines."""
+    """The stderr of one child: `per_minute` lines are logged, also in one burst. `tail` holds the last lines.
 
-    def __init__(self, server: str, per_minute: int) -> None:
+    words: the last words of the server, which all its children write.
+    """
+
+    def __init__(self, server: str, per_minute: int, words: LastWords | None = None) -> None:
+        self._words = words if words is not None else LastWords()
         self.tail: deque[str] = deque(maxlen=LINES_KEPT)
         self._loop = asyncio.get_running_loop()
         self._log = logging.getLogger(f"aggregator.server.{server}")
@@ -56,6 +61,7 @@ class StderrLog:
         if not text:
             return
         self.tail.append(text)
+        self._words.add(text)
         if self._lines.allows(min(ceil(len(text) / _LINE), self._per_minute), now):
             self._log.info("%s", text)
             return

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from aggregator.domain.abilities import ELICIT, NOTHING, QUESTIONS, HostCapabilities
+from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.bounds.time_limits import TimeLimits
 from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
-from aggregator.domain.lru import LruCache
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.caller import Caller, RunningCall
 from aggregator.upstream.redaction import ServerRedaction

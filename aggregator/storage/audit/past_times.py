@@ -30,6 +30,11 @@ def past(text: str, now: float) -> float:
         raise OperatorError(f"{text!r:.60} is no time; {_KNOWN} (UTC).") from None
 
 
+def moment_text(at: float) -> str:
+    """Return a time as it is written after `since:`, to the second."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
 def _of_day(plain: str, now: float) -> datetime | None:
     """Return a time of today or yesterday; without a time of day, the beginning of the day."""
     found = _DAY.fullmatch(plain)

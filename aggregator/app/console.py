@@ -1,0 +1,35 @@
+"""The parts of a running program that the pages of the console use."""
+
+import asyncio
+
+from aggregator.app.app import App
+from aggregator.frontends.console.parts import ConsoleParts
+from aggregator.frontends.web.own_address import OwnAddress
+from aggregator.redaction.redactor import Redactor
+from aggregator.telemetry.last_hour import Hour
+
+
+def console_parts(app: App, redactor: Redactor) -> ConsoleParts:
+    """Return them; `redactor` takes secrets out of what is shown."""
+
+    async def last_hour() -> Hour | None:
+        kept = app.telemetry.last_hour
+        return await asyncio.to_thread(kept.collected().hour) if kept is not None else None
+
+    return ConsoleParts(
+        config=lambda: app.config,
+        gateway=app.gateway,
+        answers=app.answers,
+        browser=app.browser,
+        upstreams=app.upstreams,
+        servers=app.servers,
+        access=app.access,
+        own=OwnAddress(app.config.http),
+        policies=app.live,
+        database=app.database,
+        redactor=redactor,
+        report=app.report,
+        snapshot=app.snapshot,
+        hour=last_hour,
+        record=app.telemetry.record_event,
+    )

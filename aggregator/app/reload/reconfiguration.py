@@ -1,0 +1,120 @@
+"""The change to another configuration, or of one server, while the program runs: every part takes it, in one step."""
+
+from aggregator.app.audit_events import AuditEvents
+from aggregator.app.catalog_sync import CatalogSync
+from aggregator.app.catalog_updates import CatalogUpdates
+from aggregator.app.notices.events import NoticeEvents
+from aggregator.app.policies import trusted_servers
+from aggregator.app.telemetry import CallTelemetry
+from aggregator.config.difference import ConfigChanges
+from aggregator.config.model import Config
+from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.gateway.views.finder import check_search
+from aggregator.gateway.views.views import Views
+from aggregator.upstream.server_actions import ActionRefused
+from aggregator.upstream.supervisor import Supervisor
+
+
+class Reconfiguration:
+    """A `ConfigTarget`: `config` is the configuration in force.
+
+    It also takes what an operator does to one server; `by` is the name of that person, for the audit.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        supervisor: Supervisor,
+        gateway: Dispatcher,
+        updates: CatalogUpdates,
+        views: Views,
+        telemetry: CallTelemetry,
+        events: AuditEvents,
+        notices: NoticeEvents,
+        catalog_sync: CatalogSync | None,
+    ) -> None:
+        self.config = config
+        self._supervisor = supervisor
+        self._gateway = gateway
+        self._updates = updates
+        self._views = views
+        self._telemetry = telemetry
+        self._events = events
+        self._notices = notices
+        self._catalog_sync = catalog_sync
+
+    async def prepare(self, config: Config) -> None:
+        """Do ahead, in slices, what takes long before `apply`."""
+        await self._updates.prepare(config)
+
+    def apply(self, found: ConfigChanges) -> None:
+        """Put another configuration into force, whole: nothing is awaited in between.
+
+        Raises:
+            OperatorError: it cannot be used; nothing has changed.
+        """
+        config = found.config
+        check_search(config)
+        self.config = config
+        self._views.trusted = trusted_servers(config)
+        self._telemetry.reconfigure(config.audit)
+        self._supervisor.reconfigure(config.servers, found.replaced, config.shutdown_timeout)
+        if self._catalog_sync is not None:
+            self._catalog_sync.reconfigure()
+        self._gateway.reconfigure(config)
+        self._updates.reconfigure(config)
+        self._notices.reconfigure(config.notify)
+        self._events.upstreams_changed()
+
+    # -- one server
+
+    def restart_server(self, server: str, by: str) -> None:
+        """Give a server a new connection now; calls under way have `shutdown_timeout` to end.
+
+        Raises:
+            ActionRefused: it cannot be restarted now.
+        """
+        self._check_running()
+        self._supervisor.restart(server, self.config.shutdown_timeout)
+        self._take_replaced()
+        self._events.server_action(server, "restarted", by)
+
+    def switch_server_off(self, server: str, by: str) -> bool:
+        """Switch a server off until the next start, or until its entry in the configuration is another one.
+
+        Return False if it is switched off already.
+
+        Raises:
+            ActionRefused: it cannot be switched off now.
+        """
+        self._check_running()
+        if not self._supervisor.switch_off(server, by, self.config.shutdown_timeout):
+            return False
+        self._take_replaced()
+        self._events.server_action(server, "switched off until the next start", by)
+        return True
+
+    def switch_server_on(self, server: str, by: str) -> bool:
+        """Start a server that was switched off; return False if it is not.
+
+        Raises:
+            ActionRefused: it cannot be started now.
+        """
+        self._check_running()
+        if not self._supervisor.switch_on(server, self.config.shutdown_timeout):
+            return False
+        self._take_replaced()
+        self._events.server_action(server, "switched on", by)
+        return True
+
+    def _check_running(self) -> None:
+        if self._gateway.drain.started:
+            raise ActionRefused("The aggregator is ending.")
+
+    def _take_replaced(self) -> None:
+        """Have every part take the upstream that is in the place of another."""
+        if self._catalog_sync is not None:
+            self._catalog_sync.reconfigure()
+        self._gateway.upstreams_replaced()
+        self._updates.rebuild()
+        self._events.upstreams_changed()

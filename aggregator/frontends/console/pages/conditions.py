@@ -1,0 +1,30 @@
+"""The problems of the program, as `/readyz` knows them: one line each, for pages that show them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+_MOST: Final = 20
+_TEXT: Final = 600
+
+
+def problems_of(details: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the problems besides those of servers, each with its `area` and `text`; bounded."""
+    found = [{"area": area, "text": text[:_TEXT]} for area, text in _problems(details)]
+    more = len(found) - _MOST
+    return [*found[:_MOST], {"area": "more", "text": f"{more} more; `/readyz` has all of them"}] if more > 0 else found
+
+
+def _problems(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for area in ("audit", "keys", "catalogs"):
+        if isinstance(details.get(area), str):
+            yield area, details[area]
+    config, policies = details.get("config") or {}, details.get("policies") or {}
+    if config.get("broken"):
+        yield "configuration", "The file as it is now cannot be used; the one in force stays."
+        yield from (("configuration", text) for text in config.get("problems", ()))
+    if policies.get("broken"):
+        yield "policies", "The policy files have errors; the rules that were in force stay."
+    yield from (("policies", text) for text in policies.get("problems", ()))
+    for name, receiver in (details.get("notify") or {}).items():
+        if receiver["problem"] is not None:
+            yield "notify", f"{name} ({receiver['to']}) cannot be told: {receiver['problem']}"

@@ -1,0 +1,261 @@
+"""The first page: what needs a person, then the last hour; without calls yet, how to connect a host."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import quote
+
+from aggregator.frontends.console.pages.conditions import problems_of
+from aggregator.frontends.console.parts import CONSOLE_PATH, ConsoleParts
+from aggregator.frontends.console.view import ConsoleRequest, PageRoute, PageView
+from aggregator.storage.audit.query import CallQuery, quoted
+from aggregator.storage.audit.refusals import RuleRefusals, refusals_by_rule
+from aggregator.telemetry.last_hour import MINUTES, Hour, MinuteCounts, ToolTimes
+from aggregator.telemetry.metrics import OTHER, UNKNOWN
+from aggregator.upstream.upstream import Upstream
+
+V = TypeVar("V")
+
+_NAMED: Final = 8
+_WAITING: Final = 5
+_AWAY: Final = 10
+_SERVERS: Final = 12
+_LISTS: Final = 12
+_CALLS: Final = 10
+_NAME: Final = 200
+_REASON: Final = 300
+# Seconds that what all viewers see alike is kept for; refusals are looked for in many rows.
+_FRESH: Final = 1.0
+_FRESH_REFUSALS: Final = 5.0
+_DAY: Final = 86_400.0
+_DOWN: Final = frozenset({"unavailable", "silent", "reconnecting"})
+# The chart: width of a bar with its gap, of a bar, and the height of the highest.
+_STEP: Final = 10
+_BAR: Final = 8
+_HIGH: Final = 32
+
+_SCHEMA: Final = {
+    "type": "object",
+    "required": ["approvals", "away", "problems", "servers", "lists"],
+    "properties": {
+        "approvals": {"type": "object", "description": "`waiting`: how many; `oldest`: those that wait for longest"},
+        "away": {"type": "array", "description": "servers that do not answer, with their reasons"},
+        "problems": {"type": "array", "description": "what else is wrong: configuration, policies, audit, receivers"},
+        "calls": {"type": ["object", "null"], "description": "the last hour, minute by minute"},
+        "failing": {"type": "array", "description": "the tools that failed most in the last hour"},
+        "slowest": {"type": "array", "description": "the slowest tools of the last hour"},
+        "refusals": {"type": "array", "description": "the rules that refused most calls since yesterday"},
+        "limits": {"type": "array", "description": "the limits that were reached since yesterday"},
+        "servers": {"type": "array"},
+        "lists": {"type": "array", "description": "tokens of each agent's list: `whole`, and as it is `shown`"},
+        "last_calls": {"type": "array"},
+        "connect": {"type": ["object", "null"], "description": "how to connect a host; null once there was a call"},
+    },
+}
+
+
+class OverviewPage:
+    """The first page. What it reads of the process and the database is kept for a second, for all viewers."""
+
+    def __init__(self, parts: ConsoleParts) -> None:
+        self._parts = parts
+        self._shared = _Fresh(self._read, _FRESH)
+        self._refusals = _Fresh(self._read_refusals, _FRESH_REFUSALS)
+
+    def routes(self) -> Sequence[PageRoute]:
+        """Return the ways to it."""
+        said = "What needs a person, and the last hour"
+        return [PageRoute("GET", "/", "viewer", self.show, said, schema=_SCHEMA)]
+
+    async def show(self, request: ConsoleRequest) -> PageView:
+        """Return the page."""
+        shared = await self._shared.value()
+        connect = None if shared["last_calls"] else self._connect(request)
+        return PageView("overview.html", "Overview", {**shared, "connect": connect})
+
+    async def _read(self) -> dict[str, Any]:
+        parts, now = self._parts, time.time()
+        database = await parts.opened()
+        waiting = await database.approvals.waiting(now=now)
+        pending = await database.approvals.list("pending", most=200, now=now) if waiting else []
+        calls = (await database.calls.find(CallQuery(), limit=_CALLS)).rows
+        refusals = await self._refusals.value() if calls else []
+        _, details = parts.report()
+        servers = [_server(one) for one in parts.upstreams.values()]
+        away = [one for one in servers if one["state"] in _DOWN]
+        away.sort(key=lambda one: one["since"])
+        servers.sort(key=lambda one: (-one["in_flight"], -(one["p95"] or 0.0), one["id"]))
+        lists = sorted(parts.snapshot().lists.items(), key=lambda item: -item[1].whole)
+        running = parts.gateway.running_calls(1)
+        hour = await parts.hour()
+        return {
+            "now": now,
+            "approvals": {
+                "waiting": waiting,
+                "oldest": [
+                    {"id": one.id, "agent": one.agent_id[:_NAME], "tool": one.tool[:_NAME], "created": one.created}
+                    for one in pending[:_WAITING]
+                ],
+            },
+            "away": away[:_AWAY],
+            "away_total": len(away),
+            "problems": problems_of(details),
+            "calls": _hour(hour) if hour is not None else None,
+            "running": {
+                "count": running.count,
+                "longest": running.oldest[0].seconds if running.oldest else None,
+                "name": running.oldest[0].name[:_NAME] if running.oldest else None,
+            },
+            "failing": _tools(hour.failing) if hour is not None else [],
+            "slowest": _tools(hour.slowest) if hour is not None else [],
+            "refusals": [_refusal(one) for one in refusals if not one.is_limit],
+            "limits": [_refusal(one) for one in refusals if one.is_limit],
+            "servers": servers[:_SERVERS],
+            "servers_total": len(servers),
+            "tools": len(parts.gateway.catalog),
+            "lists": [{"agent": name[:_NAME], "whole": one.whole, "shown": one.shown} for name, one in lists[:_LISTS]],
+            "lists_total": len(lists),
+            "last_calls": [_call(row) for row in calls],
+        }
+
+    async def _read_refusals(self) -> list[RuleRefusals]:
+        return await refusals_by_rule((await self._parts.opened()).engine, time.time() - _DAY, _NAMED)
+
+    def _connect(self, request: ConsoleRequest) -> dict[str, Any]:
+        """Return the address for hosts, and lines that connect some of them."""
+        config = self._parts.config()
+        here = request.origin + request.base.removesuffix(CONSOLE_PATH)
+        stdio = json.dumps({"mcpServers": {"aggregator": {"command": "aggregator", "args": ["stdio"]}}})
+        found: dict[str, Any] = {"url": None, "needs_key": not self._parts.access.keyless, "lines": []}
+        if config.http.enabled:
+            url = found["url"] = f"{here}{config.http.path}"
+            key = ' --header "Authorization: Bearer agk_..."' if found["needs_key"] else ""
+            headers = {"headers": {"Authorization": "Bearer agk_..."}} if found["needs_key"] else {}
+            entry = {"name": "aggregator", "type": "http", "url": url, **headers}
+            served = json.dumps({"mcpServers": {"aggregator": {"type": "http", "url": url, **headers}}})
+            found["lines"] = [
+                {"host": "Claude Code", "line": f"claude mcp add --transport http aggregator {url}{key}"},
+                {"host": "VS Code", "line": f"code --add-mcp '{json.dumps(entry)}'"},
+                {"host": "Hosts with a file of servers", "line": served},
+            ]
+        found["lines"].append({"host": "Hosts that start programs, such as Claude Desktop", "line": stdio})
+        return found
+
+
+class _Fresh(Generic[V]):
+    """A value that is read anew once it is older than some seconds, by one reader at a time."""
+
+    def __init__(self, read: Callable[[], Awaitable[V]], seconds: float) -> None:
+        self._read = read
+        self._seconds = seconds
+        self._kept: tuple[float, V] | None = None
+        self._turn = asyncio.Lock()
+
+    async def value(self) -> V:
+        """Return it.
+
+        Raises:
+            StorageError: it cannot be read.
+        """
+        async with self._turn:
+            if self._kept is None or time.monotonic() - self._kept[0] > self._seconds:
+                self._kept = None
+                value = await self._read()
+                self._kept = time.monotonic(), value
+            return self._kept[1]
+
+
+def _server(upstream: Upstream) -> dict[str, Any]:
+    figures = dict(upstream.health.latency.figures(time.monotonic()).times)
+    ready = upstream.state == "ready"
+    return {
+        "id": upstream.config.id,
+        "href": f"/servers/{quote(upstream.config.id, safe='')}",
+        "state": "silent" if ready and not upstream.health.answers else upstream.state,
+        "since": upstream.since,
+        "reason": (upstream.health.problem() if ready else upstream.reason)[:_REASON],
+        "in_flight": upstream.in_flight,
+        "p95": figures.get("p95"),
+    }
+
+
+def _tools(times: Sequence[ToolTimes]) -> list[dict[str, Any]]:
+    """Return the first tools; what has no name of its own among the metrics is no tool to look at."""
+    return [_tool(one) for one in times if one.tool not in (UNKNOWN, OTHER)][:_NAMED]
+
+
+def _tool(times: ToolTimes) -> dict[str, Any]:
+    return {
+        "name": times.tool[:_NAME],
+        "calls": times.calls,
+        "failed": times.failed,
+        "p50": times.p50,
+        "p95": times.p95,
+        "href": _calls_of(f"tool:{quoted(times.tool[:_NAME])}", "since:1h"),
+    }
+
+
+def _refusal(one: RuleRefusals) -> dict[str, Any]:
+    return {
+        "rule": one.rule,
+        "source": one.source,
+        "times": one.times,
+        "agents": one.agents,
+        "agent": one.agent,
+        "tool": one.tool,
+        "last": one.last,
+        "href": _calls_of("status:denied", f"rule:{quoted(one.rule[:_NAME])}"),
+    }
+
+
+def _calls_of(*terms: str) -> str:
+    return f"/calls?q={quote(' '.join(terms), safe='', errors='replace')}"
+
+
+def _call(row: Any) -> dict[str, Any]:
+    return {
+        "seq": row["seq"],
+        "started": row["started"],
+        "status": row["status"],
+        "agent": row["agent_id"][:_NAME],
+        "tool": (row.get("tool_name") or row["asked_name"])[:_NAME],
+        "duration": row["duration"],
+    }
+
+
+def _hour(hour: Hour) -> dict[str, Any]:
+    """Return the last hour: its sums, and the bars of the chart, the newest at the right."""
+    calls, failed, refused = (sum(minute[part] for minute in hour.minutes) for part in (1, 2, 3))
+    highest = max((minute.calls for minute in hour.minutes), default=0)
+    first = MINUTES - len(hour.minutes)
+    return {
+        "total": calls,
+        "failed": failed,
+        "refused": refused,
+        "p50": hour.p50,
+        "p95": hour.p95,
+        "highest": highest,
+        "minutes": [one._asdict() for one in hour.minutes],
+        "bars": [
+            bar
+            for number, minute in enumerate(hour.minutes, first)
+            if highest and minute.calls
+            for bar in _bars(number, minute, highest)
+        ],
+    }
+
+
+def _bars(number: int, minute: MinuteCounts, highest: int) -> list[dict[str, Any]]:
+    """Return the rectangles of one minute: all calls, and at the foot those that were refused and that failed."""
+    made, foot = [], 0
+    parts = (("calls", minute.calls), ("failed", minute.failed), ("refused", minute.refused))
+    for kind, count in parts:
+        if not count:
+            continue
+        height = max(1, round(_HIGH * count / highest))
+        height = min(height, _HIGH - foot)
+        made.append({"kind": kind, "x": number * _STEP, "y": _HIGH - foot - height, "width": _BAR, "height": height})
+        foot += height if kind != "calls" else 0
+    return made

@@ -1,0 +1,271 @@
+"""The policies: a decision taken apart, what an agent sees, what was refused lately, and the files as they are."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.problems import Problem
+from aggregator.frontends.console.pages.policy_texts import PolicyTexts
+from aggregator.frontends.console.parts import ConsoleParts
+from aggregator.frontends.console.view import BadInput, ConsoleRequest, NotThere, PageRoute, PageView
+from aggregator.policy.explain import explain
+from aggregator.storage.audit.rule_counts import RefusalCount, RuleCounts
+
+# Newest calls that refusals are looked for among, and how many of them are shown.
+_NEWEST: Final = 20_000
+_REFUSALS: Final = 12
+_AGENTS: Final = 50
+_NAME: Final = 2_000
+_NAMES: Final = 60
+_LARGEST_ARGUMENTS: Final = 256 * 1024
+# Lines of a file on one page.
+_LINES: Final = 300
+_LINE: Final = 500
+
+_FIELDS: Final = {
+    "agent": "the agent",
+    "tool": "a tool as server.tool, or resource:server.uri, or prompt:server.name",
+    "arguments": "the arguments of the call, as a JSON object; optional",
+}
+
+_STRINGS: Final = {"type": "array", "items": {"type": "string"}}
+_OBJECTS: Final = {"type": "array", "items": {"type": "object"}}
+_VERDICT: Final = {
+    "type": ["object", "null"],
+    "properties": {
+        "sentence": {"type": "string"},
+        "verdict": {"enum": ["allow", "confirm", "deny"]},
+        "expect": {"enum": ["allow", "confirm", "deny", "invalid"]},
+        "findings": _OBJECTS,
+        "changes": _STRINGS,
+        "conditions": _STRINGS,
+        "faults": {"type": ["array", "null"], "items": {"type": "object"}},
+        "limits": _OBJECTS,
+        "case": {"type": "string", "description": "The call as a file of policies/cases."},
+    },
+}
+_ANSWER: Final = {
+    "type": "object",
+    "properties": {
+        "verdict": _VERDICT,
+        "nearest": _STRINGS,
+        "seen": {"type": ["object", "null"], "description": "What the agent sees, and what its list costs."},
+        "refusals": _OBJECTS,
+        "files": _STRINGS,
+        "problems": _OBJECTS,
+        "revision": {"type": ["string", "null"]},
+    },
+}
+
+
+class PoliciesPage:
+    """The playground of the policies."""
+
+    def __init__(self, parts: ConsoleParts) -> None:
+        self._parts = parts
+        self._playground = parts.gateway.playground
+        self._texts = PolicyTexts(parts)
+
+    def routes(self) -> Sequence[PageRoute]:
+        """Return the ways to it."""
+        asked = {name: said for name, said in _FIELDS.items() if name != "arguments"}
+        return [
+            PageRoute(
+                "GET", "/policies", "viewer", self.show, "The policies: a decision, refusals, files", fields=asked
+            ),
+            PageRoute("POST", "/policies/explain", "viewer", self.explain, "Explain a decision", _ANSWER, _FIELDS),
+            PageRoute(
+                "GET",
+                "/policies/files/{name}",
+                "viewer",
+                self.file,
+                "One policy file, without the hashes of keys",
+                fields={"line": "the line to show, from 1"},
+            ),
+        ]
+
+    async def show(self, request: ConsoleRequest) -> PageView:
+        """Return the page."""
+        return await self._page(request, request.query.get("agent", ""), request.query.get("tool", ""), "")
+
+    async def explain(self, request: ConsoleRequest) -> PageView:
+        """Return the page with the decision on a call; its arguments are in no address."""
+        form = request.form
+        return await self._page(request, form.get("agent", ""), form.get("tool", ""), form.get("arguments", ""))
+
+    async def file(self, request: ConsoleRequest) -> PageView:
+        """Return a policy file, with one line lit."""
+        name = request.path["name"].removesuffix("/")
+        source = self._texts.source(name)
+        live = self._parts.policies
+        if source is None or live is None:
+            raise NotThere(f"There is no policy file {name[:100]!r}.")
+        lit = _line(request.query.get("line", ""))
+        lines = source.text.split("\n")
+        first = max(0, min(lit - _LINES // 2, len(lines) - _LINES)) if lit else 0
+        now = self._texts.now(name)
+        window = await asyncio.to_thread(self._texts.masked, source, first, _LINES)
+        data = {
+            "name": name,
+            "line": lit or None,
+            "total": len(lines),
+            "in_force": source in live.in_force,
+            "changed": now is None or now.text != source.text,
+            "problems": problem_data(self._texts, live.problems),
+            "before": max(1, first - _LINES // 2) if first else None,
+            "after": first + _LINES + _LINES // 2 if first + _LINES < len(lines) else None,
+            "lines": [
+                {"number": at + 1, "text": text[:_LINE], "lit": at + 1 == lit} for at, text in enumerate(window, first)
+            ],
+        }
+        return PageView("policy_file.html", f"Policies: {name}", data)
+
+    async def _page(self, request: ConsoleRequest, agent: str, tool: str, arguments: str) -> PageView:
+        agent, tool = agent.strip()[:_NAME], tool.strip()[:_NAME]
+        verdict: Mapping[str, Any] | None = None
+        nearest: list[str] = []
+        failed = None
+        try:
+            given = _arguments(arguments)
+            if agent and tool:
+                verdict, nearest = await self._verdict(agent, tool, given)
+        except BadInput as bad:
+            if request.as_json:
+                raise
+            # What was typed stays.
+            failed = str(bad)
+        live = self._parts.policies
+        data = {
+            "agent": agent,
+            "tool": tool,
+            "arguments": arguments,
+            "agents": self._playground.agents(agent if verdict is None else "", _AGENTS),
+            "failed": failed,
+            "verdict": verdict,
+            "nearest": nearest,
+            "seen": await self._seen(agent) if agent else None,
+            "open": live is None or live.rulebook is None,
+            "revision": live.rulebook.revision if live is not None and live.rulebook is not None else None,
+            "problems": problem_data(self._texts, live.problems) if live is not None else [],
+            "files": self._texts.names()[:_AGENTS],
+            "refusals": [] if request.fragment else await self._refusals(),
+            "newest": _NEWEST,
+        }
+        # A fragment with another status would not be put into the page.
+        status = 400 if failed is not None and not request.fragment else 200
+        return PageView("policies.html", "Policies", data, status, fragment="_policy_answer.html")
+
+    async def _verdict(
+        self, agent: str, tool: str, given: dict[str, Any] | None
+    ) -> tuple[Mapping[str, Any] | None, list[str]]:
+        try:
+            thing = self._playground.find(tool)
+        except OperatorError as error:
+            raise BadInput("tool", str(error)) from None
+        explained = await self._playground.explain(agent, thing, given)
+        nearest: list[str] = []
+        exists = self._playground.exists(thing)
+        if not exists:
+            nearest = await self._parts.browser.nearest(self._parts.browser.view(None), tool)
+        texts = self._texts
+        data = texts.relative(explained.data())
+        plain = explained.data()
+        limit = plain["result_limit"]
+        return {
+            **data,
+            "exists": exists,
+            "place": texts.place(plain["source"]),
+            "findings": texts.relative(texts.with_places(plain["findings"])),
+            "faults": texts.with_places(plain["faults"]) if plain["faults"] is not None else None,
+            "limits": texts.relative(texts.with_places(plain["limits"])),
+            "schemas": texts.relative(texts.with_places(plain["schemas"])),
+            "result_limit": texts.relative({**limit, "place": texts.place(limit["source"])}) if limit else None,
+        }, nearest
+
+    async def _seen(self, agent: str) -> Mapping[str, Any]:
+        return await self._playground.seen_by(agent, _NAMES)
+
+    async def _refusals(self) -> list[Mapping[str, Any]]:
+        database = await self._parts.opened()
+        counted = await RuleCounts(database.engine).refusals(_REFUSALS, _NEWEST)
+        return [self._refusal(one) for one in counted]
+
+    def _refusal(self, one: RefusalCount) -> Mapping[str, Any]:
+        return {
+            "agent": one.agent[:_NAME],
+            "tool": one.tool[:_NAME],
+            "rule": self._texts.relative(one.rule),
+            "place": self._texts.place(one.source),
+            "calls": one.calls,
+            "last": one.last,
+            "allow": self._texts.relative(self._allowing(one)),
+        }
+
+    def _allowing(self, one: RefusalCount) -> list[str]:
+        """Return what would have to be written for such a call to be allowed, by the rules in force now."""
+        live = self._parts.policies
+        if live is None or live.rulebook is None:
+            return ["It is allowed now: there are no policy files."]
+        try:
+            thing = self._playground.find(one.tool)
+        except OperatorError:
+            return []
+        trusted = self._parts.gateway.views.is_trusted(thing.server)
+        found = explain(live.rulebook, one.agent, thing, trusted=trusted)
+        if found.decision.verdict == "deny":
+            return list(found.changes)
+        rule = one.rule or ""
+        if rule.startswith(("arguments ", "per_", "concurrent", "result_bytes")):
+            return [f"change {rule}" + (f" ({one.source})" if one.source else "")]
+        asked = ", once a person agreed" if found.decision.verdict == "confirm" else ""
+        return [f"It is allowed now{asked}: the rules were changed."]
+
+
+def problem_data(texts: PolicyTexts, problems: Sequence[Problem], most: int = 20) -> list[Mapping[str, Any]]:
+    """Return problems of policy files as plain values, at most so many."""
+    return [
+        {
+            "place": texts.place(one.file) or {"text": one.file, "href": None},
+            "line": int(line) if (line := one.file.rpartition(":")[2]).isdigit() else None,
+            "where": one.where[:_LINE],
+            "message": one.message[:_LINE],
+            "fix": one.fix[:_LINE],
+            "severity": one.severity,
+        }
+        for one in problems[:most]
+    ]
+
+
+def _arguments(text: str) -> dict[str, Any] | None:
+    """Return the arguments that were typed; None for none.
+
+    Raises:
+        BadInput: they are no JSON object.
+    """
+    if not text.strip():
+        return None
+    if len(text) > _LARGEST_ARGUMENTS:
+        raise BadInput("arguments", f"Arguments of at most {_LARGEST_ARGUMENTS // 1024} KiB can be tried here.")
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise BadInput("arguments", f"The arguments are not valid JSON{place}: write an object as {{}}.") from None
+    if not isinstance(given, dict):
+        raise BadInput("arguments", 'Arguments are a JSON object, such as {"limit": 50}.')
+    return given
+
+
+def _line(text: str) -> int:
+    """Return the number of a line; 0 for none.
+
+    Raises:
+        BadInput: it is no number.
+    """
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdecimal()) or len(text) > 7:
+        raise BadInput("line", "`line` is a number from 1.")
+    return int(text)

@@ -1,0 +1,123 @@
+"""The services of the program that the pages of the console use."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from aggregator.config.model import Config
+from aggregator.domain.call_record import EventKind
+from aggregator.frontends.web.own_address import OwnAddress
+from aggregator.frontends.web.status_pages import StatusReport
+from aggregator.gateway.access import Access
+from aggregator.gateway.ask.answer_watch import AnswerWatch
+from aggregator.gateway.browse.tools import ToolBrowser
+from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.policy.live import LivePolicies
+from aggregator.redaction.redactor import Redactor
+from aggregator.storage.errors import StorageError
+from aggregator.telemetry.last_hour import Hour
+from aggregator.telemetry.snapshot import Snapshot
+from aggregator.upstream.upstream import Upstream
+
+if TYPE_CHECKING:
+    from aggregator.storage.opening import Database
+
+
+# The path of the console, below the prefix of a proxy.
+CONSOLE_PATH: Final = "/console"
+
+
+class DatabaseOpener(Protocol):
+    """The database of the process, opened when it is first needed."""
+
+    async def open(self) -> "Database | None":
+        """Return the open database, or None if there is none.
+
+        Raises:
+            StorageError: it cannot be used.
+        """
+
+
+class ConfigInForce(Protocol):
+    """The configuration in force, which a reload replaces."""
+
+    def __call__(self) -> Config: ...
+
+
+class MeasuredState(Protocol):
+    """A function that measures the process, as for one scrape of the metrics."""
+
+    def __call__(self) -> Snapshot: ...
+
+
+class HourOfCalls(Protocol):
+    """A function that works out the calls of the last hour, in a thread; None where they are not counted."""
+
+    async def __call__(self) -> Hour | None: ...
+
+
+class EventRecorder(Protocol):
+    """A function that writes one audit event; `details` are short JSON values without secrets."""
+
+    def __call__(
+        self,
+        kind: EventKind,
+        summary: str,
+        *,
+        agent: str | None = None,
+        server: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None: ...
+
+
+class ServerActions(Protocol):
+    """The actions of an operator on one server, by its id; `by` is the name of the person, for the audit.
+
+    Each raises `ActionRefused`, with the reason, where it cannot be done now.
+    """
+
+    def restart_server(self, server: str, by: str) -> None:
+        """Give a server a new connection now."""
+
+    def switch_server_off(self, server: str, by: str) -> bool:
+        """Switch a server off until the next start; return False if it is off already."""
+
+    def switch_server_on(self, server: str, by: str) -> bool:
+        """Start a server that was switched off; return False if it was not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleParts:
+    """The services that pages read from and act with.
+
+    `upstreams` are the servers by id, in config order, and `servers` acts on them; `browser` shows tools. `policies` is
+    None where there is no folder for policy files. `report` gives readiness and its details. `answers` are the calls of
+    this process that wait for a person.
+    """
+
+    config: ConfigInForce
+    gateway: Dispatcher
+    answers: AnswerWatch
+    browser: ToolBrowser
+    upstreams: Mapping[str, Upstream]
+    servers: ServerActions
+    access: Access
+    own: OwnAddress
+    policies: LivePolicies | None
+    database: DatabaseOpener
+    redactor: Redactor
+    report: StatusReport
+    snapshot: MeasuredState
+    hour: HourOfCalls
+    record: EventRecorder
+
+    async def opened(self) -> "Database":
+        """Return the open database.
+
+        Raises:
+            StorageError: there is none, or it cannot be used.
+        """
+        database = await self.database.open()
+        if database is None:
+            raise StorageError("There is no database: the console needs one for its sessions (`storage`).")
+        return database

@@ -1,0 +1,115 @@
+"""The request that a page of the console gets, and the view that it gives back. Pages know neither HTTP nor HTML."""
+
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol, get_args
+
+from aggregator.domain.errors import AggregatorError
+from aggregator.storage.records import ConsoleRole
+
+ROLES: Final[tuple[ConsoleRole, ...]] = get_args(ConsoleRole)
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """The person behind a request. `session` is the id of their session, None for requests with an API key."""
+
+    name: str
+    role: ConsoleRole
+    key_id: str | None = None
+    session: str | None = None
+
+    def may(self, role: ConsoleRole) -> bool:
+        """Return whether the person may do what this role may."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleRequest:
+    """A request of a person. `path`, `query` and `form` are decoded; of a repeated field the first value counts.
+
+    `form` has the fields of a POST, sent as a form or as a flat JSON object. `base` is the path of the console as the
+    browser knows it, `origin` the scheme and authority of this address. `fragment`: only a part of the page is wanted.
+    `section` is the first segment of the path, which the navigation marks.
+    """
+
+    person: SignedIn
+    base: str
+    origin: str
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    form: Mapping[str, str] = field(default_factory=dict, repr=False)
+    fragment: bool = False
+    as_json: bool = False
+    section: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """A page: `data` are plain JSON values, which the template gets as its variables and `.json` gives as they are.
+
+    `fragment` is the template that is rendered alone where only that part is wanted.
+    """
+
+    template: str
+    title: str
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    status: int = 200
+    fragment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Another page to look at: its path below the console's, after an action."""
+
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleStream:
+    """Server-sent events, as bytes that are whole events (HTML Living Standard, section 9.2).
+
+    The generator is closed when the browser is gone, the person is no longer signed in, or the program ends.
+    """
+
+    events: AsyncIterator[bytes]
+
+
+class Page(Protocol):
+    """A method of a page that answers one request."""
+
+    def __call__(self, request: ConsoleRequest, /) -> Awaitable[PageView | Redirect | ConsoleStream]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoute:
+    """The way to a page: a path below the console's such as `/calls/{seq}`, where `{name:path}` takes slashes too.
+
+    `role` is the least that a person needs. `summary` and `schema` (a JSON Schema of the data) are for the OpenAPI
+    document; `fields` are those that a POST takes, or that the query of a GET may have, with what each is for.
+    """
+
+    method: Literal["GET", "POST"]
+    path: str
+    role: ConsoleRole
+    page: Page
+    summary: str
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
+    fields: Mapping[str, str] = field(default_factory=dict)
+    stream: bool = False
+
+
+class NotThere(AggregatorError):
+    """The thing that a request names does not exist."""
+
+
+class BadInput(AggregatorError):
+    """A field of a request that cannot be used: the message says why, and what would do."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class ChangedMeanwhile(AggregatorError):
+    """The thing to be acted on has changed meanwhile; nothing was done."""

@@ -1,0 +1,198 @@
+"""The tools of the catalog for a person: as one agent sees them, or all; found, described, and what they cost."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from aggregator.catalog.describe.tokens import estimate
+from aggregator.catalog.listing import Listing
+from aggregator.catalog.pages import render
+from aggregator.domain.bounds.slices import Slices, Steps
+from aggregator.domain.decision import Decision
+from aggregator.domain.principal import LOCAL, Principal
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.host import Host
+from aggregator.gateway.host_lists import HostLists
+from aggregator.gateway.meta.registry import MetaToolSet
+from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.finder import MOST_FOUND, Finder
+from aggregator.gateway.views.views import View, Views
+
+if TYPE_CHECKING:
+    from aggregator.catalog.search.explain import HitReasons
+
+# Bytes of a definition that is still written out at every level.
+LARGEST: Final = 2**20
+# Characters of a text whose tokens are estimated piece by piece; those of the rest are worked out from them.
+_ESTIMATED: Final = 100_000
+# Stands for the person who looks at all tools; no agent can have this name.
+_EVERYTHING: Final = Principal("")
+
+Level = Literal[1, 2, 3]
+LEVELS: Final[tuple[Level, ...]] = (1, 2, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelText:
+    """A tool as a model is shown it at one level; `text` is None where it is too large to be written out."""
+
+    level: Level
+    text: str | None
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class MayCall:
+    """The decision about one tool for one agent."""
+
+    agent: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class ListCost:
+    """The tools an agent may call and those it is shown in its list, with estimated tokens of both."""
+
+    tools: int
+    tokens: int
+    shown_tools: int
+    shown_tokens: int
+
+
+class ToolBrowser:
+    """The catalog as people look at it."""
+
+    def __init__(
+        self,
+        views: Views,
+        current: CurrentCatalog,
+        finder: Finder,
+        host_lists: HostLists,
+        meta_tools: MetaToolSet,
+        slices: Slices,
+    ) -> None:
+        self._meta_tools = meta_tools
+        self._views = views
+        self._current = current
+        self._finder = finder
+        self._host_lists = host_lists
+        self._slices = slices
+
+    def agents(self) -> tuple[str, ...]:
+        """Return the agents by name: those of the policies, or the one that there is without policies."""
+        rulebook = self._views.rulebook
+        return tuple(rulebook.agents) if rulebook is not None else (LOCAL.agent_id,)
+
+    def principal(self, agent: str) -> Principal | None:
+        """Return the principal that an agent is; None if there is no such agent."""
+        rulebook = self._views.rulebook
+        if rulebook is None:
+            return LOCAL if agent == LOCAL.agent_id else None
+        rules = rulebook.for_agent(agent)
+        return Principal(agent, rules.tenant, rules.roles) if rules is not None else None
+
+    def view(self, principal: Principal | None) -> View:
+        """Return what an agent sees; for None, all there is."""
+        if principal is None:
+            return View(_EVERYTHING, None, self._views.trusted)
+        return self._views.of(principal)
+
+    async def tools(self, view: View, server: str | None = None) -> Sequence[ToolRecord]:
+        """Return the tools in list order, those of one server if it is named, by its id or prefix."""
+        await self._prepared(view)
+        return self._finder.tools(view) if server is None else self._finder.of_server(view, server)
+
+    async def find(self, view: View, name: str) -> ToolRecord | None:
+        """Return the tool of that canonical name with the schema that the agent is held to; None if it has none."""
+        return (await self._finder.tools_by_name(view)).get(name)
+
+    def meta_tool(self, name: str) -> ToolRecord | None:
+        """Return the aggregator's own tool of that name; None if it has none."""
+        found = self._meta_tools.get(name)
+        return found.record if found is not None else None
+
+    async def search(self, view: View, query: str, server: str | None = None) -> list[ToolRecord]:
+        """Return what `search_tools` finds, best first."""
+        return await self._finder.search(view, query, MOST_FOUND, server)
+
+    async def reasons(
+        self, view: View, query: str, tools: Iterable[ToolRecord], server: str | None = None
+    ) -> "Mapping[str, HitReasons]":
+        """Return by name why a search found these tools."""
+        return await self._finder.reasons(view, query, tools, server)
+
+    async def nearest(self, view: View, name: str) -> list[str]:
+        """Return a few names of tools that look like this one."""
+        return await self._finder.nearest(view, name)
+
+    @property
+    def not_indexed(self) -> int:
+        """The number of tools that a search cannot find yet."""
+        return self._finder.not_indexed
+
+    def source(self, tool: ToolRecord) -> str:
+        """Return `local` or `mcp`: the kind of server that a tool is from."""
+        return self._finder.source(tool)
+
+    def annotations(self, view: View, tool: ToolRecord) -> Mapping[str, Any]:
+        """Return the annotations that count for this agent."""
+        return self._finder.annotations(view, tool)
+
+    async def described(self, view: View, tools: Sequence[ToolRecord], level: Level) -> list[LevelText]:
+        """Return the tools as `search_tools` and `describe_tools` write them at a level for this agent."""
+
+        def work() -> list[LevelText]:
+            from aggregator.gateway.meta.rendering import rendered
+
+            write = rendered(self._finder, view, level)
+            return [_text(tool, level, write(tool) if _size(tool) <= LARGEST else None) for tool in tools]
+
+        return await asyncio.to_thread(work)
+
+    async def who_may(self, tool: ToolRecord) -> list[MayCall]:
+        """Return the decision about a tool for each agent, by the agent's name."""
+        return await self._slices.run(self._who_may(tool))
+
+    def _who_may(self, tool: ToolRecord) -> Steps[list[MayCall]]:
+        found = []
+        for agent in self.agents():
+            yield
+            principal = self.principal(agent)
+            if principal is not None:
+                found.append(MayCall(agent, self._views.of(principal).ruling(tool).decision))
+        return found
+
+    async def cost(self, principal: Principal) -> ListCost:
+        """Return what the list of an agent costs, over Streamable HTTP, with all its tools and as it is shown."""
+        host = Host("http", "canonical", principal)
+        whole = await self._prepared(self._views.of(principal))
+        await self._host_lists.prepare(host)
+        shown = self._host_lists.tools_for(host)[1]
+        tokens = await self._slices.run(_tokens(whole))
+        return ListCost(
+            len(whole), tokens, len(shown), tokens if shown is whole else await self._slices.run(_tokens(shown))
+        )
+
+    async def _prepared(self, view: View) -> Listing:
+        return await self._views.prepare_listing(view, self._current.tools, self._slices)
+
+
+def _tokens(listing: Listing) -> Steps[int]:
+    """Return the estimated tokens of a list, at four bytes a token."""
+    size = 0
+    for tool in listing.tools:
+        yield
+        size += _size(tool)
+    return size // 4
+
+
+def _size(tool: ToolRecord) -> int:
+    return len(render(tool, "canonical"))
+
+
+def _text(tool: ToolRecord, level: Level, text: str | None) -> LevelText:
+    if text is None:
+        return LevelText(level, None, _size(tool) // 4)
+    tokens = estimate(text[:_ESTIMATED])
+    return LevelText(level, text, tokens if len(text) <= _ESTIMATED else tokens * len(text) // _ESTIMATED)

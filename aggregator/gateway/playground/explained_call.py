@@ -1,0 +1,156 @@
+"""One call as the policy decides it, in words and as plain data: rules, arguments, limits, and the line to change."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aggregator.config.model import ServerConfig
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.calls.rate_limits import RateLimits
+from aggregator.gateway.calls.validate import Checker
+from aggregator.gateway.playground.policy_case import Expected, policy_case
+from aggregator.gateway.views.views import View
+from aggregator.policy.explain import Explanation, explain
+from aggregator.policy.limits import Limit
+from aggregator.policy.open_mode import OPEN
+from aggregator.policy.patterns import Target
+from aggregator.policy.rulebook import Ruling, target_of
+from aggregator.schemas.fault import UnusableSchema
+from aggregator.schemas.workers.workers import CheckInterrupted
+
+_MAY: Final = {"tool": "call", "resource": "read", "prompt": "get"}
+_FAULTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedCall:
+    """The decision on an agent's call, or read, of one thing, as plain data.
+
+    `faults` are what is wrong with the arguments, None if none were given, or nothing takes them; `unchecked` says why
+    they could not be checked. `odd`: why a URI in this spelling is refused before any rule counts.
+    """
+
+    explanation: Explanation
+    open: bool
+    limits: tuple[Mapping[str, Any], ...] = ()
+    result_limit: Mapping[str, Any] | None = None
+    arguments: Mapping[str, Any] | None = None
+    faults: tuple[Mapping[str, Any], ...] | None = None
+    unchecked: str | None = None
+    confirm_by: str | None = None
+    schemas: tuple[Mapping[str, Any], ...] = ()
+    odd: str | None = None
+
+    @property
+    def expect(self) -> Expected:
+        """The outcome in one word, as cases of the policy tests have it."""
+        decided = self.explanation.decision
+        return "invalid" if decided.visible and self.faults else decided.verdict
+
+    def sentence(self) -> str:
+        """Return the decision as a sentence."""
+        what = f"{_MAY[self.explanation.target.kind]} {self.explanation.target}"
+        agent, verdict = self.explanation.agent, self.explanation.decision.verdict
+        if self.odd is not None:
+            return f"{agent} may not {what} in this spelling: {self.odd}."
+        if verdict == "deny":
+            hidden = ", and is told that there is no such thing" if self.explanation.decision.hidden else ""
+            return f"{agent} may not {what}{hidden}."
+        asked = ", once a person agreed" if verdict == "confirm" else ""
+        return f"{agent} may {what}{', but not with these arguments' if self.faults else asked}."
+
+    def data(self) -> dict[str, Any]:
+        """Return all of it as plain JSON values."""
+        target = self.explanation.target
+        name = target.full if target.kind == "tool" else f"{target.kind}:{target.full}"
+        by: Any = self.confirm_by if self.expect == "confirm" else None
+        return {
+            **self.explanation.data(),
+            "sentence": self.sentence(),
+            "expect": self.expect if self.odd is None else "invalid",
+            "odd": self.odd,
+            "open": self.open,
+            "schemas": list(self.schemas),
+            "faults": list(self.faults) if self.faults is not None else None,
+            "unchecked": self.unchecked,
+            "limits": list(self.limits),
+            "result_limit": self.result_limit,
+            "case": policy_case(self.explanation.agent, name, self.arguments, self.expect, by),
+        }
+
+
+def explain_item(view: View, target: Target, odd: str | None = None) -> ExplainedCall:
+    """Explain what would be decided about a resource or prompt; `odd` says why its spelling is refused before that."""
+    return ExplainedCall(_explanation(view, target, target), view.open, confirm_by=view.confirming.by, odd=odd)
+
+
+async def explain_call(
+    view: View,
+    tool: ToolRecord,
+    server: ServerConfig | None,
+    arguments: dict[str, Any] | None,
+    checker: Checker,
+    rate_limits: RateLimits,
+) -> ExplainedCall:
+    """Explain what would be decided about a call for the agent of `view`; `server` is None where none has the tool."""
+    explanation = _explanation(view, tool, target_of(tool))
+    if not explanation.decision.visible:
+        return ExplainedCall(explanation, view.open, arguments=arguments, confirm_by=view.confirming.by)
+    ruling = view.ruling(tool)
+    faults, unchecked = await _faults(tool, server, ruling, arguments, checker, view.principal.agent_id)
+    result = ruling.limits.result
+    return ExplainedCall(
+        explanation,
+        view.open,
+        tuple(_limit(limit, rate_limits) for limit in ruling.limits.counted),
+        {"most": result.most, "rule": result.rule, "source": result.source} if result is not None else None,
+        arguments,
+        faults,
+        unchecked,
+        view.confirming.by,
+        tuple({"rule": one.rule, "source": one.source, "schema": one.schema} for one in ruling.tightening),
+    )
+
+
+def _explanation(view: View, thing: ToolRecord | Target, target: Target) -> Explanation:
+    if view.rulebook is not None:
+        trusted = view.trusted.get(target.server, False)
+        return explain(view.rulebook, view.principal.agent_id, thing, trusted=trusted)
+    change = "write a policy file: without one nothing is denied"
+    return Explanation(view.principal.agent_id, target, OPEN.decision, (), None, (change,), ())
+
+
+async def _faults(
+    tool: ToolRecord,
+    server: ServerConfig | None,
+    ruling: Ruling,
+    arguments: dict[str, Any] | None,
+    checker: Checker,
+    agent: str,
+) -> tuple[tuple[Mapping[str, Any], ...] | None, str | None]:
+    if arguments is None:
+        return None, None
+    if server is None:
+        return None, "no server has this tool now, so its own schema is not known"
+    try:
+        found = await checker.explain(server, tool, arguments, ruling.tightening, agent)
+    except (UnusableSchema, CheckInterrupted) as problem:
+        return None, str(problem)
+    return tuple(
+        {
+            **fault.to_object(),
+            "rule": rule.rule if rule is not None else None,
+            "source": rule.source if rule is not None else None,
+        }
+        for fault, rule in found[:_FAULTS]
+    ), None
+
+
+def _limit(limit: Limit, rate_limits: RateLimits) -> Mapping[str, Any]:
+    return {
+        "kind": limit.kind,
+        "most": limit.most,
+        "left": rate_limits.left(limit),
+        "rule": limit.rule,
+        "source": limit.source,
+    }

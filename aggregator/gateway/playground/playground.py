@@ -1,0 +1,175 @@
+"""The playground of the policy: decisions explained, what an agent sees, and edits of the files that are tried out."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from aggregator.catalog.pages import Pages
+from aggregator.catalog.resources import ItemCatalog
+from aggregator.domain.bounds.slices import Slices
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.principal import LOCAL, Principal
+from aggregator.domain.records import ToolRecord
+from aggregator.domain.uris.spellings import canonical, fault, resolved
+from aggregator.gateway.calls.rate_limits import RateLimits
+from aggregator.gateway.calls.validate import Checker
+from aggregator.gateway.host import Host
+from aggregator.gateway.host_lists import HostLists
+from aggregator.gateway.meta.exposure import Exposure
+from aggregator.gateway.playground.explained_call import ExplainedCall, explain_call, explain_item
+from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.views import Views
+from aggregator.policy.compare.edits import PolicyEdit, TriedEdit
+from aggregator.policy.full_names import parse_full_name, record_of
+from aggregator.policy.live import LivePolicies
+from aggregator.policy.patterns import Target
+from aggregator.upstream.upstream import Upstream
+
+_LONGEST_NAME: Final = 2_000
+# Edits that are tried or wait for that; each takes one of the few pages that are made at a time.
+_MOST_WAITING: Final = 3
+
+
+class Playground:
+    """The policy explained. `live` is None where there is no folder for policy files."""
+
+    def __init__(
+        self,
+        live: LivePolicies | None,
+        upstreams: Mapping[str, Upstream],
+        views: Views,
+        current: CurrentCatalog,
+        host_lists: HostLists,
+        exposure: Exposure,
+        checker: Checker,
+        rate_limits: RateLimits,
+        slices: Slices,
+    ) -> None:
+        self._live = live
+        self._upstreams = upstreams
+        self._views = views
+        self._current = current
+        self._host_lists = host_lists
+        self._exposure = exposure
+        self._checker = checker
+        self._rate_limits = rate_limits
+        self._slices = slices
+        # One edit at a time: each takes a thread, which shares the interpreter with the calls.
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    def agents(self, wanted: str = "", most: int = 50) -> list[str]:
+        """Return the agents of the policy whose names hold `wanted`, those first that begin with it."""
+        rulebook = self._views.rulebook
+        names = rulebook.agents if rulebook is not None else (LOCAL.agent_id,)
+        found = [name for name in names if wanted.lower() in name.lower()]
+        return sorted(found, key=lambda name: (not name.startswith(wanted), name))[:most]
+
+    def exists(self, thing: ToolRecord | Target) -> bool:
+        """Return whether a server has this now; a resource or prompt is taken for one that it may have."""
+        return not isinstance(thing, ToolRecord) or self._current.tools.of_server(thing.server, thing.own_name) is thing
+
+    def find(self, name: str) -> ToolRecord | Target:
+        """Return the tool of a name in any spelling, or the resource or prompt of `resource:server.uri`.
+
+        Raises:
+            OperatorError: the text is no name.
+        """
+        if len(name) > _LONGEST_NAME:
+            raise OperatorError(f"A name has at most {_LONGEST_NAME} characters.")
+        found = next(self._current.tools.candidates(name), None)
+        if found is not None:
+            return found
+        configs = [upstream.config for upstream in self._upstreams.values()]
+        target = parse_full_name(name, {config.prefix or config.id: config.id for config in configs})
+        return record_of(target)
+
+    async def explain(
+        self, agent: str, thing: ToolRecord | Target, arguments: dict[str, Any] | None = None
+    ) -> ExplainedCall:
+        """Explain what would be decided about a call, or read, of what `find` found."""
+        view = self._views.of(Principal(agent))
+        if isinstance(thing, Target):
+            if thing.kind != "resource" or view.open or not self._knows(agent):
+                return explain_item(view, thing)
+            had = await self._views.prepare_resources(view, self._current.resources, self._slices)
+            return explain_item(view, *_as_read(thing, had, self._current.resources))
+        upstream = self._upstreams.get(thing.server) if self.exists(thing) else None
+        config = upstream.config if upstream is not None else None
+        return await explain_call(view, thing, config, arguments, self._checker, self._rate_limits)
+
+    async def seen_by(self, agent: str, most: int = 200) -> Mapping[str, Any]:
+        """Return what an agent sees: of each kind how many, and the first names; tokens are estimates."""
+        host = Host("http", None, Principal(agent))
+        if not self._knows(agent):
+            # No list is kept for an agent that does not exist.
+            return _nothing(agent, len(self._current.tools.listed.tools))
+        await self._host_lists.prepare(host)
+        _, listed = self._host_lists.tools_for(host)
+        view, items = self._views.of(host.principal), self._current.resources
+        whole = await self._views.prepare_listing(view, self._current.tools, self._slices)
+        had = await self._views.prepare_resources(view, items, self._slices)
+        cost = await self._slices.run(self._exposure.cost_steps(listed))
+        return {
+            "agent": agent,
+            "known": True,
+            "tools": {
+                "count": len(whole.tools),
+                "of": len(self._current.tools.listed.tools),
+                "listed": len(listed.tools),
+                "tokens": cost,
+                "tokens_of_all": cost if listed is whole else await self._slices.run(self._exposure.cost_steps(whole)),
+                "short": self._exposure.is_short(listed),
+                "names": [
+                    {"name": tool.name, "verdict": view.ruling(tool).decision.verdict} for tool in whole.tools[:most]
+                ],
+            },
+            "resources": _named(had.resources, most),
+            "templates": _named(had.templates, most),
+            "prompts": _named(had.prompts, most),
+        }
+
+    def _knows(self, agent: str) -> bool:
+        rulebook = self._views.rulebook
+        return rulebook is None or rulebook.for_agent(agent) is not None
+
+    async def try_edit(self, edit: PolicyEdit) -> TriedEdit:
+        """Return what would change if a policy file were edited so; nothing is written.
+
+        Raises:
+            OperatorError: there is no folder for policy files, the edit names none of them, or others wait already.
+        """
+        live = self._live
+        if live is None:
+            raise OperatorError("There is no folder for policy files here (`policies` in the configuration).")
+        if self._waiting >= _MOST_WAITING:
+            raise OperatorError("Other edits are being tried: try this one again in a moment.")
+        self._waiting += 1
+        try:
+            async with self._turn:
+                return await asyncio.to_thread(live.try_edit, edit, self._current.tools.tools, self._views.is_trusted)
+        finally:
+            self._waiting -= 1
+
+
+def _as_read(target: Target, had: ItemCatalog, items: ItemCatalog) -> tuple[Target, str | None]:
+    """Return a resource as a read is decided about, and why its spelling is refused before that."""
+    if had.lists(target.server, target.name):
+        return replace(target, listed=True), None
+    odd = fault(target.name)
+    if odd is not None:
+        return target, odd
+    sent = canonical(target.name)
+    return replace(target, name=sent, also=items.other_spellings(target.server, resolved(sent))), None
+
+
+def _nothing(agent: str, tools: int) -> Mapping[str, Any]:
+    counts = {"count": 0, "of": tools, "listed": 0, "tokens": 0, "tokens_of_all": 0, "short": False, "names": []}
+    none = {"count": 0, "names": []}
+    return {"agent": agent, "known": False, "tools": counts, "resources": none, "templates": none, "prompts": none}
+
+
+def _named(pages: Pages[Any], most: int) -> Mapping[str, Any]:
+    records = pages.records
+    return {"count": len(records), "names": [f"{one.prefix}.{one.own_name}" for one in records[:most]]}

@@ -1,0 +1,69 @@
+"""The limits that agents reached, gathered for one receiver: the first is told at once, what follows together."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+# Pairs of agent and rule that are gathered apart; beyond them nothing is told, since agents name themselves.
+MOST: Final = 1_000
+
+
+class ReachedLimit(NamedTuple):
+    """One refusal: whose call, of which tool and server, by which rule, and where that stands (`FILE:LINE`)."""
+
+    agent: str
+    tool: str
+    server: str | None
+    rule: str | None
+    source: str | None
+
+
+class AnnounceLimit(Protocol):
+    """A function that announces that a limit was reached, so many times."""
+
+    def __call__(self, reached: ReachedLimit, times: int, /) -> None: ...
+
+
+@dataclass(slots=True)
+class _Gathered:
+    last: ReachedLimit
+    timer: asyncio.TimerHandle
+    more: int = 0
+
+
+class ReachedLimits:
+    """The limits that were announced, by agent and rule, and how often each was reached since."""
+
+    def __init__(self, gather: float, announce: AnnounceLimit) -> None:
+        self._gather = gather
+        self._announce = announce
+        self._open: dict[tuple[str, str | None, str | None], _Gathered] = {}
+
+    def reached(self, limit: ReachedLimit) -> None:
+        """Note one refusal."""
+        key = limit.agent, limit.rule, limit.source
+        known = self._open.get(key)
+        if known is not None:
+            known.last = limit
+            known.more += 1
+        elif len(self._open) < MOST:
+            self._open[key] = _Gathered(limit, self._timer(key))
+            self._announce(limit, 1)
+
+    def close(self) -> None:
+        """Tell what was counted, and end the timers."""
+        for key in list(self._open):
+            self._open[key].timer.cancel()
+            self._due(key, last=True)
+
+    def _timer(self, key: tuple[str, str | None, str | None]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(self._gather, self._due, key)
+
+    def _due(self, key: tuple[str, str | None, str | None], last: bool = False) -> None:
+        gathered = self._open.pop(key)
+        if not gathered.more:
+            return
+        if not last:
+            # It goes on: what follows is gathered again.
+            self._open[key] = _Gathered(gathered.last, self._timer(key))
+        self._announce(gathered.last, gathered.more)

@@ -1,0 +1,77 @@
+"""The newest rows about one server or one agent, looked for among the newest rows only: a page waits for them."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import func, select
+
+from aggregator.storage.engine.engine import Engine
+from aggregator.storage.tables import audit_events, mcp_tool_call_log
+
+# Rows of the log that are looked at; older ones are not found here.
+LOOKED_AT: Final = 50_000
+_SUMMARY: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class RecentEvent:
+    """One event besides calls."""
+
+    seq: int
+    at: float
+    kind: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecentCall:
+    """One call, without its values; `why` is the error, empty where there was none."""
+
+    seq: int
+    started: float
+    tool: str
+    status: str
+    duration: float
+    why: str
+    rule: str | None
+    rule_source: str | None
+
+
+async def events_of_server(engine: Engine, server: str, limit: int) -> list[RecentEvent]:
+    """Return the last `limit` events about a server, the newest first.
+
+    Raises:
+        StorageError: the database cannot be read.
+    """
+    columns = audit_events.c
+    async with engine.read() as connection:
+        last = (await connection.execute(select(func.max(columns.seq)))).scalar() or 0
+        summary = func.substr(columns.summary, 1, _SUMMARY)
+        query = select(columns.seq, columns.at, columns.kind, summary).where(
+            columns.seq > last - LOOKED_AT, columns.server_id == server
+        )
+        return [RecentEvent(*row) for row in await connection.execute(query.order_by(columns.seq.desc()).limit(limit))]
+
+
+async def calls_of_agent(engine: Engine, agent: str, limit: int, *, refused: bool = False) -> list[RecentCall]:
+    """Return the last `limit` calls of an agent, the newest first; with `refused`, those that a policy refused.
+
+    Raises:
+        StorageError: the database cannot be read.
+    """
+    columns = mcp_tool_call_log.c
+    async with engine.read() as connection:
+        last = (await connection.execute(select(func.max(columns.seq)))).scalar() or 0
+        query = select(
+            columns.seq,
+            columns.started,
+            func.substr(func.coalesce(columns.tool_name, columns.asked_name), 1, _SUMMARY),
+            columns.status,
+            columns.duration,
+            func.substr(func.coalesce(columns.error_message, ""), 1, _SUMMARY),
+            columns.rule,
+            columns.rule_source,
+        ).where(columns.seq > last - LOOKED_AT, columns.agent_id == agent)
+        if refused:
+            query = query.where(columns.status == "denied")
+        return [RecentCall(*row) for row in await connection.execute(query.order_by(columns.seq.desc()).limit(limit))]

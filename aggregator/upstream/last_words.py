@@ -1,0 +1,94 @@
+"""The last words of each server: its last lines on stderr, and the failures it ended with; in memory only.
+
+Law: bounded for each server; secrets are removed when lines are read, as from the log.
+"""
+
+import time
+from collections import deque
+from collections.abc import Collection, Iterator
+from typing import Final, Literal, NamedTuple, Protocol
+
+# Kept of one server; the oldest go first.
+LINES: Final = 100
+SIZE: Final = 16 * 1024
+# Characters kept of a line, and characters of it that are shown: half a secret at a cut would not be recognised.
+_KEPT: Final = 2_000
+SHOWN: Final = 1_000
+
+WordsKind = Literal["stderr", "failure"]
+
+
+class WithoutSecrets(Protocol):
+    """The function that returns a text without secrets."""
+
+    def __call__(self, text: str, /) -> str: ...
+
+
+class SpokenLine(NamedTuple):
+    """One line: `at` is its time in seconds since 1970; a `failure` is our sentence, `stderr` the server's."""
+
+    at: float
+    kind: WordsKind
+    text: str
+
+
+class LastWords:
+    """The last lines of one server. They outlive its connections and restarts, and end with its configuration."""
+
+    def __init__(self) -> None:
+        self._lines: deque[SpokenLine] = deque()
+        self._size = 0
+        self._failed: SpokenLine | None = None
+
+    def __repr__(self) -> str:
+        return f"<LastWords {len(self._lines)} lines>"
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def add(self, text: str, kind: WordsKind = "stderr") -> None:
+        """Add a line that was written, or a failure that happened, now."""
+        line = SpokenLine(time.time(), kind, text[:_KEPT])
+        if kind == "failure":
+            self._failed = line
+        self._lines.append(line)
+        self._size += len(line.text)
+        while len(self._lines) > LINES or self._size > SIZE:
+            self._size -= len(self._lines.popleft().text)
+
+    def lines(self, redact: WithoutSecrets) -> list[SpokenLine]:
+        """Return the lines without secrets, the oldest first."""
+        return [_shown(line, redact) for line in self._lines]
+
+    def failure(self, redact: WithoutSecrets) -> SpokenLine | None:
+        """Return the last failure without secrets; None if there was none."""
+        return _shown(self._failed, redact) if self._failed is not None else None
+
+
+class SpokenByServer:
+    """The last words by server id. They are kept until `keep_only` says that a server is no longer configured."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, LastWords] = {}
+
+    def __repr__(self) -> str:
+        return f"<SpokenByServer of {len(self._of)} servers>"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of)
+
+    def of(self, server: str) -> LastWords:
+        """Return the last words of a server, by its id."""
+        words = self._of.get(server)
+        if words is None:
+            words = self._of[server] = LastWords()
+        return words
+
+    def keep_only(self, servers: Collection[str]) -> None:
+        """Forget all servers but these."""
+        for server in self._of.keys() - servers:
+            del self._of[server]
+
+
+def _shown(line: SpokenLine, redact: WithoutSecrets) -> SpokenLine:
+    return line._replace(text=redact(line.text)[:SHOWN])

@@ -1,0 +1,183 @@
+"""Servers at the console: what they said last, and what an operator does to them."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from aggregator.config.difference import difference
+from aggregator.upstream.last_words import LINES, SIZE
+from tests.access.gateway_harness import tool
+from tests.access.recording_toolbox import RecordingToolbox
+from tests.console.console_harness import SHOP, ConsoleHarness, post
+from tests.end_to_end.scripted_host import LEGACY
+from tests.peers.serving import BackgroundLoop
+from tests.peers.toolbox import Json
+from tests.polling import until
+
+HTTP: Final = ("http", LEGACY[-1])
+CANARY: Final = "sk-canary-0123456789abcdef"
+POLICY: Final = {"agents": {"clerk": {"allow": ["*"]}, "reader": {"allow": ["shop.get"]}}}
+TALKER: Final = Path(__file__).with_name("talking_server.py")
+
+
+def talking(folder: Path, *lines: str, **fields: Any) -> Json:
+    """Return an entry for a server that writes these lines to stderr."""
+    tools = folder / "tools.json"
+    tools.write_text(json.dumps([tool("look"), tool("die")]))
+    return {"command": sys.executable, "args": [str(TALKER), str(tools), *lines], **fields}
+
+
+@pytest.fixture
+def own(background: BackgroundLoop, tmp_path: Path) -> ConsoleHarness:
+    """A gateway for one test, with a shop whose calls can be held."""
+    tools = [*SHOP, tool("hold", {"key": {"type": "string"}}), tool("release", {"key": {"type": "string"}})]
+    servers = {
+        "shop": RecordingToolbox(tools, {}).config_entry(),
+        "talker": talking(tmp_path, "<script>alert(1)</script>\x1b[31m", f"key {CANARY}", env={"TOKEN": CANARY}),
+    }
+    return ConsoleHarness(background, tmp_path, servers, POLICY)
+
+
+async def shown(own: ConsoleHarness, server: str) -> Json:
+    async with own.signed_in("viewer") as viewer:
+        answer = await viewer.get(f"/console/servers/{server}.json")
+        assert answer.status_code == 200, answer.text
+        found: Json = answer.json()
+        return found
+
+
+async def ready(own: ConsoleHarness, server: str) -> None:
+    await until(lambda: own.app.upstreams[server].state == "ready", f"{server} is ready")
+
+
+async def test_a_restart_finishes_running_calls_and_is_one_at_a_time(own: ConsoleHarness) -> None:
+    """Proves: E5"""
+    async with own.connect_as(HTTP, "clerk") as host, own.signed_in("operator", "maria") as maria:
+        held = host.call("shop.hold", {"key": "a"})
+        await until(lambda: own.app.upstreams["shop"].in_flight == 1)
+        before = own.app.upstreams["shop"]
+        flood = await asyncio.gather(*(post(maria, "/console/servers/shop/restart") for _ in range(6)))
+        assert sorted(one.status_code for one in flood) == [303] + [409] * 5
+        assert all("1 of its calls are under way" in one.text for one in flood if one.status_code == 409)
+        await ready(own, "shop")
+        assert own.app.upstreams["shop"] is not before
+        assert (await host.call("shop.release", {"key": "a"}).result())["content"][0]["text"]
+        assert "isError" not in await held.result()
+        await until(lambda: not own.app.supervisor.upstreams.leaving)  # type: ignore[attr-defined]
+        assert (await post(maria, "/console/servers/shop/restart")).status_code == 303
+    said = [one["summary"] for one in (await shown(own, "shop"))["events"]]
+    assert said.count("shop was restarted by maria") <= 2
+
+
+async def test_a_server_that_is_switched_off_says_so_everywhere_until_its_entry_changes(own: ConsoleHarness) -> None:
+    """Proves: E5"""
+    why = "an operator switched it off until the next start of the aggregator"
+    async with own.connect_as(HTTP, "clerk") as host, own.signed_in("operator", "maria") as maria:
+        for _ in range(3):
+            assert (await post(maria, "/console/servers/shop/disable")).status_code == 303
+        refused = await host.call("shop.get", {"id": "1"}).result()
+        assert refused["isError"]
+        assert f"shop is disabled: {why}." in refused["content"][0]["text"]
+        assert "maria" not in json.dumps(refused), "an agent learns no person's name"
+        listed = await host.call("list_servers").result()
+        assert why in json.dumps(listed)
+        assert (await own.ready())["servers"]["shop"]["reason"] == why
+        page = await maria.get("/console/servers/shop")
+        assert "maria" in page.text
+        assert why in page.text
+        assert (await post(maria, "/console/servers/shop/restart")).status_code == 409
+        missing = await maria.get("/console/tools/shop.get")
+        assert missing.status_code == 404
+        assert why in missing.text
+
+        config = own.config
+        other = config.model_copy(update={"startup_wait": config.startup_wait + 1})
+        await own.background.elsewhere(_reload(own, other))
+        assert own.app.upstreams["shop"].state == "disabled", "a reload of something else leaves it off"
+        entries = [one.model_copy(update={"description": "new"}) if one.id == "shop" else one for one in other.servers]
+        await own.background.elsewhere(_reload(own, other.model_copy(update={"servers": tuple(entries)})))
+        await ready(own, "shop")
+
+        await post(maria, "/console/servers/shop/disable")
+        assert own.app.upstreams["shop"].state == "disabled"
+        await until(lambda: not own.app.supervisor.upstreams.leaving)  # type: ignore[attr-defined]
+        assert (await post(maria, "/console/servers/shop/enable")).status_code == 303
+        await ready(own, "shop")
+        assert "isError" not in await host.call("shop.get", {"id": "1"}).result()
+
+
+async def _reload(own: ConsoleHarness, config: Any) -> None:
+    own.app.servers.apply(difference(own.app.config, config))
+
+
+async def test_who_is_no_operator_changes_nothing(own: ConsoleHarness) -> None:
+    before = own.app.upstreams["shop"]
+    async with own.signed_in("approver", "jonas") as jonas:
+        page = await jonas.get("/console/servers/shop")
+        assert "Restart" not in page.text
+        for action in ("restart", "disable", "enable"):
+            assert (await post(jonas, f"/console/servers/shop/{action}")).status_code == 403
+    async with own.signed_in("operator") as maria:
+        assert (await maria.post("/console/servers/shop/restart", data={"csrf": "0"})).status_code == 400
+        assert (await post(maria, "/console/servers/nowhere/restart")).status_code == 404
+    assert own.app.upstreams["shop"] is before
+
+
+async def test_nothing_is_restarted_while_the_program_ends(own: ConsoleHarness) -> None:
+    async with own.signed_in("operator") as maria:
+        await own.background.elsewhere(_drain(own))
+        refused = await post(maria, "/console/servers/shop/restart")
+    assert refused.status_code == 409
+    assert "The aggregator is ending." in refused.text
+
+
+async def _drain(own: ConsoleHarness) -> None:
+    own.app.gateway.drain.start(20)
+
+
+async def test_last_words_are_kept_without_secrets_and_inert(own: ConsoleHarness) -> None:
+    """Proves: E5"""
+    async with own.connect_as(HTTP, "clerk") as host:
+        assert "isError" not in await host.call("talker.look").result()
+        assert (await host.call("talker.die").result())["isError"]
+    found = await shown(own, "talker")
+    words = [one["text"] for one in found["last_words"]]
+    assert "<script>alert(1)</script>\x1b[31m" in words
+    assert "key [redacted]" in words
+    assert "its process ended with exit code 3" in found["failure"]["text"]
+    assert found["server_name"] == "<b>talker</b>"
+    assert {"name": "env", "value": "TOKEN; values not shown"} in found["configuration"]
+    async with own.signed_in("viewer") as viewer:
+        page = (await viewer.get("/console/servers/talker")).text
+    assert CANARY not in page + json.dumps(found)
+    assert "<script>alert" not in page
+    assert "<b>talker" not in page
+    assert "U+001B" in page
+
+
+async def test_last_words_outlive_a_restart_and_stay_small(background: BackgroundLoop, tmp_path: Path) -> None:
+    lines = [f"line {number} " + "x" * 300 for number in range(200)]
+    own = ConsoleHarness(background, tmp_path, {"talker": talking(tmp_path, *lines)}, POLICY)
+    await until(lambda: any("line 199" in one.text for one in own.app.upstreams["talker"].last_words.lines(str)))
+    async with own.signed_in() as maria:
+        assert (await post(maria, "/console/servers/talker/restart")).status_code == 303
+    kept = (await shown(own, "talker"))["last_words"]
+    assert len(kept) <= LINES
+    assert 0 < sum(len(one["text"]) for one in kept) <= SIZE
+
+
+async def test_the_last_failure_of_an_address_is_told(background: BackgroundLoop, tmp_path: Path) -> None:
+    """Proves: E5"""
+    away = {"url": f"http://127.0.0.1:1/{CANARY}/mcp", "headers": {"Authorization": f"Bearer {CANARY}"}}
+    own = ConsoleHarness(background, tmp_path, {"away": away}, POLICY)
+    found = await shown(own, "away")
+    assert found["failure"]["text"]
+    assert found["state"] == "unavailable"
+    assert {"name": "url", "value": "http://127.0.0.1:1"} in found["configuration"]
+    async with own.signed_in("viewer") as viewer:
+        page = (await viewer.get("/console/servers/away")).text
+    assert CANARY not in page + json.dumps(found)

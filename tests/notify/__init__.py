@@ -1,0 +1,1 @@
+"""Notices: as real receivers get them."""
