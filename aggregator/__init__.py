@@ -20,19 +20,25 @@ __version__ = "0.1.0"
 # they import nothing of the package, and the package nothing of them.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "adapters"),
+    ("doctor",),
     ("app",),
     ("frontends",),
     ("gateway",),
-    ("identity", "policy", "catalog", "schemas", "upstream", "audit", "telemetry", "notify"),
+    ("identity", "policy", "catalog", "schemas", "upstream", "audit", "telemetry", "notify", "hosts", "packages"),
     ("config", "storage", "wire"),
-    ("redaction",),
+    ("redaction", "editing"),
     ("domain",),
 )
 
 # The same inside each package that has subpackages: rows of its subpackages and modules, top to bottom. "." stands for
 # the modules that are not named, which may import each other.
 INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "cli": (("commands",), ("policy",), (".", "audit", "notify"), ("runtime",)),
+    "cli": (
+        ("commands",),
+        ("policy", "first_run", "servers", "hosts", "doctor", "secrets"),
+        (".", "audit", "notify"),
+        ("runtime",),
+    ),
     "frontends": (("server",), ("v1", "console", "."), ("web", "stdout")),
     "frontends.console": (("entry",), ("console",), ("pages",), ("calls",), (".",), ("parts", "view")),
     "app": (("build", "app", "console"), ("status",), ("reload",), (".",), ("notices",)),

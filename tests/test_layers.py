@@ -73,8 +73,13 @@ INSIDE_FUNCTIONS: Final = {
 COMMANDS: Final = (
     "aggregator.cli.commands",
     "aggregator.cli.audit.commands",
+    "aggregator.cli.doctor.commands",
+    "aggregator.cli.first_run.commands",
+    "aggregator.cli.hosts.commands",
     "aggregator.cli.notify.commands",
     "aggregator.cli.policy.commands",
+    "aggregator.cli.secrets.commands",
+    "aggregator.cli.servers.commands",
 )
 # What `--help` and the stdio handshake must not wait for.
 HEAVY: Final = ("mcp", "uvicorn", "starlette", "aiohttp")

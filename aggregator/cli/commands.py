@@ -13,9 +13,14 @@ import typer
 
 from aggregator import __version__
 from aggregator.cli.audit.commands import audit_app
+from aggregator.cli.doctor.commands import doctor_app
+from aggregator.cli.first_run.commands import first_run_app
+from aggregator.cli.hosts.commands import hosts_app
 from aggregator.cli.notify.commands import notify_app
 from aggregator.cli.policy.commands import policy_app
 from aggregator.cli.runtime.run_command import AsJson, Config, database_settings, run
+from aggregator.cli.secrets.commands import secrets_app
+from aggregator.cli.servers.commands import servers_app
 
 app = typer.Typer(
     name="aggregator",
@@ -208,8 +213,12 @@ for name, group in (
     ("approvals", approvals_app),
     ("audit", audit_app),
     ("notify", notify_app),
+    ("secrets", secrets_app),
 ):
     app.add_typer(group, name=name)
+# Their commands stand beside `serve`.
+for beside in (first_run_app, hosts_app, servers_app, doctor_app):
+    app.add_typer(beside)
 
 
 @keys_app.command("new")
