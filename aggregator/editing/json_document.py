@@ -4,16 +4,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from aggregator.editing.brackets import Bracketed, Piece, indentation, insertion, removal, spliced
 from aggregator.editing.document import Path
 from aggregator.editing.errors import EditError
-from aggregator.editing.json_scan import (
-    JsonContainer,
-    comments,
-    root_start,
-    scan,
-    without_comments,
-)
-from aggregator.editing.json_style import JsonStyle, dumped, indentation, style_of
+from aggregator.editing.json_scan import root_start, scan, without_comments
+from aggregator.editing.json_style import JsonStyle, style_of
 from aggregator.editing.plain import changed, nested, plain, renamed, without
 
 _BLANK: Final = " \t\r\n"
@@ -50,12 +45,15 @@ class JsonDocument:
             at = container.find(step)
             if at is None:
                 made = nested(path[depth + 1 :], value)
-                self._edit(_insertion(self._text, container, step, made, style), expected)
+                self._edit(insertion(self._text, container, step, made, style), expected)
                 return
             member = container.members[at]
-            if depth + 1 == len(path):
-                old = self._text[member.value : member.end]
-                new = style.written(value, indentation(self._text, member.start), one_line="\n" not in old)
+            old = self._text[member.value : member.end]
+            if depth + 1 == len(path) or old == "null":
+                one_line = old[0] in "{[" and "\n" not in old and len(old) > 2
+                new = style.written(
+                    nested(path[depth + 1 :], value), indentation(self._text, member.start), one_line=one_line
+                )
                 self._edit([(member.value, member.end, new)], expected)
                 return
             container = scan(self._text, member.value)
@@ -63,9 +61,9 @@ class JsonDocument:
     def remove(self, path: Path) -> None:
         """Remove the value at a path with its key; a comment beside it stays."""
         expected = without(self._root, path, self._name)
-        container = self._container(path)
+        container, style = self._container(path)
         while (at := container.find(path[-1])) is not None:
-            text = _spliced(self._text, _removal(self._text, container, at))
+            text = spliced(self._text, removal(self._text, container, at, style))
             if container.is_list:
                 self._keep(text, expected)
                 return
@@ -76,27 +74,27 @@ class JsonDocument:
     def rename(self, path: Path, key: str) -> None:
         """Rename the key at the end of a path, in its place."""
         expected = renamed(self._root, path, key, self._name)
-        container = self._container(path)
+        container, style = self._container(path)
         at = container.find(path[-1])
         assert at is not None, "`renamed` has looked"
         member = container.members[at]
-        self._text = _spliced(self._text, [(member.start, member.key_end, dumped(key))])
+        self._text = spliced(self._text, [(member.start, member.key_end, style.key(key))])
         container = scan(self._text, container.start)
         while (at := container.find(path[-1])) is not None:
-            self._text = _spliced(self._text, _removal(self._text, container, at))
+            self._text = spliced(self._text, removal(self._text, container, at, style))
             container = scan(self._text, container.start)
         self._keep(self._text, expected)
 
-    def _container(self, path: Path) -> JsonContainer:
-        """Return the container of the value at a path that is there."""
+    def _container(self, path: Path) -> tuple[Bracketed, JsonStyle]:
+        """Return the container of the value at a path that is there, and the style of the text."""
         start = root_start(self._text)
         assert start is not None, "the value is there"
-        container = scan(self._text, start)
+        container, style = scan(self._text, start), style_of(self._text, start)
         for step in path[:-1]:
             at = container.find(step)
             assert at is not None, "the value is there"
             container = scan(self._text, container.members[at].value)
-        return container
+        return container, style
 
     def _begin(self, path: Path, value: object, expected: dict[str, Any]) -> None:
         newline = "\r\n" if "\r\n" in self._text else "\n"
@@ -106,8 +104,8 @@ class JsonDocument:
             before += newline
         self._keep(before + style.written(nested(path, value), "", one_line=False) + newline, expected)
 
-    def _edit(self, pieces: Iterable[tuple[int, int, str]], expected: dict[str, Any]) -> None:
-        self._keep(_spliced(self._text, pieces), expected)
+    def _edit(self, pieces: Iterable[Piece], expected: dict[str, Any]) -> None:
+        self._keep(spliced(self._text, pieces), expected)
 
     def _keep(self, text: str, expected: dict[str, Any]) -> None:
         """Take a text over if it holds what it must."""
@@ -155,106 +153,3 @@ def _whole(digits: str) -> int | float:
         return int(digits)
     except ValueError:
         return float(digits)
-
-
-def _spliced(text: str, pieces: Iterable[tuple[int, int, str]]) -> str:
-    parts, at = [], 0
-    for start, end, new in sorted(pieces):
-        parts += text[at:start], new
-        at = end
-    return "".join((*parts, text[at:]))
-
-
-def _insertion(
-    text: str, container: JsonContainer, key: str | int, value: object, style: JsonStyle
-) -> list[tuple[int, int, str]]:
-    """Return the pieces that add a value after the others of a container."""
-    named = dumped(key) + style.colon if isinstance(key, str) else ""
-    if not container.members:
-        return _first(text, container, named, value, style)
-    last = container.members[-1]
-    gap = text[slice(*container.gap(len(container.members) - 1))]
-    indent = indentation(text, last.start)
-    if "\n" not in gap:
-        one_line = "\n" not in text[container.start : container.end]
-        written = named + style.written(value, indentation(text, container.start), one_line=one_line)
-        if last.comma is None:
-            return [(last.end, last.end, style.comma + written)]
-        return [(last.comma + 1, last.comma + 1, f"{style.comma[1:]}{written},")]
-    written = style.newline + indent + named + style.written(value, indent, one_line=False)
-    end = last.end if last.comma is None else last.comma + 1
-    place = _behind_comments(text, end, container.end - 1)
-    if last.comma is not None:
-        return [(place, place, f"{written},")]
-    return [(last.end, last.end, ","), (place, place, written)] if place > last.end else [(end, end, f",{written}")]
-
-
-def _first(
-    text: str, container: JsonContainer, named: str, value: object, style: JsonStyle
-) -> list[tuple[int, int, str]]:
-    """Return the piece that adds the first value of a container."""
-    inner = container.start + 1, container.end - 1
-    base = indentation(text, container.start)
-    ends = [end for _, end in comments(text, *inner)]
-    several = "\n" in text[slice(*inner)] or (not container.is_list and style.several_lines)
-    if not several and not ends:
-        return [(*inner, named + style.written(value, base, one_line=not style.several_lines))]
-    indent = base + style.unit
-    written = style.newline + indent + named + style.written(value, indent, one_line=False)
-    if not ends:
-        return [(*inner, written + style.newline + base)]
-    closing = "" if "\n" in text[ends[-1] : inner[1]] else style.newline + base
-    return [(ends[-1], ends[-1], written + closing)]
-
-
-def _behind_comments(text: str, start: int, end: int) -> int:
-    """Return the offset behind the comments that begin on the same line."""
-    place = start
-    for first, last in comments(text, start, end):
-        if "\n" in text[place:first]:
-            break
-        place = last
-    return place
-
-
-def _removal(text: str, container: JsonContainer, at: int) -> list[tuple[int, int, str]]:
-    """Return the pieces that take a member out, with the comma that goes with it."""
-    member = container.members[at]
-    inner = container.start + 1, container.end - 1
-    if len(container.members) == 1 and not _has_comment(text, inner, member.start, member.end):
-        return [(*inner, "")]
-    pieces: list[tuple[int, int, str]] = []
-    start, end = member.start, member.end
-    if member.comma is None:
-        before = container.members[at - 1].comma if at else None
-        if before is not None:
-            pieces.append((before, before + 1, ""))
-    elif text[end : member.comma].strip(_BLANK):
-        pieces.append((member.comma, member.comma + 1, ""))
-    else:
-        end = member.comma + 1
-    pieces.append((*_with_blanks(text, container, at, start, end), ""))
-    return pieces
-
-
-def _has_comment(text: str, inner: tuple[int, int], start: int, end: int) -> bool:
-    return any(True for _ in comments(text, inner[0], start)) or any(True for _ in comments(text, end, inner[1]))
-
-
-def _with_blanks(text: str, container: JsonContainer, at: int, start: int, end: int) -> tuple[int, int]:
-    """Return the piece to cut with the blanks that would be left over."""
-    gap = container.gap(at)[0]
-    line = max(text.rfind("\n", 0, start) + 1, gap)
-    starts_line = line > gap and not text[line:start].strip(_BLANK)
-    rest = end
-    while text[rest] in " \t\r":
-        rest += 1
-    if text[rest] == "\n" and starts_line:
-        return line, rest + 1
-    if rest == container.end - 1 or (text[rest] == "\n" and not starts_line):
-        # Up to the value or comment before it; a comment to the end of its line must keep that end.
-        keep = gap
-        for first, last in comments(text, gap, start):
-            keep = last + 1 if text.startswith("//", first) else last
-        return min(keep, start), end
-    return start, start if rest < end else rest

@@ -1,13 +1,13 @@
-"""Where the values of a JSON text with comments stand, found without making objects of what is not asked for.
+"""The offsets of values in a JSON text with comments, without objects for what is not asked for.
 
 Law: the text has been parsed before; time is linear in its length.
 """
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
+
+from aggregator.editing.brackets import Bracketed, Member
 
 _STRING: Final = r'"(?:[^"\\\n]|\\.)*+"'
 _COMMENT: Final = r"//[^\n]*|/\*.*?\*/"
@@ -15,47 +15,17 @@ _TOKEN: Final = re.compile(
     rf'(?s)(?P<text>{_STRING})|(?P<comment>{_COMMENT})|(?P<mark>[{{}}\[\],:])|[^\s"/{{}}\[\],:]+'
 )
 _NESTED: Final = re.compile(rf"(?s){_STRING}|{_COMMENT}|[{{}}\[\]]")
-_COMMENTS: Final = re.compile(rf"(?s)(?:{_STRING})|(?P<comment>{_COMMENT})")
+# Only where no text in quotes is.
+COMMENT: Final = re.compile(rf"(?s){_COMMENT}")
 # The last choice is what none of the others ends: it stops the search, which is linear for that.
 _PLAIN: Final = re.compile(rf'(?s)(?P<text>{_STRING})|(?P<comment>{_COMMENT})|(?P<open>"|/)')
 _TRAILING: Final = re.compile(rf"(?s)(?P<text>{_STRING})|(?P<comma>,)(?=\s*[}}\]])")
 
 
-class JsonMember(NamedTuple):
-    """One value of a container, with the offsets of its key (in a list: of itself) and of the comma after it."""
-
-    key: str | int
-    start: int
-    key_end: int
-    value: int
-    end: int
-    comma: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class JsonContainer:
-    """An object or a list in a text: from its opening bracket to behind its closing one."""
-
-    start: int
-    end: int
-    is_list: bool
-    members: tuple[JsonMember, ...]
-
-    def find(self, key: str | int) -> int | None:
-        """Return the index of the member that counts, of a repeated key the last."""
-        found = (at for at in range(len(self.members) - 1, -1, -1) if self.members[at].key == key)
-        return next(found, None)
-
-    def gap(self, at: int) -> tuple[int, int]:
-        """Return from where to where blanks and comments stand before a member."""
-        before = self.members[at - 1].comma if at else self.start
-        assert before is not None, "only the last member may have no comma"
-        return before + 1, self.members[at].start
-
-
 def without_comments(text: str) -> str:
     """Return a text with comments and trailing commas blanked; every other character keeps its line and column."""
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for found in _PLAIN.finditer(text):
         if found["open"]:
             break
@@ -66,13 +36,6 @@ def without_comments(text: str) -> str:
     return _TRAILING.sub(lambda found: found["text"] or " ", plain)
 
 
-def comments(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
-    """Yield from where to where each comment stands."""
-    for found in _COMMENTS.finditer(text, start, len(text) if end is None else end):
-        if found["comment"]:
-            yield found.span()
-
-
 def root_start(text: str) -> int | None:
     """Return the offset of the first bracket; None where the text has blanks and comments only."""
     for found in _TOKEN.finditer(text.removeprefix("\ufeff")):
@@ -81,34 +44,34 @@ def root_start(text: str) -> int | None:
     return None
 
 
-def scan(text: str, start: int) -> JsonContainer:
+def scan(text: str, start: int) -> Bracketed:
     """Return the container whose opening bracket stands at an offset."""
-    members: list[JsonMember] = []
+    members: list[Member] = []
     is_list, at = text[start] == "[", start + 1
     key: tuple[str | int, int, int] | None = None
     value: tuple[int, int] | None = None
     while True:
         found = _TOKEN.search(text, at)
         assert found is not None, "the text was parsed"
-        at, token = found.end(), found[0]
-        if found.lastgroup == "comment" or token == ":":
+        at, piece = found.end(), found[0]
+        if found.lastgroup == "comment" or piece == ":":
             continue
-        if token in (",", "}", "]"):
+        if piece in (",", "}", "]"):
             if value is not None:
                 named = key or (len(members), value[0], value[0])
-                members.append(JsonMember(*named, *value, found.start() if token == "," else None))
+                members.append(Member(*named, *value, found.start() if piece == "," else None))
             key = value = None
-            if token != ",":
-                return JsonContainer(start, at, is_list, tuple(members))
+            if piece != ",":
+                return Bracketed(start, at, is_list, tuple(members))
         elif not is_list and key is None:
-            key = (_decoded(token), found.start(), at)
+            key = (_decoded(piece), found.start(), at)
         else:
-            at = _closed(text, at) if token in ("{", "[") else at
+            at = _closed(text, at) if piece in ("{", "[") else at
             value = (found.start(), at)
 
 
-def _decoded(token: str) -> str:
-    decoded: str = json.loads(token)
+def _decoded(piece: str) -> str:
+    decoded: str = json.loads(piece)
     return decoded
 
 
@@ -116,10 +79,10 @@ def _closed(text: str, at: int) -> int:
     """Return the offset behind the bracket that closes the one before an offset."""
     depth = 1
     for found in _NESTED.finditer(text, at):
-        token = found[0]
-        if token in ("{", "["):
+        piece = found[0]
+        if piece in ("{", "["):
             depth += 1
-        elif token in ("}", "]"):
+        elif piece in ("}", "]"):
             depth -= 1
             if not depth:
                 return found.end()

@@ -34,7 +34,8 @@ def changed(root: Mapping[str, Any], path: Path, value: object, name: str) -> di
 def _changed(at: Any, path: Path, depth: int, value: object, name: str) -> Any:
     step, rest = path[depth], path[depth + 1 :]
     if rest:
-        value = _changed(at[step], path, depth + 1, value, name) if _has(at, step) else nested(rest, value)
+        missing = not _has(at, step) or at[step] is None
+        value = nested(rest, value) if missing else _changed(at[step], path, depth + 1, value, name)
     if isinstance(at, dict) and isinstance(step, str):
         return {**at, step: value}
     if isinstance(at, list) and isinstance(step, int) and step >= 0:

@@ -60,7 +60,7 @@ def _make(target: Path, content: bytes, path: Path) -> None:
     temporary = _written(target, content, None)
     try:
         try:
-            os.link(temporary, target)  # unlike a rename, refuses where somebody made the file meanwhile
+            os.link(temporary, target)  # unlike a rename, refuses where a file was made meanwhile
         except FileExistsError:
             raise EditError(f"{path} was made in the meantime. Run the command again.") from None
         except OSError:  # a file system without hard links
