@@ -35,7 +35,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli": (
         ("commands",),
-        ("policy", "first_run", "servers", "hosts", "doctor", "secrets"),
+        ("first_run",),
+        ("policy", "hosts", "doctor"),
+        ("servers",),
+        ("secrets",),
         (".", "audit", "notify"),
         ("runtime",),
     ),
