@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aggregator.cli.servers.adding.draft import EntryDraft
@@ -23,7 +23,7 @@ class BuiltEntry:
 
     entry: dict[str, Any]
     asked: tuple[Question, ...] = ()
-    secrets: Mapping[str, str] = {}
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 def plain_entry(request: AddRequest) -> BuiltEntry:
