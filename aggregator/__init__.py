@@ -42,6 +42,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         (".", "audit", "notify"),
         ("runtime",),
     ),
+    "cli.servers": (("commands",), ("adding",), (".",)),
     "frontends": (("server",), ("v1", "console", "."), ("web", "stdout")),
     "frontends.console": (("entry",), ("console",), ("pages",), ("calls",), (".",), ("parts", "view")),
     "app": (("build", "app", "console"), ("status",), ("reload",), (".",), ("notices",)),

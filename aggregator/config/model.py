@@ -345,6 +345,12 @@ class Config(ConfigModel):
     )
     redact: RedactConfig = Field(default=RedactConfig.model_construct(), description="What is taken out of all text.")
     log: LogConfig = Field(default=LogConfig.model_construct(), description="What is logged, and how.")
+    registry: str = Field(
+        default="https://registry.modelcontextprotocol.io",
+        pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$",
+        description="The MCP Registry in which `aggregator add --from` looks names up; `http://` only on this machine.",
+        examples=["https://registry.example.com"],
+    )
     notify: tuple[ReceiverConfig, ...] = Field(
         default=(),
         description="Who is told what needs a person: webhooks, and programs that are run.",
