@@ -1,0 +1,120 @@
+"""The configuration file that a command edits: its servers by name, edits of them, and the file written back."""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from aggregator.config.errors import ConfigError, ConfigMissing
+from aggregator.config.files.find import find_config, own_file, trust_list
+from aggregator.config.files.report import did_you_mean
+from aggregator.config.load import ROOTS
+from aggregator.config.servers.foreign import is_comment
+from aggregator.config.servers.names import usable
+from aggregator.domain.errors import OperatorError
+from aggregator.editing.document import EditableDocument
+from aggregator.editing.edited_file import EditedFile, open_file
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEdit:
+    """A configuration that is being edited; nothing is written before `write`."""
+
+    file: EditedFile
+    trusted: bool = False
+
+    @property
+    def path(self) -> Path:
+        """The file, which may not be there yet."""
+        return self.file.path
+
+    @property
+    def is_new(self) -> bool:
+        """Return whether the file will be made."""
+        return self.file.was is None
+
+    @property
+    def document(self) -> EditableDocument:
+        """The document, for edits outside of the servers."""
+        return self.file.document
+
+    @property
+    def servers(self) -> Mapping[str, object]:
+        """The entries by their keys, as they are written, with all edits so far."""
+        return {
+            key: entry
+            for where in ROOTS
+            for key, entry in self._entries(where).items()
+            if not is_comment(key) or isinstance(entry, dict)
+        }
+
+    def key_of(self, name: str) -> str:
+        """Return the key of a server that is named by its key or its id. Raises OperatorError for an unknown one."""
+        servers = self.servers
+        if name in servers:
+            return name
+        by_id = {usable(key) or key: key for key in servers}
+        if name in by_id:
+            return by_id[name]
+        hint = did_you_mean(name, servers) or "`aggregator status` lists those of a running gateway."
+        raise OperatorError(f"{self.path} has no server {name!r:.80}. {hint}")
+
+    def path_to(self, key: str) -> tuple[str, str]:
+        """Return the path of an entry, of one that is not there: where it would be."""
+        root = self.document.root
+        for where in reversed(ROOTS):
+            if key in self._entries(where):
+                return where, key
+        return next((where for where in ROOTS if where in root), ROOTS[0]), key
+
+    def add_entry(self, key: str, entry: Mapping[str, object], *, replace: bool = False) -> None:
+        """Add an entry after the others; with `replace`, one of the same key may be there.
+
+        Raises:
+            OperatorError: there is a server of this key, or the file cannot be edited safely.
+        """
+        if not replace and key in self.servers:
+            raise OperatorError(f"{self.path} has a server {key!r:.80} already. Choose another name, or remove it.")
+        self.document.put(self.path_to(key), dict(entry))
+
+    def write(self) -> Path | None:
+        """Write the file, and return the backup of what it held; a file that was trusted stays trusted.
+
+        Raises:
+            OperatorError: the file was changed meanwhile, or it cannot be written.
+        """
+        backup = self.file.write()
+        if self.trusted:
+            trust_list(os.environ).add(self.path, self.file.content)
+        return backup
+
+    def _entries(self, where: str) -> Mapping[str, object]:
+        entries = self.document.root.get(where)
+        return entries if isinstance(entries, dict) else {}
+
+
+def open_config(path: Path | None, *, make: bool = True) -> ConfigEdit:
+    """Open the configuration that a command edits: the named file, else the one that is found.
+
+    Where there is none, and `make` is set, the one that was named, else the user's own, is made when it is written.
+
+    Raises:
+        OperatorError: the file is not there, cannot be read, is not trusted, or is not JSON.
+    """
+    if path is not None and make:
+        named = Path.cwd() / os.path.expanduser(path)
+        if not os.path.lexists(named):
+            return ConfigEdit(open_file(named, "json", missing=True))
+    try:
+        found = find_config(path, Path.cwd(), os.environ).path
+    except ConfigMissing:
+        if not make:
+            raise
+        return ConfigEdit(open_file(own_file(os.environ), "json", missing=True))
+    file = open_file(found, "json")
+    trusted = False
+    with suppress(ConfigError):
+        trust_list(os.environ).check(found, file.was)
+        trusted = True
+    return ConfigEdit(file, trusted)

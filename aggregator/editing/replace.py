@@ -1,0 +1,119 @@
+"""Files read whole, and replaced at once or not at all."""
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from aggregator.editing.errors import EditError
+
+LARGEST: Final = 16 * 2**20
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a file. Raises EditError when it cannot be read, or is larger than 16 MiB."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise EditError(f"{path} is not a file. Name a file.")
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except FileNotFoundError:
+        raise EditError(f"There is no file {path}. Create it, or name another.") from None
+    except (OSError, ValueError) as error:
+        raise EditError(f"{path} cannot be read: {_why(error)}.") from None
+    if len(content) > LARGEST:
+        raise EditError(f"{path} is larger than 16 MiB, which no file of settings is.")
+    return content
+
+
+def replace_file(path: Path, content: bytes, was: bytes | None) -> Path | None:
+    """Replace the content of a file at once, and return the backup beside it; None where the file was not there.
+
+    `was` is what was read: a file that holds anything else now is left alone. None: there must be no file yet; it is
+    made for its owner alone, with the folders on the way. A link stays, the file it leads to is replaced.
+
+    Raises:
+        EditError: the file holds something else now, or cannot be written.
+    """
+    try:
+        target = Path(os.path.realpath(path))
+        if was is None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _make(target, content, path)
+            return None
+        if read_file(target) != was:
+            raise EditError(f"{path} was changed in the meantime, so it was left as it is. Run the command again.")
+        backup = path.with_name(f"{path.name}.bak")
+        state = os.stat(target)
+        _move_in(backup, was, state)
+        if read_file(target) != was:
+            raise EditError(f"{path} was changed in the meantime, so it was left as it is. Run the command again.")
+        _move_in(target, content, state)
+    except (OSError, ValueError) as error:
+        raise EditError(f"{path} cannot be written: {_why(error)}.") from None
+    return backup
+
+
+def _make(target: Path, content: bytes, path: Path) -> None:
+    temporary = _written(target, content, None)
+    try:
+        try:
+            os.link(temporary, target)  # unlike a rename, refuses where a file was made meanwhile
+        except FileExistsError:
+            raise EditError(f"{path} was made in the meantime. Run the command again.") from None
+        except OSError:  # a file system without hard links
+            if os.path.lexists(target):
+                raise EditError(f"{path} was made in the meantime. Run the command again.") from None
+            os.replace(temporary, target)
+        _sync_folder(target.parent)
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+
+
+def _move_in(target: Path, content: bytes, like: os.stat_result) -> None:
+    temporary = _written(target, content, like)
+    try:
+        os.replace(temporary, target)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(target.parent)
+
+
+def _written(target: Path, content: bytes, like: os.stat_result | None) -> Path:
+    """Return a new file beside the target with this content, and the mode and owner of another."""
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            if like is not None and hasattr(os, "fchown"):
+                if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+                    with suppress(PermissionError):
+                        os.fchown(file.fileno(), like.st_uid, like.st_gid)
+                os.fchmod(file.fileno(), stat.S_IMODE(like.st_mode))
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return temporary
+
+
+def _sync_folder(folder: Path) -> None:
+    if hasattr(os, "O_DIRECTORY"):
+        with suppress(OSError):  # some file systems cannot
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+def _why(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
