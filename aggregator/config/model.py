@@ -344,7 +344,7 @@ class Config(ConfigModel):
         repr=False,
         description="The database for keys, approvals, catalogs and the audit, as an SQLAlchemy URL; a "
         "relative path of an SQLite file is one from the configuration file's folder. Default: an SQLite file in the "
-        "platform's data folder. `postgresql://USER:PASSWORD@HOST/DATABASE` needs `aggregator[postgres]`.",
+        "platform's data folder. `postgresql://USER:PASSWORD@HOST/DATABASE` needs `aggregator-mcp[postgres]`.",
         examples=["sqlite+aiosqlite:////var/lib/aggregator/aggregator.db"],
     )
     audit: AuditConfig = Field(
