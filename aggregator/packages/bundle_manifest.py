@@ -133,7 +133,9 @@ def _program(
     if not given:
         return _usual_program(manifest, reader)
     args = config.get("args")
-    arguments = [PlannedArgument((reader.text(text_of(arg)),)) for arg in (args if isinstance(args, list) else [])[:_MOST]]
+    arguments = [
+        PlannedArgument((reader.text(text_of(arg)),)) for arg in (args if isinstance(args, list) else [])[:_MOST]
+    ]
     text = reader.text(given)
     written = text[0] if text and isinstance(text[0], str) else ""
     whole = "".join(part if isinstance(part, str) else "1" for part in text)

@@ -140,9 +140,7 @@ class EntryPlan:
 
     def unanswered(self, answers: Answers) -> tuple[Question, ...]:
         """Return the required questions for which the entry refers to a variable."""
-        return tuple(
-            one for one in self.questions if one.required and one.default is None and not answers.get(one.key)
-        )
+        return tuple(one for one in self.questions if one.required and one.default is None and not answers.get(one.key))
 
     def _check(self, answers: Answers) -> None:
         known = {one.key: one for one in self.questions}

@@ -138,9 +138,7 @@ def access_lines(access: Iterable[AgentAccess], tools: int) -> Iterator[str]:
     """Yield what the policies say of the tools, agent by agent."""
     lines = []
     for one in access:
-        parts = [
-            f"{count} {word}" for count, word in ((one.allow, "allowed"), (one.confirm, "to confirm")) if count
-        ]
+        parts = [f"{count} {word}" for count, word in ((one.allow, "allowed"), (one.confirm, "to confirm")) if count]
         said = "none" if not parts else "all allowed" if one.allow == tools else f"{', '.join(parts)} of {tools}"
         lines.append(f"policies, {one_line(one.agent)}: {said}")
     if tools:

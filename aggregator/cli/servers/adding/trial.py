@@ -158,9 +158,7 @@ async def _access(app: App, tools: Sequence[ToolRecord], live: LivePolicies) -> 
         for one in await app.browser.who_may(tool):
             if one.agent in counts:
                 counts[one.agent][one.decision.verdict] += 1
-    return tuple(
-        AgentAccess(agent, count["allow"], count["confirm"], count["deny"]) for agent, count in counts.items()
-    )
+    return tuple(AgentAccess(agent, count["allow"], count["confirm"], count["deny"]) for agent, count in counts.items())
 
 
 class _Progress:
