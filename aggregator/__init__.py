@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("gateway",),
     ("identity", "policy", "catalog", "schemas", "upstream", "audit", "telemetry", "notify", "hosts", "packages"),
     ("config", "storage", "wire"),
-    ("redaction", "editing"),
+    ("redaction", "editing", "secret_sources"),
     ("domain",),
 )
 

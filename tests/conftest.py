@@ -1,9 +1,10 @@
-"""Fixtures of every test: the loggers restored afterwards, no worker process left, and empty folders for data and
+"""Fixtures of every test: the loggers restored afterwards, no helper process left, and empty folders for data and
 configuration. At the end of a run without a browser, what was not tried is told.
 """
 
 import logging
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -14,6 +15,8 @@ from tests.peers.processes import child_commands
 # How long an example takes depends on what else the machine does; a test that hangs has the time limit of pytest.
 settings.register_profile("aggregator", deadline=None)
 settings.load_profile("aggregator")
+
+_HELPERS: Final = ("schemas.workers", "process/reaper.py")
 
 
 @pytest.fixture(autouse=True)
@@ -27,12 +30,16 @@ def _log_as_it_was() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _no_worker_process_left() -> Iterator[None]:
-    """Fail the test that leaves a worker process: the garbage collector would report it in a later test."""
+def _no_helper_process_left() -> Iterator[None]:
+    """Fail the test that leaves a worker or a reaper: the garbage collector would report it in a later test."""
     before = child_commands()
     yield
-    left = [pid for pid, command in child_commands().items() if "schemas.workers" in command and pid not in before]
-    assert not left, f"worker processes {left} still run: close the harness, or the `CheckWorkers`, in its event loop"
+    left = [
+        command
+        for pid, command in child_commands().items()
+        if pid not in before and any(helper in command for helper in _HELPERS)
+    ]
+    assert not left, f"{left} still run: close the harness, the `CheckWorkers` or the `Reaper` in its event loop"
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -41,7 +41,7 @@ class Bracketed:
         return comma + 1
 
 
-class Spelling(Protocol):
+class BracketStyle(Protocol):
     """The spacing and the words of a format, as one text has them; `colon` and `comma` come with their blanks.
 
     `comment` finds a comment where no text in quotes can be, `line_comment` begins one that a line end closes.
@@ -89,7 +89,7 @@ def indentation(text: str, at: int) -> str:
     return text[line:end]
 
 
-def insertion(text: str, container: Bracketed, key: str | int, value: object, style: Spelling) -> list[Piece]:
+def insertion(text: str, container: Bracketed, key: str | int, value: object, style: BracketStyle) -> list[Piece]:
     """Return the pieces that add a value after the others of a container."""
     named = style.key(key) + style.colon if isinstance(key, str) else ""
     if not container.members:
@@ -111,7 +111,7 @@ def insertion(text: str, container: Bracketed, key: str | int, value: object, st
     return [(last.end, last.end, ","), (place, place, written)] if place > last.end else [(end, end, f",{written}")]
 
 
-def _first(text: str, container: Bracketed, named: str, value: object, style: Spelling) -> list[Piece]:
+def _first(text: str, container: Bracketed, named: str, value: object, style: BracketStyle) -> list[Piece]:
     """Return the piece that adds the first value of a container."""
     inner = container.start + 1, container.end - 1
     base = indentation(text, container.start)
@@ -127,7 +127,7 @@ def _first(text: str, container: Bracketed, named: str, value: object, style: Sp
     return [(ends[-1], ends[-1], written + closing)]
 
 
-def _behind_comments(text: str, start: int, end: int, style: Spelling) -> int:
+def _behind_comments(text: str, start: int, end: int, style: BracketStyle) -> int:
     """Return the offset behind the comments that begin on the same line."""
     place = start
     for found in style.comment.finditer(text, start, end):
@@ -137,7 +137,7 @@ def _behind_comments(text: str, start: int, end: int, style: Spelling) -> int:
     return place
 
 
-def removal(text: str, container: Bracketed, at: int, style: Spelling) -> list[Piece]:
+def removal(text: str, container: Bracketed, at: int, style: BracketStyle) -> list[Piece]:
     """Return the pieces that take a member out, with the comma that goes with it."""
     member = container.members[at]
     inner = container.start + 1, container.end - 1
@@ -159,7 +159,7 @@ def removal(text: str, container: Bracketed, at: int, style: Spelling) -> list[P
     return pieces
 
 
-def _with_blanks(text: str, container: Bracketed, at: int, cut: tuple[int, int], style: Spelling) -> tuple[int, int]:
+def _with_blanks(text: str, container: Bracketed, at: int, cut: tuple[int, int], style: BracketStyle) -> tuple[int, int]:
     """Return the piece to cut with the blanks that would be left over."""
     (start, end), gap = cut, container.gap(at)
     line = max(text.rfind("\n", 0, start) + 1, gap)

@@ -25,6 +25,7 @@ from aggregator.wire.codec import decode, encode
 from aggregator.wire.lines import WINDOW, LineReader, answered_by, asked_by
 from aggregator.wire.message import Incoming
 from aggregator.wire.peer import Channel, Peer
+from aggregator.wire.pipes import pipe_for
 from aggregator.wire.responses import error_message
 
 log = logging.getLogger(__name__)
@@ -193,7 +194,7 @@ async def _chunks(stdin: BinaryIO) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     if is_pipe(stdin):
         reader = asyncio.StreamReader(limit=_READ_SIZE)
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdin)
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe_for(loop, stdin))
         try:
             while data := await reader.read(_READ_SIZE):
                 yield data

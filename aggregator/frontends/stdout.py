@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import BinaryIO, Final
 
+from aggregator.wire.pipes import pipe_for
+
 log = logging.getLogger(__name__)
 
 # The host is not read from while more than this part of the bound waits for it.
@@ -64,7 +66,7 @@ class Stdout(asyncio.BaseProtocol):
     async def on(self, stdout: BinaryIO) -> AsyncIterator[None]:
         """Open the pipe inside; at the end, its last bytes are given a moment."""
         loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_write_pipe(lambda: self, stdout)
+        transport, _ = await loop.connect_write_pipe(lambda: self, pipe_for(loop, stdout))
         transport.set_write_buffer_limits(self._most // _ENOUGH)
         self._transport = transport
         try:

@@ -116,8 +116,10 @@ class Supervisor:
             try:
                 yield
             finally:
-                await self.stop()
-                await self._reaper.close()
+                try:
+                    await self.stop()
+                finally:
+                    await self._reaper.close()
 
     async def stop(self) -> None:
         """End every upstream now, side by side, and fail the calls that wait for it."""

@@ -89,12 +89,15 @@ def receiver(url: str | None, **fields: Any) -> ReceiverConfig:
     return ReceiverConfig.model_validate({"name": "hook", "url": url, **fields})
 
 
-def build(*receivers: ReceiverConfig, waits: Waits | None = None) -> Notifier:
-    """A notifier as the application makes it, whose waits between attempts take no time if `waits` is given."""
+def build(*receivers: ReceiverConfig, waits: Waits | None = None, reaper: Reaper | None = None) -> Notifier:
+    """A notifier as the application makes it, whose waits between attempts take no time if `waits` is given.
+
+    reaper: that of the programs; who runs one gives it, and closes it.
+    """
     writer = NoticeWriter(Redactor(["s3cr3t-value"]))
     writer.console = "https://tools.example.com/console"
     pause = waits if waits is not None else asyncio.sleep
-    return Notifier(receivers, writer, NoticePrograms(Reaper()), pause)
+    return Notifier(receivers, writer, NoticePrograms(reaper or Reaper()), pause)
 
 
 def ask(notifier: Notifier, agent: str = "sales", tool: str = "crm.send", id: str = "apr_1") -> None:

@@ -90,8 +90,12 @@ async def test_it_ends_with_the_program(tmp_path: Path, monkeypatch: pytest.Monk
         "os.rename(sys.argv[1] + '.new', sys.argv[1])\n"
         "time.sleep(600)"
     )
-    notifier = build(program(source, str(pid), events=["tools.changed"]))
-    async with asyncio.timeout(20), notifier.running(asyncio.Event()):
-        notifier.announce("tools.changed", None, "crm", lambda: notifier.writer.tools_changed("crm", ["a"], [], []))
-        await until(lambda: os.path.exists(pid))
+    reaper = Reaper()
+    notifier = build(program(source, str(pid), events=["tools.changed"]), reaper=reaper)
+    try:
+        async with asyncio.timeout(20), notifier.running(asyncio.Event()):
+            notifier.announce("tools.changed", None, "crm", lambda: notifier.writer.tools_changed("crm", ["a"], [], []))
+            await until(lambda: os.path.exists(pid))
+    finally:
+        await reaper.close()
     await until_ended(int(pid.read_text()))

@@ -3,13 +3,16 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from aggregator.upstream.process.process import ChildProcess
 from aggregator.upstream.process.spawn import spawn
+from tests.peers.watched_pipe import WatchedPipe
 from tests.polling import until
 
 ECHO = "import sys; sys.stderr.write('begun\\n'); [print(line, end='', flush=True) for line in sys.stdin]"
@@ -46,6 +49,30 @@ def test_pipes_and_exit(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> No
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(talk())
+
+
+@pytest.mark.parametrize("new_loop", loops())
+def test_each_pipe_has_one_owner(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E4: the end of a program closes no file that another thread opened under the number of one of its pipes."""
+    pipes: list[WatchedPipe] = []
+
+    def watched(descriptor: int, mode: str, size: int) -> WatchedPipe:
+        pipes.append(WatchedPipe(descriptor, mode))
+        return pipes[-1]
+
+    async def end() -> None:
+        child = await start(sys.executable, "-c", ECHO)
+        async with asyncio.timeout(20):
+            await child.stop(10, asyncio.Event())
+            await until(lambda: all(pipe.closed for pipe in pipes), "the pipes are closed")
+
+    monkeypatch.setattr(subprocess, "io", SimpleNamespace(open=watched))
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(end())
+    assert pipes
+    assert not any(pipe.lost for pipe in pipes)
 
 
 @pytest.mark.parametrize("new_loop", loops())

@@ -2,9 +2,7 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 from aggregator.config.errors import ConfigError
 from aggregator.config.files.jsonfile import read_bytes
+from aggregator.config.files.private_file import write_private
 
 
 def digest_of(content: bytes) -> str:
@@ -67,19 +66,7 @@ class TrustList:
 
     def _write(self, entries: Mapping[str, str]) -> None:
         text = json.dumps({"trusted": dict(sorted(entries.items()))}, indent=2) + "\n"
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(text)
-                os.replace(temporary, self.path)
-            except OSError:
-                with suppress(OSError):
-                    os.unlink(temporary)
-                raise
-        except OSError as error:
-            raise ConfigError(f"{self.path} cannot be written: {error.strerror or error}.") from None
+        write_private(self.path, text)
 
 
 def _key(file: Path) -> str:

@@ -9,7 +9,9 @@ import os
 import subprocess
 from asyncio.base_subprocess import BaseSubprocessTransport
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import IO, Any, Final, TypeVar, cast
+
+from aggregator.wire.pipes import pipe_for
 
 P = TypeVar("P", bound=asyncio.SubprocessProtocol)
 
@@ -48,6 +50,8 @@ class _Transport(BaseSubprocessTransport):
             child.kill()
             child.wait()
             raise
+        for name in ("stdin", "stdout", "stderr"):
+            setattr(child, name, pipe_for(self._loop, cast(IO[bytes], getattr(child, name))))
         self._loop.add_reader(self._pidfd, self._on_exit)
 
     def _on_exit(self) -> None:

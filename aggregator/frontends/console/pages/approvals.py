@@ -27,6 +27,7 @@ from aggregator.storage.validity import Validity
 _WAITING: Final = 200
 _ANSWERED: Final = 60
 _VALIDITIES: Final[tuple[Validity, ...]] = get_args(Validity)
+_STATUSES: Final[tuple[ApprovalStatus, ...]] = get_args(ApprovalStatus)
 _LISTS: Final = {"waiting_calls": {"type": "array"}, "answered": {"type": "array"}, "earlier": {"type": "boolean"}}
 _LIST: Final = {"type": "object", "properties": _LISTS, "required": ["waiting_calls", "answered"]}
 _ONE: Final = {
@@ -167,9 +168,9 @@ def _validity(form: Mapping[str, str]) -> Validity:
 
 
 def _status(text: str) -> ApprovalStatus:
-    for known in get_args(ApprovalStatus):
+    for known in _STATUSES:
         if text == known:
-            return known  # type: ignore[no-any-return]
+            return known
     raise BadInput("status", "Send the status that the page showed.")
 
 

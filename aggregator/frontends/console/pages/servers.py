@@ -1,7 +1,7 @@
 """The servers: how they are, what they said last, how they are configured, and what an operator may do to them."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -108,27 +108,21 @@ class ServersPage:
 
     async def restart(self, request: ConsoleRequest) -> Redirect:
         """Restart a server, and show it."""
-        server = self._upstream(request).config.id
-        try:
-            self._parts.servers.restart_server(server, request.person.name)
-        except ActionRefused as refused:
-            raise ChangedMeanwhile(f"{refused.message} Nothing was done.") from refused
-        return Redirect(link("servers", server))
+        return self._act(request, self._parts.servers.restart_server)
 
     async def disable(self, request: ConsoleRequest) -> Redirect:
         """Switch a server off, and show it."""
-        server = self._upstream(request).config.id
-        try:
-            self._parts.servers.switch_server_off(server, request.person.name)
-        except ActionRefused as refused:
-            raise ChangedMeanwhile(f"{refused.message} Nothing was done.") from refused
-        return Redirect(link("servers", server))
+        return self._act(request, self._parts.servers.switch_server_off)
 
     async def enable(self, request: ConsoleRequest) -> Redirect:
         """Start a server that was switched off, and show it."""
+        return self._act(request, self._parts.servers.switch_server_on)
+
+    def _act(self, request: ConsoleRequest, action: Callable[[str, str], object]) -> Redirect:
+        """Do something with the server of a request, in the name of the person. Raises ChangedMeanwhile."""
         server = self._upstream(request).config.id
         try:
-            self._parts.servers.switch_server_on(server, request.person.name)
+            action(server, request.person.name)
         except ActionRefused as refused:
             raise ChangedMeanwhile(f"{refused.message} Nothing was done.") from refused
         return Redirect(link("servers", server))

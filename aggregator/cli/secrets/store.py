@@ -1,0 +1,98 @@
+"""The keyring of this user, as commands write to it: at a terminal, where a person can answer what it asks.
+
+Law: no message shows a value, nor the text of an error of the keyring, which may hold one.
+"""
+
+import os
+from types import ModuleType
+from typing import Any, Final
+
+from aggregator.cli.secrets.names import KeptNames, kept_names
+from aggregator.domain.errors import OperatorError
+from aggregator.secret_sources.keyring_program import SERVICE
+from aggregator.secret_sources.reference import name_fault
+from aggregator.secret_sources.values import INSTALL, NO_KEYRING, keyring_problem
+
+# Seconds that a keyring may take to say that it is there.
+_ANSWERS_WITHIN: Final = 10.0
+
+
+def can_store() -> str | None:
+    """Return why no secret can be stored on this machine, with what to do about it; None if one can."""
+    problem = keyring_problem(_ANSWERS_WITHIN)
+    return None if problem is None else f"{problem.message} {problem.fix}"
+
+
+def store(name: str, value: str) -> None:
+    """Store a secret in the keyring, in place of one of the same name; it is referred to as `${keyring:name}`.
+
+    Raises:
+        OperatorError: the name or the value cannot be used, or there is no keyring that takes it.
+    """
+    check_name(name)
+    if not value or "\0" in value:
+        raise OperatorError(f"The secret `{name}` was not stored: its value is empty, or has a NUL character.")
+    library = _library()
+    try:
+        library.set_password(SERVICE, name, value)
+        kept = library.get_password(SERVICE, name) == value
+    except Exception as error:
+        raise _failed(f"The secret `{name}` was not stored", error) from None
+    if not kept:
+        raise OperatorError(f"The secret `{name}` was not stored: the keyring did not keep it. {NO_KEYRING}")
+    kept_names(os.environ).add(name)
+
+
+def delete(name: str) -> None:
+    """Delete a secret of the keyring.
+
+    Raises:
+        OperatorError: there is none of this name, or the keyring cannot be used.
+    """
+    check_name(name)
+    library, names = _library(), kept_names(os.environ)
+    try:
+        there = library.get_password(SERVICE, name) is not None
+        if there:
+            library.delete_password(SERVICE, name)
+    except Exception as error:
+        raise _failed(f"The secret `{name}` was not deleted", error) from None
+    listed = names.remove(name)
+    if not there:
+        also = " It is taken off the list." if listed else ""
+        raise OperatorError(f"The keyring holds no secret `{name}`.{also} `aggregator secrets list` has their names.")
+
+
+def stored_names() -> KeptNames:
+    """Return the list of the names that were stored with this program."""
+    return kept_names(os.environ)
+
+
+def backend_name() -> str:
+    """Return the name of the keyring in use, as the library calls it. Raises OperatorError."""
+    backend = _library().get_keyring()
+    return f"{type(backend).__module__}.{type(backend).__qualname__}"
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no reference can have. Raises OperatorError."""
+    if fault := name_fault(name):
+        raise OperatorError(f"{name!r:.60} cannot be the name of a secret. {fault} Choose another, such as github.")
+
+
+def _library() -> ModuleType:
+    """Return the library `keyring`, which takes 70 ms to load. Raises OperatorError."""
+    try:
+        import keyring
+    except ImportError:
+        raise OperatorError(f"The library `keyring` is not installed. {INSTALL}") from None
+    return keyring
+
+
+def _failed(said: str, error: Any) -> OperatorError:
+    kind = type(error).__name__
+    if kind == "NoKeyringError":
+        return OperatorError(f"{said}: no keyring answers on this machine. {NO_KEYRING}")
+    if kind in ("KeyringLocked", "InitError"):
+        return OperatorError(f"{said}: the keyring is locked, or cannot be opened. Unlock it and try again.")
+    return OperatorError(f"{said}: the keyring failed ({kind}). Try `keyring set` by hand, or another keyring.")

@@ -1,0 +1,25 @@
+"""Writing of small files that only this user may read."""
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from aggregator.config.errors import ConfigError
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file whole, with mode 0600, in place of one that is there. Raises ConfigError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(temporary, path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror or error}.") from None

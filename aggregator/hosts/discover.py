@@ -1,0 +1,135 @@
+"""The host files that are there, and the servers in them.
+
+Law: nothing in a file makes this raise: what cannot be read is told in a sentence that names file and place.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aggregator.hosts.claude import CLAUDE_CODE, project_file, user_file
+from aggregator.hosts.every_host import HOSTS
+from aggregator.hosts.model import HostFile, HostProgram, Machine, UnusableEntry
+from aggregator.hosts.parse import UnreadableFile, parse_file, repeated_names
+
+
+@dataclass(frozen=True, slots=True)
+class FoundServer:
+    """One entry of a host file. `fields` is the entry in our form, or None where it cannot be: `problem` says why.
+
+    `notes` are sentences about what is lost or changed in our form.
+    """
+
+    name: str
+    entry: Mapping[str, Any] = field(repr=False)
+    fields: dict[str, Any] | None = field(repr=False)
+    notes: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A host file that is there, with its servers; `problem` says why it, or its part for servers, cannot be read."""
+
+    host: HostProgram
+    file: HostFile
+    servers: tuple[FoundServer, ...] = ()
+    problem: str | None = None
+    root: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+def discover(
+    machine: Machine, hosts: Iterable[HostProgram] = HOSTS, *, all_projects: bool = False
+) -> tuple[FoundFile, ...]:
+    """Return the host files that are there, host by host; a file that two hosts share counts for the first.
+
+    `all_projects` takes the servers of every project that Claude Code knows, not those of the working folder alone.
+    """
+    found: list[FoundFile] = []
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    read: dict[str, Mapping[str, Any] | UnreadableFile] = {}
+    for host in hosts:
+        for file in _files(host, machine, all_projects):
+            key = os.path.normcase(os.path.abspath(file.path))
+            if (key, file.servers) in seen or not _is_there(file.path):
+                continue
+            seen.add((key, file.servers))
+            if key not in read:
+                try:
+                    read[key] = parse_file(file.path, file.format)
+                except UnreadableFile as error:
+                    read[key] = error
+                    found.append(FoundFile(host, file, problem=str(error)))
+            root = read[key]
+            if not isinstance(root, UnreadableFile):
+                found.append(_found(host, file, root))
+    return tuple(found)
+
+
+def _files(host: HostProgram, machine: Machine, all_projects: bool) -> Iterator[HostFile]:
+    yield from host.files(machine)
+    if all_projects and host is CLAUDE_CODE:
+        settings = user_file(machine)
+        try:
+            projects = parse_file(settings, "json").get("projects") if _is_there(settings) else None
+        except UnreadableFile:
+            return  # said already, for the part that is about the user
+        for project in projects if isinstance(projects, Mapping) else ():
+            yield project_file(settings, project)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return os.path.lexists(path)
+    except ValueError:  # a name with a null character
+        return False
+
+
+def _found(host: HostProgram, file: HostFile, root: Mapping[str, Any]) -> FoundFile:
+    part: Any = root
+    for at, key in enumerate(file.servers):
+        if part is None:
+            break
+        if not isinstance(part, Mapping):
+            return FoundFile(host, file, problem=_misshapen(file, file.servers[:at], "an object"), root=root)
+        part = part.get(key)
+    if part is None:
+        return FoundFile(host, file, root=root)
+    if file.is_list and isinstance(part, list):
+        named = [(_name(item), item) for item in part]
+    elif isinstance(part, Mapping):
+        named = [(str(name), item) for name, item in part.items()]
+    elif (file.is_list and not part) or (file.format == "yaml" and not part):
+        named = []
+    else:
+        wanted = "a list" if file.is_list else "an object"
+        return FoundFile(host, file, problem=_misshapen(file, file.servers, wanted), root=root)
+    twice = repeated_names(root, file.servers)
+    off = host.off(root, file)
+    servers = tuple(_server(host, name, item, name in twice, name in off) for name, item in named)
+    return FoundFile(host, file, servers, root=root)
+
+
+def _name(item: object) -> str:
+    name = item.get("name") if isinstance(item, Mapping) else None
+    return name if isinstance(name, str) and name.strip() else "unnamed"
+
+
+def _misshapen(file: HostFile, path: tuple[str, ...], wanted: str) -> str:
+    return f"{file.path}: `{'.'.join(path)}` is not {wanted}. Correct it there."
+
+
+def _server(host: HostProgram, name: str, entry: object, twice: bool, off: bool) -> FoundServer:
+    if not isinstance(entry, Mapping):
+        return FoundServer(name, {}, None, problem="it is no object")
+    try:
+        fields, notes = host.read(entry), host.notes(entry)
+    except UnusableEntry as error:
+        return FoundServer(name, entry, None, problem=str(error))
+    if twice:
+        notes = ("Its name is there twice in the file; the last one counts.", *notes)
+    if off:
+        fields = {**fields, "enabled": False}
+    return FoundServer(name, entry, fields, notes)

@@ -1,0 +1,108 @@
+"""Cursor, Windsurf, Zed and LM Studio, which share the form of Claude Desktop but for a key or two.
+
+Sources: https://cursor.com/docs/context/mcp, https://docs.windsurf.com/windsurf/cascade/mcp,
+https://zed.dev/docs/ai/mcp, https://lmstudio.ai/docs/app/mcp.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aggregator.hosts.entries import EntryReading, HostSpelling, plain_entry, read_entry
+from aggregator.hosts.folders import app_folder, xdg_folder
+from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch, UnusableEntry
+
+_CURSOR: Final = HostSpelling("Cursor")
+_WINDSURF: Final = HostSpelling("Windsurf")
+_LM_STUDIO: Final = HostSpelling("LM Studio", durations={"timeout": ("timeout", 0.001)}, fills_in=False)
+_ZED: Final = HostSpelling("Zed", fills_in=False, silent=frozenset({"remote", "source", "settings"}))
+
+
+def _cursor_files(machine: Machine) -> tuple[HostFile, ...]:
+    return (
+        HostFile(machine.folder / ".cursor" / "mcp.json", "project", "json", ("mcpServers",), base=machine.folder),
+        HostFile(machine.home / ".cursor" / "mcp.json", "user", "json", ("mcpServers",)),
+    )
+
+
+def _windsurf_files(machine: Machine) -> tuple[HostFile, ...]:
+    own = machine.home / ".codeium"
+    paths = (own / "windsurf", own / "windsurf-next", own)  # the last is that of the plugins for other editors
+    return tuple(HostFile(path / "mcp_config.json", "user", "json", ("mcpServers",)) for path in paths)
+
+
+def _lm_studio_files(machine: Machine) -> tuple[HostFile, ...]:
+    folders = (machine.home / ".lmstudio", machine.home / ".cache" / "lm-studio")
+    return tuple(HostFile(folder / "mcp.json", "user", "json", ("mcpServers",)) for folder in folders)
+
+
+def _windsurf_entry(launch: OwnLaunch) -> dict[str, Any]:
+    made = plain_entry(launch)
+    return {"serverUrl" if key == "url" else key: value for key, value in made.items()}
+
+
+def _zed_files(machine: Machine) -> tuple[HostFile, ...]:
+    if machine.system == "windows":
+        own = app_folder(machine) / "Zed"
+    else:
+        own = xdg_folder(machine) / "zed" if machine.system == "linux" else machine.home / ".config" / "zed"
+    here = machine.folder
+    return (
+        HostFile(here / ".zed" / "settings.json", "project", "json", ("context_servers",), base=here),
+        HostFile(own / "settings.json", "user", "json", ("context_servers",)),
+    )
+
+
+def _zed_reading(entry: Mapping[str, Any]) -> EntryReading:
+    launched = entry.get("command")
+    if isinstance(launched, Mapping):  # the form of versions before 2025-09
+        entry = {**entry, "command": launched.get("path"), "args": launched.get("args"), "env": launched.get("env")}
+    if entry.get("command") is None and entry.get("url") is None:
+        raise UnusableEntry("it comes from an extension of Zed, which has the program that starts it")
+    limit = entry.get("timeout")
+    if isinstance(limit, int | float) and limit >= 1000:  # milliseconds, in versions that counted these
+        entry = {**entry, "timeout": limit / 1000}
+    return read_entry(entry, _ZED)
+
+
+def _zed_entry(launch: OwnLaunch) -> dict[str, Any]:
+    return plain_entry(launch, source="custom") if launch.url is None else plain_entry(launch)
+
+
+CURSOR: Final = HostProgram(
+    id="cursor",
+    title="Cursor",
+    source="https://cursor.com/docs/context/mcp",
+    files=_cursor_files,
+    read=lambda entry: read_entry(entry, _CURSOR).fields,
+    notes=lambda entry: read_entry(entry, _CURSOR).notes,
+    write=plain_entry,
+    speaks=("stdio", "http", "sse"),
+)
+WINDSURF: Final = HostProgram(
+    id="windsurf",
+    title="Windsurf",
+    source="https://docs.windsurf.com/windsurf/cascade/mcp",
+    files=_windsurf_files,
+    read=lambda entry: read_entry(entry, _WINDSURF).fields,
+    notes=lambda entry: read_entry(entry, _WINDSURF).notes,
+    write=_windsurf_entry,
+    speaks=("stdio", "http", "sse"),
+)
+ZED: Final = HostProgram(
+    id="zed",
+    title="Zed",
+    source="https://zed.dev/docs/ai/mcp",
+    files=_zed_files,
+    read=lambda entry: _zed_reading(entry).fields,
+    notes=lambda entry: _zed_reading(entry).notes,
+    write=_zed_entry,
+)
+LM_STUDIO: Final = HostProgram(
+    id="lm-studio",
+    title="LM Studio",
+    source="https://lmstudio.ai/docs/app/mcp",
+    files=_lm_studio_files,
+    read=lambda entry: read_entry(entry, _LM_STUDIO).fields,
+    notes=lambda entry: read_entry(entry, _LM_STUDIO).notes,
+    write=plain_entry,
+)

@@ -1,0 +1,56 @@
+"""All hosts that are known here."""
+
+from typing import Final
+
+from aggregator.domain.errors import OperatorError
+from aggregator.hosts.claude import CLAUDE_CODE, CLAUDE_DESKTOP
+from aggregator.hosts.code_extensions import CLINE, ROO_CODE
+from aggregator.hosts.continue_dev import CONTINUE
+from aggregator.hosts.editors import CURSOR, LM_STUDIO, WINDSURF, ZED
+from aggregator.hosts.goose import GOOSE
+from aggregator.hosts.model import HostProgram
+from aggregator.hosts.terminals import COPILOT_CLI, GEMINI_CLI
+from aggregator.hosts.toml_host import CODEX
+from aggregator.hosts.vscode import VSCODE, VSCODE_INSIDERS
+
+HOSTS: Final[tuple[HostProgram, ...]] = (
+    CLAUDE_DESKTOP,
+    CLAUDE_CODE,
+    CURSOR,
+    VSCODE,
+    VSCODE_INSIDERS,
+    WINDSURF,
+    CLINE,
+    ROO_CODE,
+    CODEX,
+    GEMINI_CLI,
+    ZED,
+    CONTINUE,
+    GOOSE,
+    LM_STUDIO,
+    COPILOT_CLI,
+)
+# Other names that people type.
+_ALSO: Final = {
+    "claude": "claude-desktop",
+    "claudecode": "claude-code",
+    "code": "vscode",
+    "vs-code": "vscode",
+    "code-insiders": "vscode-insiders",
+    "roo": "roo-code",
+    "roocode": "roo-code",
+    "gemini": "gemini-cli",
+    "lmstudio": "lm-studio",
+    "copilot": "copilot-cli",
+}
+
+
+def host_named(id: str) -> HostProgram:
+    """Return the host with an id, in any case and also by a common other name. Raises OperatorError."""
+    wanted = id.strip().lower().replace("_", "-").replace(" ", "-")
+    wanted = _ALSO.get(wanted, wanted)
+    found = next((host for host in HOSTS if host.id == wanted), None)
+    if found is None:
+        known = ", ".join(host.id for host in HOSTS)
+        raise OperatorError(f"There is no host {id[:40]!r} that is known here. Name one of: {known}.")
+    return found

@@ -1,0 +1,86 @@
+"""Gemini CLI and GitHub Copilot CLI.
+
+Sources: https://geminicli.com/docs/tools/mcp-server,
+https://docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers.
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aggregator.hosts.entries import HostSpelling, dollar_names, plain_entry, read_entry
+from aggregator.hosts.folders import variable_folder
+from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch
+
+_GEMINI: Final = HostSpelling("Gemini CLI", durations={"timeout": ("timeout", 0.001)}, text=dollar_names)
+_COPILOT: Final = HostSpelling("Copilot CLI", durations={"timeout": ("timeout", 0.001)}, text=dollar_names)
+
+
+def _gemini_files(machine: Machine) -> tuple[HostFile, ...]:
+    own = variable_folder(machine, "GEMINI_CLI_HOME") or machine.home
+    system = variable_folder(machine, "GEMINI_CLI_SYSTEM_SETTINGS_PATH") or _gemini_system(machine)
+    return (
+        HostFile(system, "managed", "json", ("mcpServers",)),
+        HostFile(machine.folder / ".gemini" / "settings.json", "project", "json", ("mcpServers",), base=machine.folder),
+        HostFile(own / ".gemini" / "settings.json", "user", "json", ("mcpServers",)),
+    )
+
+
+def _gemini_system(machine: Machine) -> Path:
+    if machine.system == "windows":
+        return (variable_folder(machine, "ProgramData") or Path("C:/ProgramData")) / "gemini-cli" / "settings.json"
+    if machine.system == "macos":
+        return Path("/Library/Application Support/GeminiCli/settings.json")
+    return Path("/etc/gemini-cli/settings.json")
+
+
+def _gemini_off(root: Mapping[str, Any], file: HostFile) -> Collection[str]:
+    """Name the servers that `mcp.excluded` lists, and those that `mcp.allowed` does not."""
+    servers, settings = root.get("mcpServers"), root.get("mcp")
+    if not isinstance(servers, Mapping) or not isinstance(settings, Mapping):
+        return ()
+    excluded, allowed = settings.get("excluded"), settings.get("allowed")
+    off = {name for name in servers if isinstance(excluded, list) and name in excluded}
+    return off | {name for name in servers if isinstance(allowed, list) and allowed and name not in allowed}
+
+
+def _gemini_entry(launch: OwnLaunch) -> dict[str, Any]:
+    made = plain_entry(launch)
+    return {"httpUrl" if key == "url" else key: value for key, value in made.items()}
+
+
+def _copilot_files(machine: Machine) -> tuple[HostFile, ...]:
+    own = variable_folder(machine, "COPILOT_HOME") or machine.home / ".copilot"
+    here = machine.folder
+    return (
+        HostFile(here / ".mcp.json", "project", "json", ("mcpServers",), base=here),
+        HostFile(here / ".github" / "mcp.json", "project", "json", ("mcpServers",), base=here),
+        HostFile(own / "mcp-config.json", "user", "json", ("mcpServers",)),
+    )
+
+
+def _copilot_entry(launch: OwnLaunch) -> dict[str, Any]:
+    return {**plain_entry(launch, type="local" if launch.url is None else "http"), "tools": ["*"]}
+
+
+GEMINI_CLI: Final = HostProgram(
+    id="gemini-cli",
+    title="Gemini CLI",
+    source="https://geminicli.com/docs/tools/mcp-server",
+    files=_gemini_files,
+    read=lambda entry: read_entry(entry, _GEMINI).fields,
+    notes=lambda entry: read_entry(entry, _GEMINI).notes,
+    write=_gemini_entry,
+    speaks=("stdio", "http", "sse"),
+    off=_gemini_off,
+)
+COPILOT_CLI: Final = HostProgram(
+    id="copilot-cli",
+    title="Copilot CLI",
+    source="https://docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers",
+    files=_copilot_files,
+    read=lambda entry: read_entry(entry, _COPILOT).fields,
+    notes=lambda entry: read_entry(entry, _COPILOT).notes,
+    write=_copilot_entry,
+    speaks=("stdio", "http", "sse"),
+)
