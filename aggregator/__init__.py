@@ -35,10 +35,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli": (
         ("commands",),
-        ("policy", "first_run", "servers", "hosts", "doctor", "secrets"),
+        ("first_run",),
+        ("policy", "hosts", "doctor"),
+        ("servers",),
+        ("secrets",),
         (".", "audit", "notify"),
         ("runtime",),
     ),
+    "cli.hosts": (("commands",), ("install",), (".",)),
     "frontends": (("server",), ("v1", "console", "."), ("web", "stdout")),
     "frontends.console": (("entry",), ("console",), ("pages",), ("calls",), (".",), ("parts", "view")),
     "app": (("build", "app", "console"), ("status",), ("reload",), (".",), ("notices",)),

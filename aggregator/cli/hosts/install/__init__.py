@@ -9,5 +9,5 @@ Terms:
 Law: a server is in one of the two files at every moment: ours is written first, and restored last.
 
 Entry points: `command.run` and `undo.run`.
-Must not import: the gateway and what is above it; a configuration is read, never served.
+Must not import: the gateway and what is above it: a configuration is read, never served (tests/test_layers.py).
 """

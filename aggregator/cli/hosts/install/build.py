@@ -15,7 +15,7 @@ from aggregator.cli.hosts.install.plan import InstallPlan, ServerMove, edit_host
 from aggregator.cli.hosts.install.program import own_command, this_program
 from aggregator.cli.hosts.install.take_over import server_moves
 from aggregator.cli.runtime.setup import environment, storage_url
-from aggregator.cli.servers.edit import ConfigEdit, open_config
+from aggregator.cli.servers.edit import open_config
 from aggregator.cli.status import address
 from aggregator.config.load import Loaded, load, load_mapping
 from aggregator.domain.errors import OperatorError
@@ -47,16 +47,15 @@ def build_plan(host: HostProgram, machine: Machine, options: InstallOptions) -> 
     edited = open_host_file(host, file)
     found = entries(edited.document.root, file)
     url = _url(loaded) if loaded.config.http.port else None
-    points = {name: pointing(host, entry, path, url) for name, entry in found.items()}
+    ports = {loaded.config.http.port} - {0}
+    points = {name: pointing(host, entry, path, ports) for name, entry in found.items()}
     name = options.name or ENTRY
     moves: tuple[ServerMove, ...] = ()
     if options.take_over:
-        left = {key: entry for key, entry in found.items() if key != name and points[key] is None}
-        moves = server_moves(host, file, machine, left, config)
+        moves = server_moves(host, file, machine, config, ports)
+    moved = tuple(move.name for move in moves if move.key is not None)
     key = _key(options)
-    variables = entry_variables(
-        host.id, machine.system, _commands(loaded, moves), config.document.text, os.environ
-    )
+    variables = entry_variables(host.id, machine.system, _commands(loaded, moves), config.document.text, os.environ)
     remarks = list(variables.remarks)
     if options.http:
         if url is None:
@@ -68,11 +67,12 @@ def build_plan(host: HostProgram, machine: Machine, options: InstallOptions) -> 
         entry = host.write(stdio_launch(own, path, options.agent, variables.env))
         remarks += [own.remark] if own.remark else []
     entry = named(entry, name)
-    _check_name(name, found, points, file, options)
+    if name not in moved:
+        _check_name(name, found, points, file, options)
     others = [other for other, where in points.items() if where == "here" and other != name]
     if others and name not in found:
         remarks.append(f"{', '.join(others)} in this file points here too: the host will list every tool twice.")
-    edit_host_file(edited, file, name, entry, tuple(move.name for move in moves if move.key is not None))
+    edit_host_file(edited, file, name, entry, moved)
     plan = InstallPlan(
         host,
         file,
@@ -83,6 +83,7 @@ def build_plan(host: HostProgram, machine: Machine, options: InstallOptions) -> 
         config if moves else None,
         moves,
         tuple(remarks),
+        None if key is None else key.record.key_id,
         frozenset(loaded.hidden | ({key.text} if key is not None else set())),
     )
     if key is None:

@@ -4,15 +4,14 @@ import json
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from aggregator.cli.hosts.install.ask import ask
 from aggregator.cli.hosts.install.build import build_plan
-from aggregator.cli.hosts.install.changes import write_changes
 from aggregator.cli.hosts.install.hints import next_step
 from aggregator.cli.hosts.install.host_files import other_files
+from aggregator.cli.hosts.install.listing import list_hosts
 from aggregator.cli.hosts.install.options import InstallOptions
 from aggregator.cli.hosts.install.plan import InstallPlan
 from aggregator.cli.hosts.install.preview import Preview
@@ -26,6 +25,7 @@ from aggregator.cli.hosts.install.undo import (
     restored_previews,
     write_removals,
 )
+from aggregator.cli.hosts.install.writing import write_changes
 from aggregator.cli.keys import store_key
 from aggregator.cli.runtime.tables import one_line
 from aggregator.config.files.find import platform_folder, trust_list
@@ -76,7 +76,9 @@ def run(options: InstallOptions) -> int:
         OperatorError: there is no such host or file, it cannot be edited, or something else is in the way.
     """
     if options.host is None:
-        raise OperatorError("Name a host. `aggregator install` alone lists them.")
+        if options.undo or options.write:
+            raise OperatorError("Name a host. `aggregator install` alone lists them.")
+        return list_hosts(options.config, options.as_json)
     host = host_named(options.host)
     options.check()
     if options.undo:

@@ -1,14 +1,15 @@
 """Our own entry in a host's file: made for stdio or HTTP, and recognised."""
 
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from aggregator.cli.hosts.install.program import PROGRAM, OwnCommand
+from aggregator.cli.hosts.install.program import OwnCommand
+from aggregator.config.files.find import own_file
 from aggregator.domain.errors import OperatorError
 from aggregator.hosts.model import HostProgram, OwnLaunch, UnusableEntry
+from aggregator.hosts.own import is_own
 
 # The variable that a host takes the key from.
 KEY_VARIABLE: Final = "AGGREGATOR_KEY"
@@ -24,7 +25,6 @@ _REFERENCES: Final = {
     "continue": f"${{{{ secrets.{KEY_VARIABLE} }}}}",
 }
 _CODEX: Final = "codex"
-_OUR_PROGRAM: Final = re.compile(r"(?:^|[/\\])aggregator(?:\.exe|-mcp)?$", re.IGNORECASE)
 
 Pointing = Literal["here", "other aggregator"]
 
@@ -64,27 +64,21 @@ def named(entry: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: name if key == "name" else value for key, value in entry.items()}
 
 
-def pointing(host: HostProgram, entry: object, config: Path, address: str | None) -> Pointing | None:
+def pointing(host: HostProgram, entry: object, config: Path, ports: Collection[int]) -> Pointing | None:
     """Return where an entry points: to this configuration, to another one of an aggregator, or elsewhere (None).
 
-    `address` is where `aggregator serve` listens with this configuration.
+    `ports` are those on which `aggregator serve` listens with this configuration.
     """
     try:
         fields = host.read(entry) if isinstance(entry, Mapping) else {}
     except UnusableEntry:
         return None
-    url = fields.get("url")
-    if isinstance(url, str):
-        return "here" if address is not None and _same_address(url, address) else None
-    words = [str(fields.get("command") or ""), *map(str, fields.get("args") or ())]
-    if "stdio" not in words[1:]:
+    if not is_own(fields, ports):
         return None
-    before = words[: words.index("stdio", 1)]
-    module = any(flag == "-m" and name == PROGRAM for flag, name in zip(before, before[1:], strict=False))
-    if not module and not any(map(_OUR_PROGRAM.search, before)):
-        return None
-    given = _configuration(words)
-    return "here" if given is not None and _same_file(given, config) else "other aggregator"
+    if "url" in fields:
+        return "here"
+    given = _configuration([str(word) for word in fields.get("args") or ()])
+    return "here" if _same_file(str(own_file(os.environ)) if given is None else given, config) else "other aggregator"
 
 
 def _configuration(words: list[str]) -> str | None:
@@ -98,10 +92,3 @@ def _configuration(words: list[str]) -> str | None:
 
 def _same_file(given: str, config: Path) -> bool:
     return "\0" not in given and os.path.realpath(given) == os.path.realpath(config)
-
-
-def _same_address(url: str, address: str) -> bool:
-    def simple(text: str) -> str:
-        return re.sub(r"//(?:localhost|\[::1\])(?=[:/]|$)", "//127.0.0.1", text.rstrip("/").lower())
-
-    return simple(url) == simple(address) or simple(url).startswith(f"{simple(address)}/")

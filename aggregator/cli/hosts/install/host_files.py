@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from aggregator.domain.errors import OperatorError
 from aggregator.editing.document import EditableDocument, Path
+from aggregator.hosts.folders import app_folder, xdg_folder
 from aggregator.hosts.model import HostFile, HostProgram, Machine, Scope
 
 # Scopes that a person may write to.
@@ -42,7 +43,7 @@ def choose_file(host: HostProgram, machine: Machine, scope: str | None, named: F
         have = sorted({file.scope for file in host.files(machine)} & set(SCOPES))
         fix = f"Use --scope {' or '.join(have)}." if have else "Leave --scope out."
         raise OperatorError(f"{host.title} has no file {f'of the scope {scope}' if scope else 'of its own'}. {fix}")
-    return min(files, key=_missing_folders)
+    return min(files, key=lambda file: _distance(file, machine))
 
 
 def other_files(chosen: HostFile, host: HostProgram, machine: Machine) -> list[HostFile]:
@@ -120,11 +121,20 @@ def _path(part: object, file: HostFile, name: str) -> Path:
     return (*file.servers, index)
 
 
-def _missing_folders(file: HostFile) -> int:
-    """Count the folders that would have to be made; a file that is there is best of all."""
+def _distance(file: HostFile, machine: Machine) -> int:
+    """Return how far a file is from being in use: it is there, its folder is, one of its program's folders, none."""
     if os.path.lexists(file.path):
-        return -1
-    return sum(not os.path.isdir(folder) for folder in file.path.parents)
+        return 0
+    if file.path.parent != machine.home and os.path.isdir(file.path.parent):
+        return 1
+    shared = {
+        machine.home,
+        *machine.home.parents,
+        app_folder(machine),
+        *app_folder(machine).parents,
+        xdg_folder(machine),
+    }
+    return 2 if any(os.path.isdir(folder) for folder in file.path.parents if folder not in shared) else 3
 
 
 def _misshapen(file: HostFile) -> OperatorError:

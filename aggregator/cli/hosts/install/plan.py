@@ -2,17 +2,17 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from aggregator.cli.hosts.install.changes import backup_path, content_of, missing_folders
 from aggregator.cli.hosts.install.host_files import entries, new_text, put_entry, remove_entry
 from aggregator.cli.hosts.install.preview import HiddenValues, Preview, hidden_values, preview
 from aggregator.cli.hosts.install.records import FileChange, InstallRecord, digest
+from aggregator.cli.hosts.install.writing import backup_path, content_of, missing_folders
 from aggregator.cli.servers.edit import ConfigEdit
-from aggregator.editing.edited_file import EditedFile, open_file
+from aggregator.editing.edited_file import EditedFile, open_content, open_file
 from aggregator.editing.open_document import open_document
 from aggregator.hosts.model import HostFile, HostProgram
 
@@ -46,6 +46,7 @@ class InstallPlan:
     config: ConfigEdit | None = field(default=None, repr=False)
     moves: tuple[ServerMove, ...] = ()
     remarks: tuple[str, ...] = ()
+    key_id: str | None = None
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
@@ -73,9 +74,9 @@ class InstallPlan:
             where = self.config.path_to(next(iter(added), ""))[:-1]
             ours = HostFile(self.config.path, "user", "json", where)
             changes.append(_change(self.config.file, ours, added, is_host=False))
-        given: dict[str, Any] = {self.name: self.entry} | dict.fromkeys(self.moved)
+        given: dict[str, Any] = dict.fromkeys(self.moved) | {self.name: self.entry}
         changes.append(_change(self.edited, self.file, given, is_host=True))
-        return InstallRecord(self.host.id, self.host.title, self.name, at, tuple(changes))
+        return InstallRecord(self.host.id, self.host.title, self.name, at, tuple(changes), self.key_id)
 
     def contents(self) -> tuple[bytes, ...]:
         """Return the new contents of the files, in the order of writing."""
@@ -91,12 +92,14 @@ class InstallPlan:
         return replace(self, edited=edited)
 
     def _hidden(self) -> HiddenValues:
-        roots: list[object] = [self.found, self.edited.document.root]
+        before = self.edited.was
+        # As it was: our own new entry is what the preview is for, and its key is among `secrets`.
+        roots: list[object] = []
+        if before is not None:
+            roots.append(open_content(self.file.path, self.file.format, before).document.root)
         if self.config is not None:
             roots.append(self.config.document.root)
-        hidden = hidden_values(*roots)
-        # Our own entry is what the preview is for; its key is among `secrets`.
-        return HiddenValues(hidden.texts - frozenset(_texts(self.entry)) | self.secrets, hidden.named)
+        return hidden_values(*roots, own=self.secrets)
 
 
 def open_host_file(host: HostProgram, file: HostFile) -> EditedFile:
@@ -113,7 +116,8 @@ def edit_host_file(
     if entries(edited.document.root, file).get(name) != entry:
         put_entry(edited.document, file, name, entry)
     for gone in moved:
-        remove_entry(edited.document, file, gone)
+        if gone != name:
+            remove_entry(edited.document, file, gone)
 
 
 def text_of(file: EditedFile) -> str | None:
@@ -135,14 +139,3 @@ def _change(edited: EditedFile, file: HostFile, given: Mapping[str, Any], *, is_
         missing_folders(path),
         content_of(backup_path(path)),
     )
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)

@@ -94,7 +94,8 @@ def preview(path: Path, before: str | None, after: str | None, hidden: HiddenVal
 
 
 def _lines(text: str | None) -> list[str]:
-    return [] if text is None else re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff"))
+    lines = re.split(r"\r\n|\r|\n", (text or "").removeprefix("\ufeff"))
+    return lines if lines[-1] else lines[:-1]
 
 
 def _plain(line: str) -> str:

@@ -30,8 +30,9 @@ _NAME: Final = re.compile(r"\d{6}-[a-z0-9-]+\.json", re.ASCII)
 class FileChange:
     """A file before an install, and the digest of its content after it; None: it is not there.
 
-    `is_host`: it is the host's file, and not our configuration. `entries` are the names of the servers that were added, removed or replaced at the path `servers`, with the value
-    that each was given (None: removed). `folders` were made for the file. `backup` is what the backup beside it held.
+    `is_host`: it is the host's file, and not our configuration. `entries` are the names of the servers that were added,
+    removed or replaced at the path `servers`, with the value that each was given (None: removed). `folders` were made
+    for the file. `backup` is what the backup beside it held.
     """
 
     path: Path
@@ -56,7 +57,7 @@ class FileChange:
 class InstallRecord:
     """One install: the host, the name of our entry, the time, and the changed files in the order of writing.
 
-    `name` is that of its file.
+    `key_id` is that of the API key which was made for the entry. `name` is that of the record's file.
     """
 
     host: str
@@ -64,6 +65,7 @@ class InstallRecord:
     entry: str
     at: float
     changes: tuple[FileChange, ...]
+    key_id: str | None = None
     name: str = ""
 
     @property
@@ -162,6 +164,7 @@ def _to_json(record: InstallRecord) -> dict[str, Any]:
         "title": record.title,
         "entry": record.entry,
         "at": record.at,
+        "key_id": record.key_id,
         "changes": [
             {
                 "path": str(change.path),
@@ -199,7 +202,7 @@ def _from_json(found: Any) -> InstallRecord:
         for change in found["changes"]
     )
     texts = (str(found["host"]), str(found["title"]), str(found["entry"]))
-    return InstallRecord(*texts, float(found["at"]), changes)
+    return InstallRecord(*texts, float(found["at"]), changes, found["key_id"])
 
 
 def _encoded(content: bytes | None) -> str | None:

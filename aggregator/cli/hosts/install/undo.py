@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aggregator.cli.hosts.install.changes import content_of, restore
 from aggregator.cli.hosts.install.host_files import entries, put_entry, remove_entry
 from aggregator.cli.hosts.install.preview import Preview, hidden_values, preview
 from aggregator.cli.hosts.install.records import FileChange, InstallRecord, InstallRecords
+from aggregator.cli.hosts.install.writing import content_of, restore
 from aggregator.config.errors import ConfigError
 from aggregator.config.files.find import trust_list
 from aggregator.domain.errors import OperatorError

@@ -83,7 +83,7 @@ def _restore_one(change: FileChange, content: bytes) -> None:
     for folder in change.folders:
         try:
             folder.rmdir()
-        except OSError:  # somebody keeps other files there
+        except OSError:  # other files are in it
             break
 
 
@@ -97,5 +97,5 @@ def _restore_backup(change: FileChange) -> None:
         if change.backup is None:
             backup.unlink()
         elif change.backup != content:
-            replace_file(backup, change.backup, content)
-            backup_path(backup).unlink(missing_ok=True)
+            backup.unlink()
+            replace_file(backup, change.backup, None)
