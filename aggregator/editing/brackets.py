@@ -159,7 +159,9 @@ def removal(text: str, container: Bracketed, at: int, style: BracketStyle) -> li
     return pieces
 
 
-def _with_blanks(text: str, container: Bracketed, at: int, cut: tuple[int, int], style: BracketStyle) -> tuple[int, int]:
+def _with_blanks(
+    text: str, container: Bracketed, at: int, cut: tuple[int, int], style: BracketStyle
+) -> tuple[int, int]:
     """Return the piece to cut with the blanks that would be left over."""
     (start, end), gap = cut, container.gap(at)
     line = max(text.rfind("\n", 0, start) + 1, gap)

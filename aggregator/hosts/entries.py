@@ -129,6 +129,11 @@ def plain_entry(launch: OwnLaunch, **more: Any) -> dict[str, Any]:
     return made
 
 
+def in_order(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry with its fields in the order that people write them in."""
+    return {key: fields[key] for key in _KEPT if key in fields}
+
+
 def dollar_names(text: str) -> str:
     """Return a text in which `$NAME` is `${NAME}`; a `$` before anything but capitals is a plain one."""
     return re.sub(r"\$([A-Z_][A-Z0-9_]*)(?![A-Za-z0-9_])", r"${\1}", text)
