@@ -25,7 +25,7 @@ from aggregator.cli.hosts.install.undo import (
     restored_previews,
     write_removals,
 )
-from aggregator.cli.hosts.install.writing import write_changes
+from aggregator.cli.hosts.install.writing import backup_path, only_for_owner, write_changes
 from aggregator.cli.keys import store_key
 from aggregator.cli.runtime.tables import one_line
 from aggregator.config.files.find import platform_folder, trust_list
@@ -126,6 +126,12 @@ def _install(host: HostProgram, options: InstallOptions) -> int:
     if built.key is not None:
         store_key(built.storage, built.key, audited=built.audited, chain_key=built.chain_key)
     written = _write(plan)
+    if clear := sum(move.secrets for move in plan.moves):
+        only_for_owner(*(path for change in written.changes for path in (change.path, backup_path(change.path))))
+        output.say(
+            f"{clear} secret{'' if clear == 1 else 's'} in the clear moved with them, into a file that is for this "
+            "user alone. `aggregator import --secrets keyring` before a take-over stores them better."
+        )
     backups = [f"{change.path}.bak" for change in written.changes if change.before is not None]
     for backup in backups:
         output.say(one_line(f"The file as it was: {backup}"))

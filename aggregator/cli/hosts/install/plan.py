@@ -21,13 +21,15 @@ from aggregator.hosts.model import HostFile, HostProgram
 class ServerMove:
     """A server of the host's own: moved into our configuration as `key`, or left where it is for a reason.
 
-    `fields` is its entry in our form; None where our configuration has the server already.
+    `fields` is its entry in our form; None where our configuration has the server already. `secrets` counts those that
+    stand in it in the clear.
     """
 
     name: str
     key: str | None
     fields: Mapping[str, Any] | None = field(default=None, repr=False)
     said: str = ""
+    secrets: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ def _move(row: ImportRow, before: Mapping[str, object]) -> ServerMove | None:
     if row.outcome == "own":
         return None
     if row.outcome == "add" and row.key is not None:
-        return ServerMove(name, row.key, row.entry, f"moves into our configuration as {row.key}. {notes}".rstrip())
+        said = f"moves into our configuration as {row.key}. {notes}".rstrip()
+        return ServerMove(name, row.key, row.entry, said, len(row.places))
     if row.outcome in ("present", "repeated") and row.like is not None:
         key = re.sub(r"^`([^`]*)`.*", r"\1", row.like, flags=re.DOTALL)
         if differing := sorted(set(_differing(row, before.get(key)))):

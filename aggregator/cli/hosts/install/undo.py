@@ -8,7 +8,7 @@ from pathlib import Path
 from aggregator.cli.hosts.install.host_files import entries, put_entry, remove_entry
 from aggregator.cli.hosts.install.preview import Preview, hidden_values, preview
 from aggregator.cli.hosts.install.records import FileChange, InstallRecord, InstallRecords
-from aggregator.cli.hosts.install.writing import content_of, restore
+from aggregator.cli.hosts.install.writing import content_of, remove_made_folders, restore
 from aggregator.config.errors import ConfigError
 from aggregator.config.files.find import trust_list
 from aggregator.domain.errors import OperatorError
@@ -91,6 +91,8 @@ def restore_all(record: InstallRecord, records: InstallRecords) -> None:
         if change.before is not None:
             trust_list(os.environ).add(change.path, change.before)
     records.remove(record)
+    for change in record.changes:
+        remove_made_folders(change)
 
 
 def removals(record: InstallRecord) -> tuple[EntryRemoval, ...]:

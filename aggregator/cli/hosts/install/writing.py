@@ -4,6 +4,7 @@ Law: the record is written first, then our configuration, then the host's file; 
 """
 
 import os
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,14 @@ def missing_folders(path: Path) -> tuple[Path, ...]:
     return tuple(folder for folder in Path(os.path.realpath(path)).parents if not os.path.isdir(folder))
 
 
+def only_for_owner(*paths: Path) -> None:
+    """Take the rights of other users from files with secrets in them, as far as this user may."""
+    for path in paths:
+        with suppress(OSError):
+            if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                path.chmod(0o600)
+
+
 def write_changes(records: InstallRecords, record: InstallRecord, contents: Iterable[bytes]) -> InstallRecord:
     """Write the new contents of the files of a record, and return the record as it is kept.
 
@@ -52,6 +61,8 @@ def write_changes(records: InstallRecords, record: InstallRecord, contents: Iter
                 f"are in both files now: run `aggregator install {record.host} --undo`."
             ) from None
         records.remove(kept)
+        for change in written:
+            remove_made_folders(change)
         raise
     return kept
 
@@ -69,6 +80,13 @@ def restore(changes: Iterable[FileChange]) -> None:
         _restore_backup(change)
 
 
+def remove_made_folders(change: FileChange) -> None:
+    """Remove the folders that were made for a file, as far as they are empty and the file was not there before."""
+    for folder in change.folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
 def _restore_one(change: FileChange, content: bytes) -> None:
     if change.before is not None:
         replace_file(change.path, change.before, content)
@@ -80,11 +98,7 @@ def _restore_one(change: FileChange, content: bytes) -> None:
         target.unlink()
     except OSError as error:
         raise EditError(f"{change.path} cannot be removed: {error.strerror or error}.") from None
-    for folder in change.folders:
-        try:
-            folder.rmdir()
-        except OSError:  # other files are in it
-            break
+    remove_made_folders(change)
 
 
 def _restore_backup(change: FileChange) -> None:
