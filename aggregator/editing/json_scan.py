@@ -38,9 +38,9 @@ def without_comments(text: str) -> str:
 
 def root_start(text: str) -> int | None:
     """Return the offset of the first bracket; None where the text has blanks and comments only."""
-    for found in _TOKEN.finditer(text.removeprefix("\ufeff")):
+    for found in _TOKEN.finditer(text):
         if found.lastgroup != "comment":
-            return found.start() + text.startswith("\ufeff")
+            return found.start()
     return None
 
 
