@@ -44,6 +44,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         (".", "audit", "notify"),
         ("runtime",),
     ),
+    "cli.hosts": (("commands",), ("install",), (".",)),
     "cli.servers": (("commands",), ("adding",), (".",)),
     "frontends": (("server",), ("v1", "console", "."), ("web", "stdout")),
     "frontends.console": (("entry",), ("console",), ("pages",), ("calls",), (".",), ("parts", "view")),
