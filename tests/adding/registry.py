@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
-
-from starlette.applications import Starlette
 from starlette.routing import Route
+
 from tests.adding.descriptions import Json, answer
 from tests.peers.serving import serving
 
