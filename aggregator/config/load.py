@@ -20,7 +20,7 @@ from aggregator.config.files.report import Report, Where, did_you_mean, dotted, 
 from aggregator.config.files.trust import TrustList
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.notify import secrets_of
-from aggregator.config.sections import NEEDED, SETTINGS, read_sections
+from aggregator.config.sections import NEEDED, SETTINGS, allowing, read_sections
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.fallbacks import settle_fallbacks
 from aggregator.config.servers.foreign import IGNORED_ROOT, is_comment
@@ -138,7 +138,8 @@ def _loaded(
     root: JsonObject, path: Path | None, name: str, environ: Mapping[str, str], trust: TrustList | None
 ) -> Loaded:
     report = Report(name)
-    expander = Expander(environ, path.absolute().parent if path else Path.cwd(), _inputs(root))
+    folder = path.absolute().parent if path else Path.cwd()
+    expander = allowing(Expander(environ, folder, _inputs(root)), root)
     needed = {*_note_keys(root, report), *NEEDED}
     config = read_sections(root, expander, report)
     servers = settle_fallbacks(tuple(_servers(root, expander, report)), partial(_place, root), report)

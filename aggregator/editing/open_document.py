@@ -3,6 +3,7 @@
 from aggregator.editing.document import EditableDocument, Format
 from aggregator.editing.errors import EditError
 from aggregator.editing.json_document import JsonDocument
+from aggregator.editing.toml_document import TomlDocument
 
 
 def open_document(text: str, format: Format, name: str) -> EditableDocument:
@@ -17,4 +18,6 @@ def open_document(text: str, format: Format, name: str) -> EditableDocument:
         raise EditError(f"{name} holds half a character (a lone surrogate). Take it out.") from None
     if format == "json":
         return JsonDocument(text, name)
+    if format == "toml":
+        return TomlDocument(text, name)
     raise EditError(f"{name} cannot be edited yet: {format}.")
