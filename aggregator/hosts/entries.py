@@ -66,7 +66,7 @@ _KNOWN_REFERENCE: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class HostSpelling:
     """The keys and references by which one host differs from `mcpServers` of Claude Desktop.
 
     `renamed` maps its keys to ours. `durations` maps its keys to ours and the seconds that one unit is. `text` changes
@@ -90,9 +90,12 @@ class EntryReading:
     notes: tuple[str, ...]
 
 
-def read_entry(entry: Mapping[str, Any], spelling: Spelling) -> EntryReading:
+def read_entry(entry: Mapping[str, Any], spelling: HostSpelling) -> EntryReading:
     """Return an entry of a host in our form. Raises UnusableEntry."""
     notes: list[str] = []
+    nested = entry.get("transport")
+    if isinstance(nested, Mapping):  # newer versions of Cline, older ones of Continue
+        entry = {**nested, **{key: value for key, value in entry.items() if key != "transport"}}
     left = {key: value for key, value in entry.items() if value is not None and not is_comment(key)}
     durations = {
         ours: _duration(left.pop(key), unit, key) for key, (ours, unit) in spelling.durations.items() if key in left
@@ -132,7 +135,7 @@ def dollar_names(text: str) -> str:
 
 
 def _note_lost(
-    left: Mapping[str, Any], unknown: tuple[str, ...], fields: dict[str, Any], spelling: Spelling, notes: list[str]
+    left: Mapping[str, Any], unknown: tuple[str, ...], fields: dict[str, Any], spelling: HostSpelling, notes: list[str]
 ) -> None:
     for key in left:
         if key in _SIGN_IN:
@@ -245,7 +248,7 @@ def _tidy(found: dict[str, Any]) -> None:
         del found["args"]
 
 
-def _with_references(found: dict[str, Any], spelling: Spelling, notes: list[str]) -> dict[str, Any]:
+def _with_references(found: dict[str, Any], spelling: HostSpelling, notes: list[str]) -> dict[str, Any]:
     def text(value: str) -> str:
         changed = spelling.text(value)
         if "${" not in changed:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.hosts.entries import EntryReading, Spelling, read_entry
+from aggregator.hosts.entries import EntryReading, HostSpelling, read_entry
 from aggregator.hosts.folders import variable_folder
 from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch, UnusableEntry
 
-_SPELLING: Final = Spelling(
+_SPELLING: Final = HostSpelling(
     "Codex",
     renamed={"enabled_tools": "enabledTools", "disabled_tools": "disabledTools"},
     durations={
