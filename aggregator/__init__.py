@@ -55,6 +55,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         (".",),
         ("recording",),
     ),
+    "doctor": (("examine",), ("mend",), ("gather",), ("checks",), (".",), ("finding",), ("codes",)),
     "policy": (("live",), ("compare",), ("files",), (".",)),
     "catalog": (("catalog", "resources"), ("intent", "."), ("describe", "search", "templates", "pages")),
     "catalog.search": ((".",), ("terms",)),
