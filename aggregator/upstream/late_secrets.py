@@ -64,7 +64,6 @@ class LateSecrets:
                         value = await _ask(reference, self.limit)
                 except SecretUnavailable as error:
                     raise SecretMissing(config.id, f"{config.id}: {error.message} {error.fix}") from None
-                redaction.learn([value])
                 values[reference] = value
         completed = config
         for text in config.references:
@@ -72,7 +71,7 @@ class LateSecrets:
             completed = put(completed, text.where, made)
         if not completed.proxy:
             completed = completed.model_copy(update={"proxy": None})
-        redaction.learn_from(completed)
+        await asyncio.to_thread(redaction.learn, values.values(), completed)
         _check(completed)
         return completed
 

@@ -55,7 +55,7 @@ class UnpackedBundle:
 
 @dataclass(frozen=True, slots=True)
 class EntryDraft:
-    """What the source of an entry gives: its plan, and the bundle that has to be unpacked for it."""
+    """The plan that a source gives, and the bundle that has to be unpacked for it."""
 
     plan: EntryPlan
     bundle: UnpackedBundle | None = None

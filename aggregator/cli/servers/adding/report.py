@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from aggregator.cli.runtime.tables import one_line, print_rows
 from aggregator.cli.servers.adding.entries import BuiltEntry
-from aggregator.cli.servers.adding.shown import ShownEntry
+from aggregator.cli.servers.adding.printable import PrintableEntry
 from aggregator.cli.servers.adding.trial import AgentAccess, TrialReport
 from aggregator.config.settings import Expose
-from aggregator.packages.plan import Question
+from aggregator.packages.plan import AskedValue
 
 _TOOLS_SHOWN: Final = 40
 _WARNINGS_SHOWN: Final = 12
@@ -21,12 +21,12 @@ _AGENTS_SHOWN: Final = 6
 
 @dataclass
 class AddReport:
-    """All that a run of `aggregator add` has to say. `gone` are variables that the entry needs and that are not set."""
+    """The outcome of one run of `aggregator add`. `gone` are variables that the entry needs and that are not set."""
 
     name: str
     file: Path
     built: BuiltEntry
-    shown: ShownEntry
+    shown: PrintableEntry
     notes: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     expose: Expose = "all"
@@ -108,7 +108,7 @@ class AddReport:
         print(cost_line(trial, self.expose))
 
 
-def question_line(question: Question) -> str:
+def question_line(question: AskedValue) -> str:
     """Return what is asked in one line, with the variable that stands for the answer."""
     said = f": {question.description}" if question.description else ""
     choices = f" One of {', '.join(question.choices)}." if question.choices else ""
