@@ -82,7 +82,7 @@ class Person:
             if interrupt and b"[y/N]" in shown:
                 program.send_signal(signal.SIGINT)
         os.close(keyboard)
-        assert program.wait(30) in (0, 1, 130)
+        assert program.wait(30) in (0, 1, -signal.SIGINT)
         return shown.decode()
 
     def whole_environ(self) -> dict[str, str]:
