@@ -52,7 +52,7 @@ def build_plan(host: HostProgram, machine: Machine, options: InstallOptions) -> 
     name = options.name or ENTRY
     moves: tuple[ServerMove, ...] = ()
     if options.take_over:
-        moves = server_moves(host, file, machine, config, ports)
+        moves = server_moves(host, file, machine, found, config, ports)
     moved = tuple(move.name for move in moves if move.key is not None)
     key = _key(options)
     variables = entry_variables(host.id, machine.system, _commands(loaded, moves), config.document.text, os.environ)
